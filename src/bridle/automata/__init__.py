@@ -1,0 +1,7 @@
+"""Small immutable automata: `DFA` says yes or no to a label sequence, `Machine` counts its violations of a rule."""
+
+from bridle.automata.dfa import DFA
+from bridle.automata.machine import Count, Machine, Walk
+from bridle.automata.regex import from_regex
+
+__all__ = ["DFA", "Count", "Machine", "Walk", "from_regex"]

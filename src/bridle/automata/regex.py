@@ -1,0 +1,204 @@
+"""Regular expressions over label names, compiled to a DFA.
+
+    expression  A0+ (O | A1)* .? {2,4}       names, '.' any label, ( | ), postfix * + ? {k} {a,b} {a,}
+                [A0 A1]  one of              [^A0 A1]  any but
+
+Names with other characters than letters, digits, _ and - are written in quotes: 'B-PER' or "two words".
+Positions method (Glushkov): no empty moves, so the subset construction is short.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bridle.automata.dfa import DFA
+from bridle.errors import RuleSyntaxError
+
+_TOKEN = re.compile(r"""\s*(?:(?P<name>[\w-]+)|'(?P<q1>[^']*)'|"(?P<q2>[^"]*)"|(?P<rep>\{\d+(?:,\d*)?\})|(?P<op>.))""")
+MAX_STATES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of the expression: which places can be first and last, which follow which, may it be empty."""
+
+    first: frozenset[int]
+    last: frozenset[int]
+    follow: frozenset[tuple[int, int]]
+    empty: bool
+
+
+_NOTHING = _Part(frozenset(), frozenset(), frozenset(), True)
+
+
+def _cat(a: _Part, b: _Part) -> _Part:
+    return _Part(
+        a.first | (b.first if a.empty else frozenset()),
+        b.last | (a.last if b.empty else frozenset()),
+        a.follow | b.follow | {(p, q) for p in a.last for q in b.first},
+        a.empty and b.empty,
+    )
+
+
+def _alt(a: _Part, b: _Part) -> _Part:
+    return _Part(a.first | b.first, a.last | b.last, a.follow | b.follow, a.empty or b.empty)
+
+
+def _plus(a: _Part) -> _Part:
+    return _Part(a.first, a.last, a.follow | {(p, q) for p in a.last for q in a.first}, a.empty)
+
+
+def _maybe(a: _Part) -> _Part:
+    return _Part(a.first, a.last, a.follow, True)
+
+
+class _Parser:
+    """Recursive descent; every atom becomes a numbered place with the set of labels it takes."""
+
+    def __init__(self, text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> None:
+        self.text, self.find, self.everything = text, find, frozenset(range(n_labels))
+        self.places: list[frozenset[int]] = []
+        self.tokens: list[tuple[str, str]] = []
+        at, end = 0, len(text.rstrip())
+        while at < end:
+            found = _TOKEN.match(text, at)
+            assert found is not None  # the last alternative takes any character
+            kind = found.lastgroup or "op"
+            self.tokens.append(("name" if kind in ("q1", "q2") else kind, found[kind]))
+            at = found.end()
+        self.at = 0
+
+    def fail(self, wanted: str) -> RuleSyntaxError:
+        got = repr(self.tokens[self.at][1]) if self.at < len(self.tokens) else "the end"
+        return RuleSyntaxError(f"bad label expression {self.text!r}", got=got, wanted=wanted)
+
+    def peek(self, *ops: str) -> bool:
+        return self.at < len(self.tokens) and self.tokens[self.at] in [("op", op) for op in ops]
+
+    def take(self, op: str) -> None:
+        if not self.peek(op):
+            raise self.fail(repr(op))
+        self.at += 1
+
+    def whole(self) -> _Part:
+        part = self.choice()
+        if self.at < len(self.tokens):
+            raise self.fail("a label name, '.', '(' or '['")
+        return part
+
+    def choice(self) -> _Part:
+        part = self.series()
+        while self.peek("|"):
+            self.at += 1
+            part = _alt(part, self.series())
+        return part
+
+    def series(self) -> _Part:
+        part = _NOTHING
+        while self.at < len(self.tokens) and not self.peek("|", ")"):
+            part = _cat(part, self.repeated())
+        return part
+
+    def repeated(self) -> _Part:
+        begin = self.at
+        part = self.atom()
+        after_atom = self.at
+        while self.at < len(self.tokens):
+            kind, text = self.tokens[self.at]
+            if (kind, text) == ("op", "*"):
+                part = _maybe(_plus(part))
+            elif (kind, text) == ("op", "+"):
+                part = _plus(part)
+            elif (kind, text) == ("op", "?"):
+                part = _maybe(part)
+            elif kind == "rep" and self.at == after_atom:
+                return self.counted(part, begin, text)
+            elif kind == "rep":
+                raise self.fail("parentheses around what is counted")
+            else:
+                break
+            self.at += 1
+        return part
+
+    def counted(self, part: _Part, begin: int, text: str) -> _Part:
+        """x{a,b}: the piece is read again for every copy, since each copy needs places of its own."""
+        low_text, comma, high_text = text[1:-1].partition(",")
+        low = int(low_text)
+        high = int(high_text) if high_text else (None if comma else low)
+        stop = self.at
+        if max(low, high or 0) * max(1, stop - begin) > MAX_STATES or (high is not None and high < low):
+            raise self.fail("a smaller count, the first not above the second")
+        copies = [part]
+        for _ in range(max(low, high if high is not None else low + 1, 1) - 1):
+            self.at = begin
+            copies.append(self.atom())
+        self.at = stop + 1
+        result = _NOTHING
+        for k, copy in enumerate(copies):
+            if high is None and k == len(copies) - 1:
+                copy = _maybe(_plus(copy))
+            elif k >= low:
+                copy = _maybe(copy)
+            result = _cat(result, copy)
+        return result if high != 0 else _NOTHING
+
+    def atom(self) -> _Part:
+        if self.peek("("):
+            self.at += 1
+            part = self.choice()
+            self.take(")")
+            return part
+        if self.peek("["):
+            self.at += 1
+            negated = self.peek("^")
+            self.at += negated
+            members: frozenset[int] = frozenset()
+            while not self.peek("]"):
+                members |= self.name()
+            self.at += 1
+            return self.place(self.everything - members if negated else members)
+        if self.peek("."):
+            self.at += 1
+            return self.place(self.everything)
+        return self.place(self.name())
+
+    def name(self) -> frozenset[int]:
+        if self.at >= len(self.tokens) or self.tokens[self.at][0] != "name":
+            raise self.fail("a label name, '.', '(' or '['")
+        self.at += 1
+        return self.find(self.tokens[self.at - 1][1])
+
+    def place(self, labels: frozenset[int]) -> _Part:
+        self.places.append(labels)
+        here = frozenset({len(self.places) - 1})
+        return _Part(here, here, frozenset(), False)
+
+
+def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> DFA:
+    """Compile an expression; `find` tells which label ids a name stands for."""
+    parser = _Parser(text, find, n_labels)
+    part = parser.whole()
+    after: dict[int, set[int]] = {}
+    for p, q in part.follow:
+        after.setdefault(p, set()).add(q)
+    start = frozenset({-1})
+    after[-1] = set(part.first)
+    ids, todo, rows = {start: 0}, [start], []
+    for state in todo:  # grows while we walk
+        reach = sorted({q for p in state for q in after.get(p, ())})
+        row = []
+        for y in range(n_labels):
+            nxt = frozenset(q for q in reach if y in parser.places[q])
+            if nxt not in ids:
+                ids[nxt] = len(todo)
+                todo.append(nxt)
+            row.append(ids[nxt])
+        rows.append(row)
+        if len(todo) > MAX_STATES:
+            raise RuleSyntaxError(f"label expression {text!r} is too large", wanted=f"at most {MAX_STATES} states")
+    accepting = np.array([bool(s & part.last) or (part.empty and s == start) for s in todo])
+    return DFA(np.array(rows, dtype=np.int64), accepting).minimal()

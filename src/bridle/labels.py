@@ -1,0 +1,192 @@
+"""Labels: names <-> ids, tagging schemes and the segments that a scheme makes of a labelling.
+
+Schemes
+    None   every label stands for itself; a segment is a maximal run of one label
+    IO     the same, but the outside label (O) is no segment; "I-A0" and "A0" both have the type A0
+    BIO    B-x begins a segment, I-x goes on
+    BIOES  B-x I-x* E-x, or S-x alone
+    BMES   B M* E, or S alone (with or without "-x"); no outside label is needed
+
+A segment that begins with I-x (or M, E) out of place counts as begun, as conlleval counts it; `well_formed()` is the
+rule that forbids it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import LabelError
+
+Scheme = Literal["IO", "BIO", "BIOES", "BMES"]
+Bools = npt.NDArray[np.bool_]
+UNTYPED = "WORD"  # the type of a bare B, M, E or S
+
+_PREFIXES: dict[str | None, str] = {None: "", "IO": "I", "BIO": "BI", "BIOES": "BIES", "BMES": "BMES"}
+_FIRST = frozenset("BS")  # tags that begin a segment
+_LAST = frozenset("ES")  # tags that end one
+
+
+class Segment(NamedTuple):
+    """Tokens start..end-1 form one segment of a type."""
+
+    start: int
+    end: int
+    type: str
+
+
+class Labels:
+    """An ordered set of label names under a tagging scheme.
+
+    >>> labels = Labels(["O", "B-PER", "I-PER"], scheme="BIO")
+    >>> labels.segments(["B-PER", "I-PER", "O", "B-PER"])
+    [Segment(start=0, end=2, type='PER'), Segment(start=3, end=4, type='PER')]
+    """
+
+    __slots__ = ("__dict__", "_ids", "names", "outside", "scheme")
+
+    def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
+        self.names: tuple[str, ...] = tuple(names)
+        self.scheme: Scheme | None = scheme
+        self.outside = outside
+        if not self.names:
+            raise LabelError("the label set is empty", wanted="at least one name", cause="Was the label list read?")
+        for name in self.names:
+            if not isinstance(name, str) or not name:
+                raise LabelError("a label is not a name", got=repr(name), wanted="non-empty strings")
+        self._ids = {name: i for i, name in enumerate(self.names)}
+        if len(self._ids) < len(self.names):
+            twice = sorted({n for n in self.names if self.names.count(n) > 1})
+            raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
+        if scheme not in _PREFIXES:
+            raise LabelError(
+                "unknown tagging scheme", got=repr(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'"
+            )
+        if scheme not in (None, "IO"):
+            for name in self.names:
+                if self._split(name)[0] not in _PREFIXES[scheme] and name != outside:
+                    raise LabelError(
+                        f"label {name!r} does not fit the scheme {scheme}",
+                        wanted=f"{outside!r} or a name that begins with one of {', '.join(_PREFIXES[scheme])}",
+                        cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
+                    )
+
+    def _split(self, name: str) -> tuple[str, str]:
+        """The tag and the type of a label: 'B-PER' -> ('B', 'PER'); the outside label has the tag ''."""
+        if self.scheme is None:
+            return "I", name
+        if name == self.outside:
+            return "", name
+        tag, dash, kind = name.partition("-")
+        if dash and tag in _PREFIXES[self.scheme]:
+            return tag, kind
+        if self.scheme == "IO":
+            return "I", name
+        return name, UNTYPED
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Labels):
+            return NotImplemented
+        return (self.names, self.scheme, self.outside) == (other.names, other.scheme, other.outside)
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.scheme, self.outside))
+
+    def __repr__(self) -> str:
+        return f"Labels({list(self.names)!r}, scheme={self.scheme!r})"
+
+    def id(self, name: str) -> int:
+        """The id of a label name."""
+        try:
+            return self._ids[name]
+        except (KeyError, TypeError):
+            raise self._unknown(name) from None
+
+    def ids(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+        """Ids of a labelling given as names, or as ids (which are checked)."""
+        found = np.array([self._ids.get(y, -1) if isinstance(y, str) else y for y in names], dtype=np.intp)
+        if found.size and (found.min() < 0 or found.max() >= len(self)):
+            at = int(np.flatnonzero((found < 0) | (found >= len(self)))[0])
+            raise self._unknown(names[at])
+        return found
+
+    def matching(self, name: str) -> frozenset[int]:
+        """Ids of what a rule may call `name`: a full label, or all labels of a segment type."""
+        if isinstance(name, str):
+            if name in self._ids:
+                return frozenset({self._ids[name]})
+            if name in self.types:
+                return frozenset(i for i, kind in enumerate(self.type_of) if kind == name)
+        raise self._unknown(name)
+
+    def _unknown(self, name: object) -> LabelError:
+        known = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
+        types = f" or a type among {', '.join(sorted(self.types)[:12])}" if self.scheme not in (None, "IO") else ""
+        return LabelError(
+            "unknown label", got=repr(name), wanted=f"one of {known}{types}", cause="A misspelt name, or other labels?"
+        )
+
+    @cached_property
+    def tag_of(self) -> tuple[str, ...]:
+        """B, I, E, S, M of each label; '' for the outside label."""
+        return tuple(self._split(name)[0] for name in self.names)
+
+    @cached_property
+    def type_of(self) -> tuple[str, ...]:
+        """The segment type of each label; the outside label is its own type."""
+        return tuple(self._split(name)[1] for name in self.names)
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """All segment types, the outside label not among them."""
+        return frozenset(kind for tag, kind in zip(self.tag_of, self.type_of, strict=True) if tag)
+
+    @cached_property
+    def begins(self) -> Bools:
+        """(m + 1, m): does a segment begin at label j just after label i? Row m: at the start of the sequence."""
+        m = len(self)
+        table = np.ones((m + 1, m), dtype=bool)
+        for i in range(m):
+            for j in range(m):
+                same = self.type_of[i] == self.type_of[j] and bool(self.tag_of[i]) == bool(self.tag_of[j])
+                table[i, j] = not same or self.tag_of[j] in _FIRST or self.tag_of[i] in _LAST
+        return table
+
+    @cached_property
+    def allowed(self) -> tuple[Bools, Bools, Bools]:
+        """The scheme's own grammar: transitions (m, m), first labels (m,), last labels (m,)."""
+        m = len(self)
+        if self.scheme in (None, "IO"):
+            return np.ones((m, m), dtype=bool), np.ones(m, dtype=bool), np.ones(m, dtype=bool)
+        opens = np.array([t in "BIM" and t != "" for t in self.tag_of])  # the segment goes on after it, or may
+        must = opens if self.scheme in ("BIOES", "BMES") else np.zeros(m, dtype=bool)
+        enters = np.array([t == "" or t in _FIRST for t in self.tag_of])  # may follow a closed segment
+        kinds = np.array(self.type_of)
+        same = kinds[:, None] == kinds[None, :]
+        inside = ~enters[None, :] & opens[:, None] & same
+        outside = enters[None, :] & ~must[:, None]
+        return inside | outside, enters.copy(), ~must
+
+    @cached_property
+    def same_type(self) -> Bools:
+        """(m, m): do labels i and j have the same type?"""
+        kinds = np.array([(kind, bool(tag)) for kind, tag in zip(self.type_of, self.tag_of, strict=True)], dtype=object)
+        return np.array([[bool((a == b).all()) for b in kinds] for a in kinds])
+
+    def segments(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> list[Segment]:
+        """The segments of a labelling, the outside label left out (without a scheme nothing is left out)."""
+        ids = self.ids(names)
+        cuts = [t for t in range(len(ids)) if t == 0 or self.begins[ids[t - 1], ids[t]]] + [len(ids)]
+        return [
+            Segment(a, b, self.type_of[ids[a]]) for a, b in zip(cuts, cuts[1:], strict=False) if self.tag_of[ids[a]]
+        ]

@@ -1,0 +1,173 @@
+"""Rules that count segments or tokens: at_most, at_least, exactly, no_duplicates, length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bridle.automata import Count, Walk
+from bridle.errors import RuleError
+from bridle.labels import Bools, Labels
+from bridle.rules.base import Mask, Names, Rule, Scene, Sets, flags, natural, union
+
+Unit = Literal["segments", "tokens"]
+
+
+def _counted(ids: frozenset[int], unit: Unit, labels: Labels) -> Bools:
+    """(m + 1, m): does label j count just after label i? Row m: at the start."""
+    here = np.broadcast_to(flags(ids, len(labels)), labels.begins.shape)
+    return here & labels.begins if unit == "segments" else here.copy()
+
+
+def _counting(edges: Bools, limit: int, sense: Literal["<=", ">="]) -> Walk:
+    """Count marked edges up to the limit. States: (count so far, class of the label before)."""
+    _, kind = np.unique(edges, axis=0, return_inverse=True)  # labels after which the same things count are one class
+    kind = kind.reshape(-1).tolist()
+    row = {k: edges[i] for i, k in enumerate(kind)}
+    most = sense == "<="
+
+    def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
+        seen, before = state
+        hit = bool(row[before][y])
+        over = hit and seen == limit
+        return (seen + (hit and not over), kind[y]), int(most and over)
+
+    return Walk(
+        (0, kind[-1]),
+        read,
+        lambda s: 0 if most else limit - s[0],  # type: ignore[index]
+        Count(edges, limit, sense),
+        lambda s: limit - s[0] if most else s[0] - limit,  # type: ignore[index]
+    )
+
+
+@dataclass(frozen=True)
+class _Count(Rule):
+    """Compares the number of segments (or tokens) of some labels with `k`."""
+
+    k: int
+    of: Names
+    count: Unit = "segments"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", natural("k", self.k))
+        if self.count not in ("segments", "tokens"):
+            raise RuleError("unknown unit of a count", got=repr(self.count), wanted="'segments' or 'tokens'")
+
+    def _number(self, scene: Scene) -> int:
+        ids = union(scene.sets(self.of))
+        return len(scene.segment_starts(ids)) if self.count == "segments" else sum(y in ids for y in scene.ids)
+
+
+@dataclass(frozen=True)
+class AtMost(_Count):
+    """No more than k; each one too many is a violation."""
+
+    text = ("at most {k:int} {count:unit} of {of:names}",)
+
+    def breaks(self, scene: Scene) -> int:
+        return max(0, self._number(scene) - self.k)
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        return [_counting(_counted(union(sets[0]), self.count, labels), self.k, "<=")]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        return Mask(token=~flags(union(sets[0]), len(labels))) if self.k == 0 and self.count == "tokens" else None
+
+
+@dataclass(frozen=True)
+class AtLeast(_Count):
+    """No fewer than k; each one that lacks is a violation."""
+
+    text = ("at least {k:int} {count:unit} of {of:names}",)
+
+    def breaks(self, scene: Scene) -> int:
+        return max(0, self.k - self._number(scene))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        return [_counting(_counted(union(sets[0]), self.count, labels), self.k, ">=")]
+
+
+@dataclass(frozen=True)
+class Exactly(_Count):
+    """Just k; each one too many or too few is a violation."""
+
+    text = ("exactly {k:int} {count:unit} of {of:names}",)
+
+    def breaks(self, scene: Scene) -> int:
+        return abs(self._number(scene) - self.k)
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        edges = _counted(union(sets[0]), self.count, labels)
+        return [_counting(edges, self.k, "<="), _counting(edges, self.k, ">=")]
+
+
+@dataclass(frozen=True)
+class NoDuplicates(Rule):
+    """At most one segment of each name by itself; each segment too many is a violation."""
+
+    text = ("no duplicates of {of:names}",)
+    of: Names
+
+    def breaks(self, scene: Scene) -> int:
+        return sum(max(0, len(scene.segment_starts(ids)) - 1) for ids in scene.sets(self.of))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        return [_counting(_counted(ids, "segments", labels), 1, "<=") for ids in sets[0]]
+
+
+@dataclass(frozen=True)
+class Length(Rule):
+    """Each segment of some labels has at least / at most so many tokens; each segment that has not is a violation."""
+
+    text = (
+        "length of {of:names} at least {at_least:int} at most {at_most:int}",
+        "length of {of:names} at least {at_least:int}",
+        "length of {of:names} at most {at_most:int}",
+    )
+    of: Names
+    at_least: int | None = None
+    at_most: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_least is None and self.at_most is None:
+            raise RuleError("length() limits nothing", wanted="at_least=, at_most= or both")
+        for name in ("at_least", "at_most"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, natural(name, value, least=1))
+
+    def _fits(self, size: int) -> bool:
+        return (self.at_least or 0) <= size and (self.at_most is None or size <= self.at_most)
+
+    def breaks(self, scene: Scene) -> int:
+        ids = union(scene.sets(self.of))
+        n = len(scene.ids)
+        bad = 0
+        for t in scene.segment_starts(ids):
+            end = t + 1
+            while end < n and not scene.begins(end):
+                end += 1
+            bad += not self._fits(end - t)
+        return bad
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        ids, begins, m = union(sets[0]), labels.begins, len(labels)
+        low, high = self.at_least or 0, self.at_most
+        cap = max(low, (high or 0) + 1)
+
+        def closed(size: int) -> int:
+            return int(0 < size < low)
+
+        def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
+            size, before = state  # size of the open segment (0: none that matters), the label before
+            hits = 0
+            if begins[before, y]:
+                hits, size = closed(size), int(y in ids)
+            elif size:
+                size = min(size + 1, cap)
+                hits = int(high is not None and size == high + 1 and state[0] == high)
+            return (size, y), hits
+
+        return [Walk((0, m), read, lambda s: closed(s[0]))]  # type: ignore[index]

@@ -1,0 +1,139 @@
+"""Rules about neighbours: forbid_transition, well_formed, next_to, around, same_label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bridle.automata import Walk
+from bridle.labels import Labels
+from bridle.rules.base import Mask, Names, Place, Rule, Scene, Sets, flags, union
+
+
+@dataclass(frozen=True)
+class ForbidTransition(Rule):
+    """No `b` just after an `a`; each such pair is one violation."""
+
+    text = ("forbid {a:names} then {b:names}",)
+    a: Names
+    b: Names
+
+    def breaks(self, scene: Scene) -> int:
+        after_a = {t + 1 for t in scene.where(self.a)}
+        return sum(t in after_a for t in scene.where(self.b))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        a, b = union(sets[0]), union(sets[1])
+        return [Walk(False, lambda was_a, y, _mark: (y in a, int(was_a is True and y in b)))]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        a, b = flags(union(sets[0]), len(labels)), flags(union(sets[1]), len(labels))
+        return Mask(step=~np.outer(a, b))
+
+
+@dataclass(frozen=True)
+class WellFormed(Rule):
+    """The scheme's own grammar; each bad transition, bad first label and bad last label is one violation."""
+
+    text = ("well formed",)
+
+    def breaks(self, scene: Scene) -> int:
+        if not scene.ids:
+            return 0
+        step, first, last = scene.labels.allowed
+        bad = sum(not step[i, j] for i, j in zip(scene.ids, scene.ids[1:], strict=False))
+        return bad + int(not first[scene.ids[0]]) + int(not last[scene.ids[-1]])
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        step, first, last = labels.allowed
+
+        def read(before: Any, y: int, _mark: int) -> tuple[Any, int]:
+            return y, int(not (first[y] if before is None else step[before, y]))
+
+        return [Walk(None, read, lambda before: int(before is not None and not last[before]))]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        step, first, last = labels.allowed
+        return Mask(step=step, first=first, last=last)
+
+
+@dataclass(frozen=True)
+class NextTo(Rule):
+    """Every `a` has a `b` just after it (so an `a` on the last token is a violation); each `a` without is one."""
+
+    text = ("{a:names} next to {b:names}",)
+    a: Names
+    b: Names
+
+    def breaks(self, scene: Scene) -> int:
+        before_b = {t - 1 for t in scene.where(self.b)}
+        return sum(t not in before_b for t in scene.where(self.a))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        a, b = union(sets[0]), union(sets[1])
+        return [Walk(False, lambda was_a, y, _mark: (y in a, int(was_a is True and y not in b)), int)]  # type: ignore[call-overload]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        a, b = flags(union(sets[0]), len(labels)), flags(union(sets[1]), len(labels))
+        return Mask(step=~np.outer(a, ~b), last=~a)
+
+
+@dataclass(frozen=True)
+class Around(Rule):
+    """A delimiter at `at` has a `left` just before it and a `right` just after it.
+
+    A neighbour that does not exist (at either end of the sequence) is not asked for. Each delimiter with a wrong
+    neighbour is one violation.
+    """
+
+    text = ("around {at:place} from {left:names} to {right:names}",)
+    at: Place
+    left: Names
+    right: Names
+
+    def breaks(self, scene: Scene) -> int:
+        lefts, rights = set(scene.where(self.left)), set(scene.where(self.right))
+        last = len(scene.ids) - 1
+        return sum(
+            (t > 0 and t - 1 not in lefts) or (t < last and t + 1 not in rights) for t in scene.positions(self.at)
+        )
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        left, right = union(sets[0]), union(sets[1])
+
+        def read(state: Any, y: int, mark: int) -> tuple[Any, int]:
+            left_is_fine, asks_right = state  # of the token before: is it a `left` (or nothing); a delimiter still fine?
+            hits = int(asks_right and y not in right)
+            delimiter = bool(mark & 1)
+            hits += int(delimiter and not left_is_fine)
+            return (y in left, delimiter and left_is_fine), hits
+
+        return [Walk((True, False), read)]
+
+
+@dataclass(frozen=True)
+class SameLabel(Rule):
+    """All tokens of a span agree: they carry one label (under BIO and the like: one type).
+
+    Each change of label inside a span is one violation.
+    """
+
+    text = ("same label over {span:spans}",)
+    span: Place
+
+    def breaks(self, scene: Scene) -> int:
+        kinds = scene.labels.same_type
+        return sum(not kinds[scene.ids[t - 1], scene.ids[t]] for t in scene.positions(self.span))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        kinds = labels.same_type
+
+        def read(before: Any, y: int, mark: int) -> tuple[Any, int]:
+            return y, int(before is not None and bool(mark & 1) and not kinds[before, y])
+
+        return [Walk(None, read)]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        return Mask(tied=True)

@@ -1,0 +1,117 @@
+"""Rules about presence and order: present, if_present, followed_by, before, starts_with, ends_with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bridle.automata import Walk
+from bridle.labels import Labels
+from bridle.rules.base import Mask, Names, Rule, Scene, Sets, flags, union
+
+
+@dataclass(frozen=True)
+class Present(Rule):
+    """The label occurs."""
+
+    text = ("present {label:names}",)
+    label: Names
+
+    def breaks(self, scene: Scene) -> int:
+        return int(not scene.where(self.label))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        wanted = union(sets[0])
+        return [Walk(False, lambda seen, y, _mark: (seen or y in wanted, 0), lambda seen: int(not seen))]
+
+
+@dataclass(frozen=True)
+class IfPresent(Rule):
+    """If `a` occurs, so does `then`."""
+
+    text = ("if {a:names} then {then:names}",)
+    a: Names
+    then: Names
+
+    def breaks(self, scene: Scene) -> int:
+        return int(bool(scene.where(self.a)) and not scene.where(self.then))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        a, b = union(sets[0]), union(sets[1])
+
+        def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
+            if state == "done" or y in b:
+                return "done", 0
+            return ("asked" if y in a else state), 0
+
+        return [Walk("", read, lambda state: int(state == "asked"))]
+
+
+@dataclass(frozen=True)
+class FollowedBy(Rule):
+    """Every `a` has some `b` later on. It is broken as a whole: one violation."""
+
+    text = ("{a:names} followed by {b:names}",)
+    a: Names
+    b: Names
+
+    def breaks(self, scene: Scene) -> int:
+        at_a, at_b = scene.where(self.a), scene.where(self.b)
+        return int(bool(at_a) and (not at_b or at_b[-1] <= at_a[-1]))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        a, b = union(sets[0]), union(sets[1])
+        return [Walk(False, lambda owed, y, _mark: (y in a or (owed is True and y not in b), 0), lambda owed: int(bool(owed)))]
+
+
+@dataclass(frozen=True)
+class Before(Rule):
+    """No `b` before an `a`; each `a` with a `b` somewhere before it is one violation."""
+
+    text = ("{a:names} before {b:names}",)
+    a: Names
+    b: Names
+
+    def breaks(self, scene: Scene) -> int:
+        at_b = scene.where(self.b)
+        return sum(bool(at_b) and at_b[0] < t for t in scene.where(self.a))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        a, b = union(sets[0]), union(sets[1])
+        return [Walk(False, lambda seen, y, _mark: (seen or y in b, int(seen is True and y in a)))]
+
+
+@dataclass(frozen=True)
+class StartsWith(Rule):
+    """The first label, if there is one, is `a`."""
+
+    text = ("starts with {a:names}",)
+    a: Names
+
+    def breaks(self, scene: Scene) -> int:
+        return int(bool(scene.ids) and 0 not in scene.where(self.a))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        a = union(sets[0])
+        return [Walk(True, lambda first, y, _mark: (False, int(first is True and y not in a)))]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        return Mask(first=flags(union(sets[0]), len(labels)))
+
+
+@dataclass(frozen=True)
+class EndsWith(Rule):
+    """The last label, if there is one, is `b`."""
+
+    text = ("ends with {b:names}",)
+    b: Names
+
+    def breaks(self, scene: Scene) -> int:
+        return int(bool(scene.ids) and len(scene.ids) - 1 not in scene.where(self.b))
+
+    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+        b = union(sets[0])
+        return [Walk(True, lambda _fine, y, _mark: (y in b, 0), lambda fine: int(not fine))]
+
+    def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        return Mask(last=flags(union(sets[0]), len(labels)))

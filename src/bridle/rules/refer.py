@@ -1,0 +1,215 @@
+"""How rules refer to labels and positions: by name, by number, by a value given with the sequence, by token text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bridle.errors import GivenError, RuleError
+from bridle.labels import Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Stands for a value that comes with the sequence: given[key]."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str) or not re.fullmatch(r"\w+", self.key):
+            raise RuleError("a given value needs a plain name", got=repr(self.key), wanted="letters, digits and _")
+
+    def of(self, given: Mapping[str, Any]) -> Any:
+        """The value in one sequence's `given`."""
+        try:
+            return given[self.key]
+        except (KeyError, TypeError):
+            raise missing(self.key, given) from None
+
+
+def missing(key: str, given: object, sequence: int | None = None) -> GivenError:
+    keys = ", ".join(map(str, given)) if isinstance(given, Mapping) and given else "nothing"
+    where = "" if sequence is None else f" of sequence {sequence}"
+    return GivenError(
+        f"given[{key!r}]{where} is missing", got=keys, wanted=f"given={{{key!r}: ...}}",
+        cause="Pass given=... to decode, or one dict per sequence to decode_batch.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """All positions whose token text matches the whole of a regular expression."""
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except (re.error, TypeError) as error:
+            raise RuleError("bad regular expression for tokens", got=repr(self.pattern), cause=str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Label names; a `Given` among them stands for a name or a list of names that comes with the sequence."""
+
+    items: tuple[str | Given, ...]
+
+    @classmethod
+    def of(cls, value: Any) -> Names:
+        if isinstance(value, Names):
+            return value
+        items = (value,) if isinstance(value, (str, Given)) else tuple(value) if _listed(value) else ()
+        if not items or not all(isinstance(x, Given) or (isinstance(x, str) and x) for x in items):
+            raise RuleError(
+                "labels of a rule", got=repr(value), wanted="a name, a list of names or given(...)",
+                cause="An empty list says nothing; leave the rule out instead.",
+            )
+        return cls(tuple(dict.fromkeys(items)))
+
+    @property
+    def fixed(self) -> bool:
+        return not any(isinstance(x, Given) for x in self.items)
+
+    def resolve(self, labels: Labels, given: Mapping[str, Any]) -> tuple[frozenset[int], ...]:
+        """The label ids of each name."""
+        found: dict[str, frozenset[int]] = {}
+        for item in self.items:
+            for name in label_names(item.of(given), item.key) if isinstance(item, Given) else (item,):
+                found[name] = labels.matching(name)
+        return tuple(found.values())
+
+
+def label_names(value: Any, key: str) -> tuple[str, ...]:
+    """The names in a given value."""
+    names = (value,) if isinstance(value, str) else tuple(value) if _listed(value) else (None,)
+    if not all(isinstance(name, str) for name in names):
+        raise GivenError(f"given[{key!r}] should hold labels", got=repr(value), wanted="a name or a list of names")
+    return names
+
+
+def _listed(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Positions: numbers (negative ones from the end), `given(...)` or `tokens(...)`.
+
+    A tied place holds spans instead: pairs (start, end), end not included, as in Python slices. Its positions are those
+    of each span but the first: the ones that must agree with the position before.
+    """
+
+    source: tuple[int, ...] | tuple[tuple[int, int], ...] | Given | Tokens
+    tied: bool = False
+
+    @classmethod
+    def at(cls, value: Any) -> Place:
+        if isinstance(value, Place):
+            return value
+        if isinstance(value, (Given, Tokens)):
+            return cls(value)
+        return cls(positions_in(value, "at"))
+
+    @classmethod
+    def spans(cls, value: Any) -> Place:
+        if isinstance(value, Place):
+            return value
+        if isinstance(value, Given):
+            return cls(value, tied=True)
+        return cls(spans_in(value, "span"), tied=True)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What it needs of `given`."""
+        match self.source:
+            case Given(key):
+                return (key,)
+            case Tokens():
+                return ("tokens",)
+        return ()
+
+    def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
+        """The positions in one sequence of n tokens."""
+        source = self.source
+        if isinstance(source, Tokens):
+            tokens = Given("tokens").of(given)
+            if len(tokens) != n:
+                raise GivenError("given['tokens'] has another length than the sequence", got=len(tokens), wanted=n)
+            return [t for t, token in enumerate(tokens) if re.fullmatch(source.pattern, str(token))]
+        value = source.of(given) if isinstance(source, Given) else source
+        what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
+        if self.tied:
+            return sorted({t for a, b in spans_in(value, what) for t in range(inside(a, n + 1, what) + 1,
+                                                                             inside(b, n + 1, what))})
+        return sorted({inside(i, n, what) for i in positions_in(value, what)})
+
+
+def inside(i: int, n: int, what: str) -> int:
+    """A position counted from the start."""
+    if not -n <= i < n:
+        raise RuleError(
+            f"{what} names position {i}", got=f"a sequence of {n} tokens", wanted=f"-{n} .. {n - 1}" if n else "tokens",
+            cause="Positions count from 0, negative ones from the end.",
+        )
+    return i + n if i < 0 else i
+
+
+def positions_in(value: Any, what: str) -> tuple[int, ...]:
+    if _whole(value):
+        return (int(value),)
+    items = tuple(value) if _listed(value) else (None,)
+    if not all(_whole(i) for i in items):
+        raise RuleError(f"{what} should be positions", got=repr(value), wanted="a whole number or a list of them")
+    return tuple(int(i) for i in items)
+
+
+def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
+    items = tuple(value) if _listed(value) else (None,)
+    if len(items) == 2 and all(_whole(i) for i in items):
+        items = (items,)
+    for item in items:
+        if not (_listed(item) and len(tuple(item)) == 2 and all(_whole(i) for i in item) and 0 <= item[0] <= item[1]):
+            raise RuleError(
+                f"{what} should be spans", got=repr(value), wanted="pairs (start, end) with 0 <= start <= end",
+                cause="The end is not part of the span, as in Python slices.",
+            )
+    return tuple((int(a), int(b)) for a, b in items)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One labelled sequence as a rule sees it."""
+
+    ids: tuple[int, ...]
+    labels: Labels
+    given: Mapping[str, Any]
+
+    def positions(self, place: Place | None) -> list[int]:
+        """The positions a rule speaks of; None: all."""
+        return list(range(len(self.ids))) if place is None else place.positions(len(self.ids), self.given)
+
+    def sets(self, names: Names) -> tuple[frozenset[int], ...]:
+        """The label ids of each name."""
+        return names.resolve(self.labels, self.given)
+
+    def where(self, names: Names) -> list[int]:
+        """Positions that carry one of the labels."""
+        wanted = frozenset().union(*self.sets(names))
+        return [t for t, y in enumerate(self.ids) if y in wanted]
+
+    def begins(self, t: int) -> bool:
+        """Does a segment begin at position t?"""
+        return t == 0 or bool(self.labels.begins[self.ids[t - 1], self.ids[t]])
+
+    def segment_starts(self, ids: frozenset[int]) -> list[int]:
+        """Where the segments of some labels begin."""
+        return [t for t, y in enumerate(self.ids) if y in ids and self.begins(t)]

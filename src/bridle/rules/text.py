@@ -1,0 +1,357 @@
+"""Rules as text: one line each, readable by people, with `parse(str(rule)) == rule`.
+
+    at most 1 segment of TITLE
+    AUTHOR before TITLE                    [penalty 2.3]   # held in 348 of 350
+    (present A0) implies (label at given verb is O)
+
+Every kind of rule brings its own sentence (`Rule.text`): words, and slots {field:type}. Here are the slot types and the
+small grammar around sentences:  not, and, or, implies, iff, parentheses, a penalty at the end, comments after '#'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bridle.errors import BridleError, FileError, RuleSyntaxError
+from bridle.rules.base import Rule, Soft
+from bridle.rules.boolean import And, Iff, Implies, Not, Or
+from bridle.rules.refer import Given, Names, Place, Tokens
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<comment>\#.*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|/(?P<regex>(?:[^/\\]|\\.)*)/
+        |(?P<mark>[,()\[\]])|(?P<word>[^\s,()\[\]"\#]+))""",
+    re.VERBOSE,
+)
+_PAIRS = {"and": And, "or": Or, "implies": Implies, "iff": Iff}  # from the tightest to the loosest
+_WORDS = {"not", *_PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+class _Slot(NamedTuple):
+    field: str
+    type: str
+
+
+@cache
+def _sentences() -> list[tuple[type[Rule], list[str | _Slot]]]:
+    """All sentences, cut into words and slots."""
+    made = []
+    for kind in Rule.kinds:
+        for text in kind.text:
+            pieces = [_Slot(*w[1:-1].split(":")) if w[0] == "{" else w for w in text.split()]
+            made.append((kind, pieces))
+    return made
+
+
+@cache
+def _reserved() -> frozenset[str]:
+    return frozenset(_WORDS | {w for _, pieces in _sentences() for w in pieces if isinstance(w, str)})
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# ---- printing ---------------------------------------------------------------------------------------------------
+
+
+def to_text(rule: Rule) -> str:
+    """One line of text."""
+    if isinstance(rule, Soft):
+        per = " per violation" if rule.per == "violation" else ""
+        return f"{to_text(rule.rule)}  [penalty {rule.penalty!r}{per}]"
+    if isinstance(rule, Not):
+        return f"not {_inner(rule.rule)}"
+    for word, kind in _PAIRS.items():
+        if isinstance(rule, kind):
+            return f"{_inner(rule.left)} {word} {_inner(rule.right)}"
+    for kind, pieces in _sentences():
+        values = {p.field: getattr(rule, p.field, None) for p in pieces if isinstance(p, _Slot)}
+        if type(rule) is kind and None not in values.values():
+            return " ".join(p if isinstance(p, str) else _show(p.type, values[p.field], rule) for p in pieces)
+    raise TypeError(f"{type(rule).__name__} has no sentence")
+
+
+def _inner(rule: Rule) -> str:
+    return f"({to_text(rule)})"
+
+
+def _show(kind: str, value: Any, rule: Rule) -> str:
+    if kind == "unit":
+        return str(value)[:-1] if getattr(rule, "k", 0) == 1 else str(value)
+    if kind == "quoted":
+        return _quote(value)
+    if kind == "names":
+        return ", ".join(_show_one(x) for x in value.items)
+    if kind in ("place", "spans"):
+        source = value.source
+        if isinstance(source, (Given, Tokens)):
+            return _show_one(source)
+        return ", ".join(f"{x[0]}:{x[1]}" if kind == "spans" else str(x) for x in source) or "nowhere"
+    return str(value)
+
+
+def _show_one(item: Any) -> str:
+    if isinstance(item, Given):
+        return f"given {item.key}"
+    if isinstance(item, Tokens):
+        slashed = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", item.pattern, flags=re.DOTALL)
+        return f"tokens /{slashed}/"
+    plain = re.fullmatch(r"[^\s,()\[\]\"#/]+", item) and item not in _reserved()
+    return item if plain else _quote(item)
+
+
+# ---- parsing ----------------------------------------------------------------------------------------------------
+
+
+class _Miss(Exception):
+    """A sentence does not fit here."""
+
+
+class _Reader:
+    """Recursive descent over the tokens of one line; sentences are tried in turn and the longest fit wins."""
+
+    def __init__(self, line: str) -> None:
+        self.tokens: list[_Token] = []
+        at, end = 0, len(line.rstrip())
+        while at < end:
+            found = _TOKEN.match(line, at)
+            if found is None:
+                raise RuleSyntaxError("cannot read this", got=repr(line[at:].strip()), wanted="a closed quotation")
+            kind = found.lastgroup or ""
+            if kind != "comment":
+                self.tokens.append(_Token(kind, found[kind]))
+            at = found.end()
+        self.at = 0
+        self.far, self.hopes = 0, set[str]()  # the furthest point that any attempt reached, and what it hoped for
+
+    def miss(self, wanted: str) -> _Miss:
+        if self.at > self.far:
+            self.far, self.hopes = self.at, set()
+        if self.at == self.far:
+            self.hopes.add(wanted)
+        return _Miss()
+
+    def next_is(self, kind: str, *texts: str) -> bool:
+        if self.at >= len(self.tokens):
+            return False
+        token = self.tokens[self.at]
+        return token.kind == kind and (not texts or token.text in texts)
+
+    def take(self, kind: str, *texts: str, wanted: str | None = None) -> str:
+        if not self.next_is(kind, *texts):
+            raise self.miss(wanted or " or ".join(map(repr, texts)) or f"a {kind}")
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def line(self) -> Rule:
+        rule = self.pair(len(_PAIRS) - 1)
+        if self.next_is("mark", "["):
+            self.at += 1
+            self.take("word", "penalty")
+            penalty = self.number()
+            per: Any = "sequence"
+            if self.next_is("word", "per"):
+                self.at += 1
+                per = self.take("word", "violation", "sequence")
+            self.take("mark", "]")
+            rule = Soft(rule, penalty, per)
+        if self.at < len(self.tokens):
+            raise self.miss("the end of the rule")
+        return rule
+
+    def pair(self, level: int) -> Rule:
+        if level < 0:
+            return self.single()
+        word, kind = list(_PAIRS.items())[level]
+        rule = self.pair(level - 1)
+        while self.next_is("word", word):
+            self.at += 1
+            right = self.pair(level if word == "implies" else level - 1)  # a implies b implies c: to the right
+            rule = kind(rule, right)
+        return rule
+
+    def single(self) -> Rule:
+        if self.next_is("word", "not"):
+            self.at += 1
+            return Not(self.single())
+        if self.next_is("mark", "("):
+            self.at += 1
+            rule = self.pair(len(_PAIRS) - 1)
+            self.take("mark", ")")
+            return rule
+        begin, best, end = self.at, None, self.at
+        for kind, pieces in _sentences():
+            self.at = begin
+            try:
+                values = {p.field: _SLOTS[p.type](self) for p in pieces if isinstance(p, _Slot) or self.word(p)}
+            except _Miss:
+                continue
+            if self.at > end:
+                best, end = (kind, values), self.at
+        if best is None:
+            self.at = begin
+            raise self.miss("a rule")
+        self.at = end
+        return best[0](**best[1])
+
+    def word(self, text: str) -> bool:
+        self.take("word", text)
+        return False  # a word fills no slot
+
+    def number(self) -> float:
+        at = self.at
+        text = self.take("word", wanted="a number")
+        try:
+            return float(text)
+        except ValueError:
+            self.at = at
+            raise self.miss("a number") from None
+
+    def whole(self) -> int:
+        if self.at < len(self.tokens) and re.fullmatch(r"-?\d+", self.tokens[self.at].text):
+            return int(self.take("word"))
+        raise self.miss("a whole number")
+
+    def name(self) -> str | Given:
+        if self.next_is("quoted"):
+            return re.sub(r"\\(.)", r"\1", self.take("quoted"))
+        if self.next_is("word", "given"):
+            return self.given()
+        if self.at < len(self.tokens) and self.tokens[self.at].text in _reserved():
+            raise self.miss("a label name")
+        return self.take("word", wanted="a label name")
+
+    def given(self) -> Given:
+        self.take("word", "given")
+        return Given(self.take("word", wanted="the name of a given value"))
+
+    def listed(self, item: Callable[[], Any]) -> list[Any]:
+        items = [item()]
+        while self.next_is("mark", ","):
+            self.at += 1
+            items.append(item())
+        return items
+
+    def names(self) -> Names:
+        return Names.of(self.listed(self.name))
+
+    def place(self) -> Place:
+        if self.next_is("word", "given"):
+            return Place.at(self.given())
+        if self.next_is("word", "tokens"):
+            self.at += 1
+            return Place.at(Tokens(re.sub(r"\\/", "/", self.take("regex", wanted="an expression between slashes"))))
+        if self.next_is("word", "nowhere"):
+            self.at += 1
+            return Place.at(())
+        return Place.at(self.listed(self.whole))
+
+    def spans(self) -> Place:
+        if self.next_is("word", "given"):
+            return Place.spans(self.given())
+        if self.next_is("word", "nowhere"):
+            self.at += 1
+            return Place.spans(())
+        return Place.spans(self.listed(self.span))
+
+    def span(self) -> tuple[int, int]:
+        if self.at < len(self.tokens) and (found := re.fullmatch(r"(\d+):(\d+)", self.tokens[self.at].text)):
+            self.at += 1
+            return int(found[1]), int(found[2])
+        raise self.miss("a span such as 4:7")
+
+    def unit(self) -> str:
+        word = self.take("word", "segment", "segments", "token", "tokens")
+        return word if word.endswith("s") else word + "s"
+
+    def quoted(self) -> str:
+        return re.sub(r"\\(.)", r"\1", self.take("quoted", wanted="an expression in quotation marks"))
+
+
+_SLOTS: dict[str, Callable[[_Reader], Any]] = {
+    "int": _Reader.whole,
+    "names": _Reader.names,
+    "place": _Reader.place,
+    "spans": _Reader.spans,
+    "unit": _Reader.unit,
+    "quoted": _Reader.quoted,
+}
+
+
+def parse(line: str) -> Rule:
+    """Read one rule.
+
+    >>> from bridle import rules
+    >>> rules.parse("AUTHOR before TITLE [penalty 2.3]") == rules.before("AUTHOR", "TITLE").soft(2.3)
+    True
+    """
+    reader = _Reader(line)
+    try:
+        return reader.line()
+    except _Miss:
+        rest = reader.tokens[reader.far :]
+        got = repr(" ".join(token.text for token in rest[:6])) if rest else "the end of the line"
+        hopes = sorted(reader.hopes)
+        raise RuleSyntaxError(
+            f"not a rule: {line.strip()!r}", got=got, wanted=", or ".join(hopes[:6]),
+            cause="Names that are also words of the rule language go between quotation marks.",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A rule of a file and where it stands."""
+
+    rule: Rule
+    number: int
+    comment: str
+
+
+def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
+    """Read the lines of a .rules file; empty lines and comments are passed over. All bad lines are reported at once."""
+    found: list[Line] = []
+    wrong: list[RuleSyntaxError] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            reader = _Reader(line)
+            if reader.tokens:
+                comment = re.search(r"#\s*(.*?)\s*$", re.sub(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)*/', "", line))
+                found.append(Line(parse(line), number, comment[1] if comment else ""))
+        except BridleError as error:
+            wrong.append(
+                RuleSyntaxError(error.what, file=file, line=number, got=error.got, wanted=error.wanted, cause=error.cause)
+            )
+    if wrong:
+        first = wrong[0]
+        more = "\n".join(str(e).split("\n")[0] for e in wrong[1:6])
+        if more:
+            first.args = (f"{first.args[0]}\n{more}",)
+        raise first
+    return found
+
+
+def load(path: str | Path) -> list[Rule]:
+    """The rules of a .rules file."""
+    return [line.rule for line in load_lines(path)]
+
+
+def load_lines(path: str | Path) -> list[Line]:
+    """The rules of a .rules file with their line numbers and comments."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(
+            f"cannot read the rules file {path}", got=getattr(error, "strerror", None) or "bytes that are not UTF-8",
+            wanted="a text file with one rule per line",
+        ) from None
+    return parse_lines(text.splitlines(), str(path))
