@@ -1,0 +1,38 @@
+"""Bridle: the best labelling of a sequence that obeys your rules. Exact, fast, and it says how it knows.
+
+    import bridle
+    from bridle import rules as r
+
+    labels  = bridle.Labels(["O", "A0", "A1"], scheme="IO")
+    decoder = bridle.Decoder(labels, rules=[r.at_most(1, of="A0"), r.before("A0", "A1").soft(2.0)])
+    d = decoder.decode(bridle.Lattice(scores))      # d.labels, d.score, d.bound, d.optimal
+"""
+
+from bridle import rules
+from bridle.check import Verdict, check
+from bridle.decode import Decoder
+from bridle.decoding import Decoding, Decodings
+from bridle.errors import (
+    BridleError,
+    EngineError,
+    FileError,
+    GivenError,
+    Infeasible,
+    LabelError,
+    LatticeError,
+    LimitReached,
+    RuleError,
+    RuleSyntaxError,
+)
+from bridle.explain import Explanation
+from bridle.labels import Labels, Segment
+from bridle.lattice import Batch, Lattice
+from bridle.sums import Probability
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch", "BridleError", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FileError", "GivenError",
+    "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached", "Probability", "RuleError",
+    "RuleSyntaxError", "Segment", "Verdict", "check", "rules",
+]  # fmt: skip

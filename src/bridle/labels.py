@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,7 +27,9 @@ Scheme = Literal["IO", "BIO", "BIOES", "BMES"]
 Bools = npt.NDArray[np.bool_]
 UNTYPED = "WORD"  # the type of a bare B, M, E or S
 
-_PREFIXES: dict[str | None, str] = {None: "", "IO": "I", "BIO": "BI", "BIOES": "BIES", "BMES": "BMES"}
+_PREFIXES: dict[str | None, tuple[str, ...]] = {
+    None: (), "IO": ("I",), "BIO": tuple("BI"), "BIOES": tuple("BIES"), "BMES": tuple("BMES")
+}  # fmt: skip
 _FIRST = frozenset("BS")  # tags that begin a segment
 _LAST = frozenset("ES")  # tags that end one
 
@@ -50,11 +53,15 @@ class Labels:
     __slots__ = ("__dict__", "_ids", "names", "outside", "scheme")
 
     def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
+        if not isinstance(names, Iterable):
+            raise LabelError("labels are not a list of names", got=repr(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
         self.scheme: Scheme | None = scheme
         self.outside = outside
         if not self.names:
-            raise LabelError("the label set is empty", wanted="at least one name", cause="Was the label list read?")
+            raise LabelError(
+                "the label set is empty", got="no names", wanted="at least one name", cause="Was the label list read?"
+            )
         for name in self.names:
             if not isinstance(name, str) or not name:
                 raise LabelError("a label is not a name", got=repr(name), wanted="non-empty strings")
@@ -62,7 +69,7 @@ class Labels:
         if len(self._ids) < len(self.names):
             twice = sorted({n for n in self.names if self.names.count(n) > 1})
             raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
-        if scheme not in _PREFIXES:
+        if not (scheme is None or isinstance(scheme, str)) or scheme not in _PREFIXES:
             raise LabelError(
                 "unknown tagging scheme", got=repr(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'"
             )
@@ -70,7 +77,8 @@ class Labels:
             for name in self.names:
                 if self._split(name)[0] not in _PREFIXES[scheme] and name != outside:
                     raise LabelError(
-                        f"label {name!r} does not fit the scheme {scheme}",
+                        f"a label does not fit the scheme {scheme}",
+                        got=repr(name),
                         wanted=f"{outside!r} or a name that begins with one of {', '.join(_PREFIXES[scheme])}",
                         cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
                     )
@@ -114,11 +122,19 @@ class Labels:
 
     def ids(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
         """Ids of a labelling given as names, or as ids (which are checked)."""
-        found = np.array([self._ids.get(y, -1) if isinstance(y, str) else y for y in names], dtype=np.intp)
-        if found.size and (found.min() < 0 or found.max() >= len(self)):
-            at = int(np.flatnonzero((found < 0) | (found >= len(self)))[0])
-            raise self._unknown(names[at])
+        if isinstance(names, np.ndarray) and names.ndim == 1 and names.dtype.kind in "iu":
+            found = np.where((names >= 0) & (names < len(self)), names, -1).astype(np.intp)
+        else:
+            found = np.array([self._checked(y) for y in names], dtype=np.intp)
+        if found.size and found.min() < 0:
+            raise self._unknown(list(names)[int(found.argmin())])
         return found
+
+    def _checked(self, y: object) -> int:
+        """The id of a name or of an id; -1 for what is neither (a float is neither: it would be cut silently)."""
+        if isinstance(y, str):
+            return self._ids.get(y, -1)
+        return int(y) if isinstance(y, (int, np.integer)) and 0 <= y < len(self) else -1
 
     def matching(self, name: str) -> frozenset[int]:
         """Ids of what a rule may call `name`: a full label, or all labels of a segment type."""
@@ -171,7 +187,7 @@ class Labels:
         opens = np.array([t in "BIM" and t != "" for t in self.tag_of])  # the segment goes on after it, or may
         must = opens if self.scheme in ("BIOES", "BMES") else np.zeros(m, dtype=bool)
         enters = np.array([t == "" or t in _FIRST for t in self.tag_of])  # may follow a closed segment
-        kinds = np.array(self.type_of)
+        kinds = np.array(self.type_of, dtype=object)
         same = kinds[:, None] == kinds[None, :]
         inside = ~enters[None, :] & opens[:, None] & same
         outside = enters[None, :] & ~must[:, None]
@@ -188,5 +204,5 @@ class Labels:
         ids = self.ids(names)
         cuts = [t for t in range(len(ids)) if t == 0 or self.begins[ids[t - 1], ids[t]]] + [len(ids)]
         return [
-            Segment(a, b, self.type_of[ids[a]]) for a, b in zip(cuts, cuts[1:], strict=False) if self.tag_of[ids[a]]
+            Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]
         ]

@@ -18,9 +18,11 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
     """A float array of the wanted shape (None: any length) without NaN and +inf. float32 stays float32."""
     try:
         array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise TypeError  # numpy would drop the imaginary part
         if array.dtype not in (np.float32, np.float64):
             array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise LatticeError(f"{name} is not an array of numbers", got=type(values).__name__, wanted="floats") from None
     fits = array.ndim == len(shape) and all(w in (None, s) for w, s in zip(shape, array.shape, strict=True))
     if not fits:
@@ -44,9 +46,23 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
 
 
 def _pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
-    if np.ndim(values) == 3:
+    try:
+        per_step = np.ndim(values) == 3
+    except ValueError:  # ragged lists; the check below says so
+        per_step = False
+    if per_step:
         return as_scores("pairwise", values, (steps, m, m), "positions - 1 x labels x labels")
     return as_scores("pairwise", values, (m, m), "labels x labels")
+
+
+def _whole_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # ragged lists
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iu":
+        raise LatticeError(f"{name} are not whole numbers", got=repr(values)[:60], wanted="a list of whole numbers")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,12 +107,16 @@ class Lattice:
 
     def score(self, ids: Sequence[int] | npt.NDArray[np.integer]) -> float:
         """The score of one labelling, given as ids."""
-        y = np.asarray(ids, dtype=np.intp)
-        n = len(self)
+        y, n = np.asarray(ids), len(self)
         if y.shape != (n,):
             raise LatticeError("a labelling has another length than its lattice", got=y.shape, wanted=f"({n},)")
         if n == 0:
             return 0.0
+        if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= self.n_labels:
+            raise LatticeError(
+                "a labelling holds what is no label id", got=y.tolist() if n <= 12 else f"{y.tolist()[:12]}...",
+                wanted=f"whole numbers 0 .. {self.n_labels - 1}", cause="Names become ids by Labels.ids().",
+            )  # fmt: skip
         total = float(self.unary[np.arange(n), y].sum(dtype=np.float64))
         if self.pairwise is not None and n > 1:
             steps = self.pairwise[y[:-1], y[1:]] if self.pairwise.ndim == 2 else self.pairwise[
@@ -133,8 +153,8 @@ class Batch:
         total, m = u.shape
         if m == 0:
             raise LatticeError("unary has no labels", got=u.shape, wanted="at least one column")
-        cuts = np.ascontiguousarray(np.asarray(offsets, dtype=np.int64))
-        if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != total or (np.diff(cuts) < 0).any():
+        cuts = _whole_numbers("offsets", offsets)
+        if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != total or (cuts[1:] < cuts[:-1]).any():
             raise LatticeError(
                 "offsets do not cut the tokens into sequences",
                 got=f"{cuts.tolist()[:6]}..." if cuts.size > 6 else cuts.tolist(),

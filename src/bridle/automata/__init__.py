@@ -2,6 +2,6 @@
 
 from bridle.automata.dfa import DFA
 from bridle.automata.machine import Count, Machine, Walk
-from bridle.automata.regex import from_regex
+from bridle.automata.regex import check_regex, from_regex
 
-__all__ = ["DFA", "Count", "Machine", "Walk", "from_regex"]
+__all__ = ["DFA", "Count", "Machine", "Walk", "check_regex", "from_regex"]

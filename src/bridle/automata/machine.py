@@ -3,8 +3,8 @@
 A rule describes its machine lazily, as a `Walk` (a start state and a step function over any hashable states);
 `Machine.build` explores it, merges states that no input can tell apart and lays it out as tables.
 
-Positions may matter through *marks*: position t carries a small number (0: nothing special), and the step may look at it.
-A machine holds tables only for the marks that occur.
+Positions may matter through *marks*: position t carries a small number (0: nothing special), and the step may look at
+it. A machine holds tables only for the marks that occur.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Positions method (Glushkov): no empty moves, so the subset construction is short
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,42 +18,32 @@ import numpy as np
 from bridle.automata.dfa import DFA
 from bridle.errors import RuleSyntaxError
 
-_TOKEN = re.compile(r"""\s*(?:(?P<name>[\w-]+)|'(?P<q1>[^']*)'|"(?P<q2>[^"]*)"|(?P<rep>\{\d+(?:,\d*)?\})|(?P<op>.))""")
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<name>[\w-]+)|'(?P<q1>[^']*)'|"(?P<q2>[^"]*)"|(?P<rep>\{\d{1,6}(?:,\d{0,6})?\})|(?P<op>.))"""
+)
 MAX_STATES = 1 << 14
+MAX_LINKS = 1 << 20  # pairs of places that may follow each other, (A?){k} has k * k / 2; an atom counts as 16
+MAX_DEPTH = 100  # of parentheses
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of the expression: which places can be first and last, which follow which, may it be empty."""
+    """A piece of the expression: which places can be first and last, may it be empty."""
 
     first: frozenset[int]
     last: frozenset[int]
-    follow: frozenset[tuple[int, int]]
     empty: bool
 
 
-_NOTHING = _Part(frozenset(), frozenset(), frozenset(), True)
-
-
-def _cat(a: _Part, b: _Part) -> _Part:
-    return _Part(
-        a.first | (b.first if a.empty else frozenset()),
-        b.last | (a.last if b.empty else frozenset()),
-        a.follow | b.follow | {(p, q) for p in a.last for q in b.first},
-        a.empty and b.empty,
-    )
+_NOTHING = _Part(frozenset(), frozenset(), True)
 
 
 def _alt(a: _Part, b: _Part) -> _Part:
-    return _Part(a.first | b.first, a.last | b.last, a.follow | b.follow, a.empty or b.empty)
-
-
-def _plus(a: _Part) -> _Part:
-    return _Part(a.first, a.last, a.follow | {(p, q) for p in a.last for q in a.first}, a.empty)
+    return _Part(a.first | b.first, a.last | b.last, a.empty or b.empty)
 
 
 def _maybe(a: _Part) -> _Part:
-    return _Part(a.first, a.last, a.follow, True)
+    return _Part(a.first, a.last, True)
 
 
 class _Parser:
@@ -62,6 +52,8 @@ class _Parser:
     def __init__(self, text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> None:
         self.text, self.find, self.everything = text, find, frozenset(range(n_labels))
         self.places: list[frozenset[int]] = []
+        self.follow: dict[int, set[int]] = {}  # which places may come just after a place
+        self.links = self.depth = 0
         self.tokens: list[tuple[str, str]] = []
         at, end = 0, len(text.rstrip())
         while at < end:
@@ -84,6 +76,33 @@ class _Parser:
             raise self.fail(repr(op))
         self.at += 1
 
+    def too_large(self) -> RuleSyntaxError:
+        return RuleSyntaxError(
+            "a label expression is too large", got=repr(self.text[:60]), wanted=f"at most {MAX_STATES} states",
+            cause="Large counts such as (A?){1000}, or counts inside counts?",
+        )  # fmt: skip
+
+    def spend(self, links: int) -> None:
+        self.links += links
+        if self.links > MAX_LINKS:
+            raise self.too_large()
+
+    def link(self, last: frozenset[int], first: frozenset[int]) -> None:
+        """Every place of `first` may come just after every place of `last`."""
+        self.spend(len(last) * len(first))
+        for p in last:
+            self.follow.setdefault(p, set()).update(first)
+
+    def cat(self, a: _Part, b: _Part) -> _Part:
+        self.link(a.last, b.first)
+        first = a.first | b.first if a.empty else a.first
+        last = a.last | b.last if b.empty else b.last
+        return _Part(first, last, a.empty and b.empty)
+
+    def plus(self, a: _Part) -> _Part:
+        self.link(a.last, a.first)
+        return a
+
     def whole(self) -> _Part:
         part = self.choice()
         if self.at < len(self.tokens):
@@ -100,7 +119,7 @@ class _Parser:
     def series(self) -> _Part:
         part = _NOTHING
         while self.at < len(self.tokens) and not self.peek("|", ")"):
-            part = _cat(part, self.repeated())
+            part = self.cat(part, self.repeated())
         return part
 
     def repeated(self) -> _Part:
@@ -110,9 +129,9 @@ class _Parser:
         while self.at < len(self.tokens):
             kind, text = self.tokens[self.at]
             if (kind, text) == ("op", "*"):
-                part = _maybe(_plus(part))
+                part = _maybe(self.plus(part))
             elif (kind, text) == ("op", "+"):
-                part = _plus(part)
+                part = self.plus(part)
             elif (kind, text) == ("op", "?"):
                 part = _maybe(part)
             elif kind == "rep" and self.at == after_atom:
@@ -140,17 +159,22 @@ class _Parser:
         result = _NOTHING
         for k, copy in enumerate(copies):
             if high is None and k == len(copies) - 1:
-                copy = _maybe(_plus(copy))
+                copy = _maybe(self.plus(copy))
             elif k >= low:
                 copy = _maybe(copy)
-            result = _cat(result, copy)
+            result = self.cat(result, copy)
         return result if high != 0 else _NOTHING
 
     def atom(self) -> _Part:
+        self.spend(16)
         if self.peek("("):
             self.at += 1
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise self.fail(f"at most {MAX_DEPTH} parentheses inside each other")
             part = self.choice()
             self.take(")")
+            self.depth -= 1
             return part
         if self.peek("["):
             self.at += 1
@@ -173,20 +197,24 @@ class _Parser:
         return self.find(self.tokens[self.at - 1][1])
 
     def place(self, labels: frozenset[int]) -> _Part:
+        if len(self.places) >= MAX_STATES:
+            raise self.too_large()
         self.places.append(labels)
         here = frozenset({len(self.places) - 1})
-        return _Part(here, here, frozenset(), False)
+        return _Part(here, here, False)
+
+
+def check_regex(text: str) -> None:
+    """Raise if the text is no expression, whatever the labels are."""
+    _Parser(text, lambda _name: frozenset(), 0).whole()
 
 
 def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> DFA:
     """Compile an expression; `find` tells which label ids a name stands for."""
     parser = _Parser(text, find, n_labels)
     part = parser.whole()
-    after: dict[int, set[int]] = {}
-    for p, q in part.follow:
-        after.setdefault(p, set()).add(q)
     start = frozenset({-1})
-    after[-1] = set(part.first)
+    after: dict[int, Iterable[int]] = {**parser.follow, -1: part.first}
     ids, todo, rows = {start: 0}, [start], []
     for state in todo:  # grows while we walk
         reach = sorted({q for p in state for q in after.get(p, ())})
@@ -199,6 +227,6 @@ def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) 
             row.append(ids[nxt])
         rows.append(row)
         if len(todo) > MAX_STATES:
-            raise RuleSyntaxError(f"label expression {text!r} is too large", wanted=f"at most {MAX_STATES} states")
+            raise parser.too_large()
     accepting = np.array([bool(s & part.last) or (part.empty and s == start) for s in todo])
     return DFA(np.array(rows, dtype=np.int64), accepting).minimal()

@@ -1,13 +1,15 @@
-"""Boolean rules: and, or, not, implies, iff over any hard rules; and label expressions. Broken or not: one violation."""
+"""Boolean rules: and, or, not, implies, iff over any hard rules; and label expressions. Broken means one violation."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
-from bridle.automata import Walk, from_regex
+from bridle.automata import DFA, Walk, check_regex, from_regex
+from bridle.errors import RuleError
 from bridle.labels import Labels
 from bridle.rules.base import Names, Place, Rule, Scene, Sets
 
@@ -123,6 +125,11 @@ class Not(_Formula):
         return not held[0]
 
 
+@lru_cache(maxsize=256)
+def _compiled(pattern: str, labels: Labels) -> DFA:
+    return from_regex(pattern, labels.matching, len(labels))
+
+
 @dataclass(frozen=True)
 class Matches(Rule):
     """The whole label sequence matches an expression such as "O* A0+ (O|A1)*"."""
@@ -130,10 +137,15 @@ class Matches(Rule):
     text = ("matches {pattern:quoted}",)
     pattern: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise RuleError("a label expression is not text", got=repr(self.pattern), wanted='such as "O* A0+"')
+        check_regex(self.pattern)  # now, while the line of the file is known; the names wait for the label set
+
     def breaks(self, scene: Scene) -> int:
-        return int(not from_regex(self.pattern, scene.labels.matching, len(scene.labels)).accepts(scene.ids))
+        return int(not _compiled(self.pattern, scene.labels).accepts(scene.ids))
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        dfa = from_regex(self.pattern, labels.matching, len(labels))
+        dfa = _compiled(self.pattern, labels)
         step, accepting = dfa.step.tolist(), dfa.accepting.tolist()
         return [Walk(0, lambda s, y, _mark: (step[s][y], 0), lambda s: int(not accepting[s]))]

@@ -23,8 +23,8 @@ def _counted(ids: frozenset[int], unit: Unit, labels: Labels) -> Bools:
 
 def _counting(edges: Bools, limit: int, sense: Literal["<=", ">="]) -> Walk:
     """Count marked edges up to the limit. States: (count so far, class of the label before)."""
-    _, kind = np.unique(edges, axis=0, return_inverse=True)  # labels after which the same things count are one class
-    kind = kind.reshape(-1).tolist()
+    _, classes = np.unique(edges, axis=0, return_inverse=True)  # labels after which the same things count: one class
+    kind: list[int] = classes.reshape(-1).tolist()
     row = {k: edges[i] for i, k in enumerate(kind)}
     most = sense == "<="
 
@@ -133,7 +133,7 @@ class Length(Rule):
 
     def __post_init__(self) -> None:
         if self.at_least is None and self.at_most is None:
-            raise RuleError("length() limits nothing", wanted="at_least=, at_most= or both")
+            raise RuleError("length() limits nothing", got="neither limit", wanted="at_least=, at_most= or both")
         for name in ("at_least", "at_most"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, natural(name, value, least=1))
@@ -158,7 +158,7 @@ class Length(Rule):
         cap = max(low, (high or 0) + 1)
 
         def closed(size: int) -> int:
-            return int(0 < size < low)
+            return int(0 < size < low and (high is None or size <= high))  # above high: counted when it got there
 
         def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
             size, before = state  # size of the open segment (0: none that matters), the label before

@@ -52,7 +52,10 @@ class WellFormed(Rule):
         def read(before: Any, y: int, _mark: int) -> tuple[Any, int]:
             return y, int(not (first[y] if before is None else step[before, y]))
 
-        return [Walk(None, read, lambda before: int(before is not None and not last[before]))]
+        def final(before: Any) -> int:
+            return int(before is not None and not last[before])
+
+        return [Walk(None, read, final)]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         step, first, last = labels.allowed
@@ -73,7 +76,11 @@ class NextTo(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         a, b = union(sets[0]), union(sets[1])
-        return [Walk(False, lambda was_a, y, _mark: (y in a, int(was_a is True and y not in b)), int)]  # type: ignore[call-overload]
+
+        def read(was_a: Any, y: int, _mark: int) -> tuple[Any, int]:
+            return y in a, int(was_a and y not in b)
+
+        return [Walk(False, read, lambda was_a: int(bool(was_a)))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         a, b = flags(union(sets[0]), len(labels)), flags(union(sets[1]), len(labels))
@@ -104,7 +111,7 @@ class Around(Rule):
         left, right = union(sets[0]), union(sets[1])
 
         def read(state: Any, y: int, mark: int) -> tuple[Any, int]:
-            left_is_fine, asks_right = state  # of the token before: is it a `left` (or nothing); a delimiter still fine?
+            left_is_fine, asks_right = state  # the token before: is it a `left` (or nothing); a delimiter still fine?
             hits = int(asks_right and y not in right)
             delimiter = bool(mark & 1)
             hits += int(delimiter and not left_is_fine)

@@ -61,7 +61,11 @@ class FollowedBy(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         a, b = union(sets[0]), union(sets[1])
-        return [Walk(False, lambda owed, y, _mark: (y in a or (owed is True and y not in b), 0), lambda owed: int(bool(owed)))]
+
+        def read(owed: Any, y: int, _mark: int) -> tuple[Any, int]:
+            return y in a or (owed and y not in b), 0
+
+        return [Walk(False, read, lambda owed: int(bool(owed)))]
 
 
 @dataclass(frozen=True)

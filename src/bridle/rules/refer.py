@@ -47,10 +47,13 @@ class Tokens:
     pattern: str
 
     def __post_init__(self) -> None:
+        what, wanted = "bad regular expression for tokens", r"one that Python's re takes, such as \d{5}"
+        if not isinstance(self.pattern, str):
+            raise RuleError(what, got=repr(self.pattern), wanted=wanted)
         try:
             re.compile(self.pattern)
-        except (re.error, TypeError) as error:
-            raise RuleError("bad regular expression for tokens", got=repr(self.pattern), cause=str(error)) from None
+        except (re.error, OverflowError, RecursionError) as error:
+            raise RuleError(what, got=repr(self.pattern), wanted=wanted, cause=str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ def label_names(value: Any, key: str) -> tuple[str, ...]:
 
 
 def _listed(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0  # an array of no dimension says it can be iterated, and cannot
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
@@ -142,14 +147,16 @@ class Place:
         source = self.source
         if isinstance(source, Tokens):
             tokens = Given("tokens").of(given)
+            if not _listed(tokens):
+                raise GivenError("given['tokens'] should be the tokens", got=repr(tokens), wanted="a list of strings")
+            tokens = tuple(tokens)
             if len(tokens) != n:
                 raise GivenError("given['tokens'] has another length than the sequence", got=len(tokens), wanted=n)
             return [t for t, token in enumerate(tokens) if re.fullmatch(source.pattern, str(token))]
         value = source.of(given) if isinstance(source, Given) else source
         what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
         if self.tied:
-            return sorted({t for a, b in spans_in(value, what) for t in range(inside(a, n + 1, what) + 1,
-                                                                             inside(b, n + 1, what))})
+            return sorted({t for a, b in spans_in(value, what) for t in range(a + 1, _span_end(b, n, what))})
         return sorted({inside(i, n, what) for i in positions_in(value, what)})
 
 
@@ -161,6 +168,15 @@ def inside(i: int, n: int, what: str) -> int:
             cause="Positions count from 0, negative ones from the end.",
         )
     return i + n if i < 0 else i
+
+
+def _span_end(end: int, n: int, what: str) -> int:
+    if end > n:
+        raise RuleError(
+            f"{what} has a span that ends at {end}", got=f"a sequence of {n} tokens", wanted=f"an end not above {n}",
+            cause="The end is not part of the span, as in Python slices.",
+        )
+    return end
 
 
 def positions_in(value: Any, what: str) -> tuple[int, ...]:
@@ -176,8 +192,9 @@ def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
     items = tuple(value) if _listed(value) else (None,)
     if len(items) == 2 and all(_whole(i) for i in items):
         items = (items,)
+    items = tuple(tuple(item) if _listed(item) else () for item in items)
     for item in items:
-        if not (_listed(item) and len(tuple(item)) == 2 and all(_whole(i) for i in item) and 0 <= item[0] <= item[1]):
+        if not (len(item) == 2 and all(_whole(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
                 f"{what} should be spans", got=repr(value), wanted="pairs (start, end) with 0 <= start <= end",
                 cause="The end is not part of the span, as in Python slices.",

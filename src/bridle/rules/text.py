@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from bridle.errors import BridleError, FileError, RuleSyntaxError
 from bridle.rules.base import Rule, Soft
-from bridle.rules.boolean import And, Iff, Implies, Not, Or
+from bridle.rules.boolean import And, Iff, Implies, Not, Or, _Pair
 from bridle.rules.refer import Given, Names, Place, Tokens
 
 _TOKEN = re.compile(
@@ -27,7 +27,8 @@ _TOKEN = re.compile(
         |(?P<mark>[,()\[\]])|(?P<word>[^\s,()\[\]"\#]+))""",
     re.VERBOSE,
 )
-_PAIRS = {"and": And, "or": Or, "implies": Implies, "iff": Iff}  # from the tightest to the loosest
+# from the tightest to the loosest
+_PAIRS: dict[str, Callable[[Rule, Rule], _Pair]] = {"and": And, "or": Or, "implies": Implies, "iff": Iff}
 _WORDS = {"not", *_PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
 
 
@@ -57,8 +58,20 @@ def _reserved() -> frozenset[str]:
     return frozenset(_WORDS | {w for _, pieces in _sentences() for w in pieces if isinstance(w, str)})
 
 
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}  # a rule stays on one line
+_MEANT = {"n": "\n", "r": "\r"}
+
+
 def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + re.sub(r'[\\"\n\r]', lambda found: _ESCAPED[found[0]], text) + '"'
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[1]), text, flags=re.DOTALL)
+
+
+def _unslash(text: str) -> str:
+    return text.replace(r"\/", "/")
 
 
 # ---- printing ---------------------------------------------------------------------------------------------------
@@ -71,9 +84,8 @@ def to_text(rule: Rule) -> str:
         return f"{to_text(rule.rule)}  [penalty {rule.penalty!r}{per}]"
     if isinstance(rule, Not):
         return f"not {_inner(rule.rule)}"
-    for word, kind in _PAIRS.items():
-        if isinstance(rule, kind):
-            return f"{_inner(rule.left)} {word} {_inner(rule.right)}"
+    if isinstance(rule, _Pair):
+        return f"{_inner(rule.left)} {rule.word} {_inner(rule.right)}"
     for kind, pieces in _sentences():
         values = {p.field: getattr(rule, p.field, None) for p in pieces if isinstance(p, _Slot)}
         if type(rule) is kind and None not in values.values():
@@ -105,7 +117,8 @@ def _show_one(item: Any) -> str:
         return f"given {item.key}"
     if isinstance(item, Tokens):
         slashed = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", item.pattern, flags=re.DOTALL)
-        return f"tokens /{slashed}/"
+        exact = _unslash(slashed) == item.pattern and not re.search(r"[\n\r]", slashed)
+        return f"tokens /{slashed}/" if exact else f"tokens {_quote(item.pattern)}"
     plain = re.fullmatch(r"[^\s,()\[\]\"#/]+", item) and item not in _reserved()
     return item if plain else _quote(item)
 
@@ -113,7 +126,7 @@ def _show_one(item: Any) -> str:
 # ---- parsing ----------------------------------------------------------------------------------------------------
 
 
-class _Miss(Exception):
+class _Miss(Exception):  # noqa: N818
     """A sentence does not fit here."""
 
 
@@ -122,13 +135,16 @@ class _Reader:
 
     def __init__(self, line: str) -> None:
         self.tokens: list[_Token] = []
+        self.comment = ""
         at, end = 0, len(line.rstrip())
         while at < end:
             found = _TOKEN.match(line, at)
             if found is None:
                 raise RuleSyntaxError("cannot read this", got=repr(line[at:].strip()), wanted="a closed quotation")
             kind = found.lastgroup or ""
-            if kind != "comment":
+            if kind == "comment":
+                self.comment = found[kind][1:].strip()
+            else:
                 self.tokens.append(_Token(kind, found[kind]))
             at = found.end()
         self.at = 0
@@ -193,7 +209,7 @@ class _Reader:
         for kind, pieces in _sentences():
             self.at = begin
             try:
-                values = {p.field: _SLOTS[p.type](self) for p in pieces if isinstance(p, _Slot) or self.word(p)}
+                values = self.slots(pieces)
             except _Miss:
                 continue
             if self.at > end:
@@ -204,9 +220,15 @@ class _Reader:
         self.at = end
         return best[0](**best[1])
 
-    def word(self, text: str) -> bool:
-        self.take("word", text)
-        return False  # a word fills no slot
+    def slots(self, pieces: list[str | _Slot]) -> dict[str, Any]:
+        """Read a sentence: what fills its slots."""
+        values = {}
+        for piece in pieces:
+            if isinstance(piece, str):
+                self.take("word", piece)
+            else:
+                values[piece.field] = _SLOTS[piece.type](self)
+        return values
 
     def number(self) -> float:
         at = self.at
@@ -218,13 +240,13 @@ class _Reader:
             raise self.miss("a number") from None
 
     def whole(self) -> int:
-        if self.at < len(self.tokens) and re.fullmatch(r"-?\d+", self.tokens[self.at].text):
+        if self.at < len(self.tokens) and re.fullmatch(r"-?\d{1,18}", self.tokens[self.at].text):
             return int(self.take("word"))
         raise self.miss("a whole number")
 
     def name(self) -> str | Given:
         if self.next_is("quoted"):
-            return re.sub(r"\\(.)", r"\1", self.take("quoted"))
+            return _unquote(self.take("quoted"))
         if self.next_is("word", "given"):
             return self.given()
         if self.at < len(self.tokens) and self.tokens[self.at].text in _reserved():
@@ -250,7 +272,9 @@ class _Reader:
             return Place.at(self.given())
         if self.next_is("word", "tokens"):
             self.at += 1
-            return Place.at(Tokens(re.sub(r"\\/", "/", self.take("regex", wanted="an expression between slashes"))))
+            if self.next_is("quoted"):
+                return Place.at(Tokens(self.quoted()))
+            return Place.at(Tokens(_unslash(self.take("regex", wanted="an expression between slashes"))))
         if self.next_is("word", "nowhere"):
             self.at += 1
             return Place.at(())
@@ -265,7 +289,7 @@ class _Reader:
         return Place.spans(self.listed(self.span))
 
     def span(self) -> tuple[int, int]:
-        if self.at < len(self.tokens) and (found := re.fullmatch(r"(\d+):(\d+)", self.tokens[self.at].text)):
+        if self.at < len(self.tokens) and (found := re.fullmatch(r"(\d{1,18}):(\d{1,18})", self.tokens[self.at].text)):
             self.at += 1
             return int(found[1]), int(found[2])
         raise self.miss("a span such as 4:7")
@@ -275,7 +299,7 @@ class _Reader:
         return word if word.endswith("s") else word + "s"
 
     def quoted(self) -> str:
-        return re.sub(r"\\(.)", r"\1", self.take("quoted", wanted="an expression in quotation marks"))
+        return _unquote(self.take("quoted", wanted="an expression in quotation marks"))
 
 
 _SLOTS: dict[str, Callable[[_Reader], Any]] = {
@@ -298,10 +322,14 @@ def parse(line: str) -> Rule:
     reader = _Reader(line)
     try:
         return reader.line()
+    except RecursionError:
+        raise RuleSyntaxError(
+            "a rule is nested too deeply", got=repr(line.strip()[:60]), wanted="fewer parentheses inside each other"
+        ) from None
     except _Miss:
         rest = reader.tokens[reader.far :]
         got = repr(" ".join(token.text for token in rest[:6])) if rest else "the end of the line"
-        hopes = sorted(reader.hopes)
+        hopes = sorted(reader.hopes) if "a rule" not in reader.hopes else ["a rule such as 'A before B'"]
         raise RuleSyntaxError(
             f"not a rule: {line.strip()!r}", got=got, wanted=", or ".join(hopes[:6]),
             cause="Names that are also words of the rule language go between quotation marks.",
@@ -325,17 +353,15 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
         try:
             reader = _Reader(line)
             if reader.tokens:
-                comment = re.search(r"#\s*(.*?)\s*$", re.sub(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)*/', "", line))
-                found.append(Line(parse(line), number, comment[1] if comment else ""))
+                found.append(Line(parse(line), number, reader.comment))
         except BridleError as error:
-            wrong.append(
-                RuleSyntaxError(error.what, file=file, line=number, got=error.got, wanted=error.wanted, cause=error.cause)
-            )
+            parts = {"got": error.got, "wanted": error.wanted, "cause": error.cause}
+            wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
     if wrong:
         first = wrong[0]
-        more = "\n".join(str(e).split("\n")[0] for e in wrong[1:6])
+        more = [str(e).split("\n")[0] for e in wrong[1:6]] + [f"and {len(wrong) - 6} more"] * (len(wrong) > 6)
         if more:
-            first.args = (f"{first.args[0]}\n{more}",)
+            first.args = ("\n".join([first.args[0], *more]),)
         raise first
     return found
 
@@ -348,10 +374,11 @@ def load(path: str | Path) -> list[Rule]:
 def load_lines(path: str | Path) -> list[Line]:
     """The rules of a .rules file with their line numbers and comments."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
+    except (OSError, ValueError) as error:  # a ValueError: bytes that are not UTF-8, or a path with a null in it
+        utf8 = "bytes that are not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise FileError(
-            f"cannot read the rules file {path}", got=getattr(error, "strerror", None) or "bytes that are not UTF-8",
+            f"cannot read the rules file {path}", got=getattr(error, "strerror", None) or utf8,
             wanted="a text file with one rule per line",
         ) from None
-    return parse_lines(text.splitlines(), str(path))
+    return parse_lines(text.split("\n"), str(path))  # not splitlines: a label may hold other breaks such as U+2028

@@ -1,0 +1,92 @@
+"""Timing, one row of the table, and the check that two sides found the same optimum."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bridle.lattice import Lattice
+from problems import Problem
+
+TOLERANCE = 1e-6  # of the optimum; OpenFst adds in single precision, CP-SAT in whole numbers
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. `ratio` is peer / ours, or ours / base where less is better."""
+
+    section: str
+    what: str
+    ours_ms: float  # per sequence
+    other_ms: float
+    ratio: float
+    target: float | None = None
+    sense: Literal[">=", "<="] = ">="
+
+    @property
+    def met(self) -> bool | None:
+        if self.target is None:
+            return None
+        return self.ratio >= self.target if self.sense == ">=" else self.ratio <= self.target
+
+
+@dataclass
+class Report:
+    """What a run found out; sections add to it."""
+
+    quick: bool
+    rows: list[Row] = field(default_factory=list)
+    proved: dict[str, float] = field(default_factory=dict)  # share of answers proved optimal
+    wrong: list[str] = field(default_factory=list)  # different optima, broken rules, failed sections
+    notes: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)  # figures for the JSON file and the plots
+
+    def faster(self, section: str, what: str, ours: float, peer: float, target: float | None = None) -> None:
+        """Ours takes `ours` seconds per sequence, a peer `peer`."""
+        self.rows.append(Row(section, what, ours * 1e3, peer * 1e3, peer / ours, target))
+
+    def within(self, section: str, what: str, ours: float, base: float, target: float) -> None:
+        """Ours may take `target` times as long as `base`."""
+        self.rows.append(Row(section, what, ours * 1e3, base * 1e3, ours / base, target, "<="))
+
+    def agree(self, section: str, peer: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
+        """The same optimum on each sequence, or a line in `wrong`."""
+        for k, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+            if not abs(a - b) <= TOLERANCE * max(1.0, abs(b)):
+                self.wrong.append(f"{section}, sequence {k}: bridle {a:.9g}, {peer} {b:.9g}")
+
+    def obeys(self, problem: Problem, decodings: Sequence[Any], count: int = 200) -> None:
+        """Proved shares; and on some sequences, hard rules hold and the score is the lattice's less the penalty."""
+        self.proved[problem.name] = sum(bool(d.optimal) for d in decodings) / max(1, len(decodings))
+        givens = problem.givens()
+        for k in range(min(count, len(problem))):
+            d, lattice = decodings[k], problem.batch[k]
+            if not abs(lattice.score(d.ids) - d.penalty - d.score) <= TOLERANCE * max(1.0, abs(d.score)):
+                self.wrong.append(f"{problem.name}, sequence {k}: the score is not that of the labelling")
+            for rule in problem.rules:
+                if not hasattr(rule, "penalty") and not rule.holds(d.ids, problem.labels, givens[k]):
+                    self.wrong.append(f"{problem.name}, sequence {k} breaks: {rule}")
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def best_of(repeats: int, *works: Callable[[], Any]) -> list[float]:
+    """The least seconds of each piece of work; they take turns, so that a slow moment of the machine hits all."""
+    rounds = [[seconds(work) for work in works] for _ in range(repeats)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
+def peer_seconds(peer: Callable[..., tuple[float, list[int]]], problem: Problem) -> tuple[float, list[float]]:
+    """Mean seconds per sequence of a peer (after one call to warm up) and the optima that it found."""
+    lattices: list[Lattice] = problem.lattices()
+    pairs = [(x.unary, x.pairwise, f) for x, f in zip(lattices, problem.facts, strict=True)]
+    peer(*pairs[0])
+    begin = time.perf_counter()
+    answers = [peer(*pair) for pair in pairs]
+    return (time.perf_counter() - begin) / len(pairs), [score for score, _ in answers]

@@ -1,0 +1,70 @@
+#include "beam.h"
+
+#include <algorithm>
+
+namespace bridle {
+namespace {
+
+struct Hypothesis {
+    double g, f;
+    int32_t back, y, q;
+    int32_t states;  // where its states begin
+};
+
+}  // namespace
+
+std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width, const Guide* guide,
+                        Control& control) {
+    const int n = trellis.n, m = trellis.m;
+    const size_t size = team.size();
+    const Fold* fold = guide && !guide->fold->plain() ? guide->fold : nullptr;
+    std::vector<std::vector<Hypothesis>> kept(n + 1);
+    kept[0].push_back({0, 0, -1, -1, 0, 0});
+    std::vector<State> now(size, 0), later;
+    std::vector<Hypothesis> grown;
+    for (int t = 0; t < n; ++t) {
+        if ((t & 63) == 0) control.check();
+        grown.clear();
+        later.clear();
+        const double* u = trellis.unary(t);
+        const double* h = guide ? guide->H + static_cast<size_t>(t) * guide->fold->Q * m : nullptr;
+        for (size_t b = 0; b < kept[t].size(); ++b) {
+            const Hypothesis& from = kept[t][b];
+            for (int j = 0; j < m; ++j) {
+                const int q = fold ? fold->next(t, from.q)[j] : 0;
+                double g = from.g + u[j];
+                if (t > 0) g += steps.at(t - 1, from.y, j);
+                if (q < 0 || !(g > -kInf)) continue;
+                const double ahead = h ? h[static_cast<size_t>(q) * m + j] : 0.0;
+                if (!(ahead > -kInf)) continue;
+                const auto at = static_cast<int32_t>(later.size());
+                later.resize(at + size);
+                const double cost = team.advance(now.data() + from.states, later.data() + at, j, t);
+                if (cost == kInf) {
+                    later.resize(at);
+                    continue;
+                }
+                grown.push_back({g - cost, g - cost + ahead, static_cast<int32_t>(b), j, q, at});
+            }
+        }
+        const size_t keep = std::min<size_t>(width, grown.size());
+        std::partial_sort(grown.begin(), grown.begin() + keep, grown.end(),
+                          [](const Hypothesis& a, const Hypothesis& b) { return a.f > b.f; });
+        grown.resize(keep);
+        kept[t + 1] = grown;
+        now.swap(later);
+    }
+    std::vector<Found> found;
+    for (const Hypothesis& end : kept[n]) {
+        const double cost = team.finish(now.data() + end.states);
+        if (cost == kInf) continue;
+        Found f{end.g - cost, std::vector<int32_t>(n)};
+        const Hypothesis* at = &end;
+        for (int t = n; t > 0; at = &kept[t - 1][at->back], --t) f.path[t - 1] = at->y;
+        found.push_back(std::move(f));
+    }
+    std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+    return found;
+}
+
+}  // namespace bridle

@@ -1,0 +1,19 @@
+// Beam search over labels and the states of a team: `width` hypotheses per position, not exact.
+#pragma once
+
+#include <vector>
+
+#include "best_first.h"
+
+namespace bridle {
+
+struct Guide {  // what can still follow, by a backward pass over a fold of some of the pieces
+    const Fold* fold;
+    const double* H;  // (n, Q, m)
+};
+
+// Labellings that obey the hard rules, best first; none when the beam lost them all.
+std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width, const Guide* guide,
+                        Control& control);
+
+}  // namespace bridle

@@ -1,0 +1,173 @@
+#include "best_first.h"
+
+#include <algorithm>
+
+#include <queue>
+
+namespace bridle {
+namespace {
+
+struct Node {
+    double g, paid;        // paid: only where prices come first
+    int32_t parent, t, q;  // t == n: the end
+    int32_t y;
+};
+
+struct Entry {
+    double price, f;
+    int32_t t, node;
+    bool operator<(const Entry& other) const {  // comes later
+        if (price != other.price) return price > other.price;
+        return f < other.f || (f == other.f && t < other.t);
+    }
+};
+
+struct Visits {
+    int times = 0;
+    double g = -kInf;  // the best so far
+};
+
+// An open-addressing set of (t, y, q, states): how often each was taken from the queue.
+class Taken {
+  public:
+    explicit Taken(size_t width) : width_(width), slots_(1024, -1), visits_(1024) {}
+
+    Visits& operator()(int32_t node, const std::vector<Node>& nodes, const std::vector<State>& states) {
+        if (used_ * 2 >= slots_.size()) grow(nodes, states);
+        return visits_[find(node, nodes, states)];
+    }
+
+  private:
+    size_t find(int32_t node, const std::vector<Node>& nodes, const std::vector<State>& states) {
+        size_t at = hash(node, nodes, states) & (slots_.size() - 1);
+        while (slots_[at] >= 0 && !same(slots_[at], node, nodes, states)) at = (at + 1) & (slots_.size() - 1);
+        if (slots_[at] < 0) slots_[at] = node, visits_[at] = Visits(), ++used_;
+        return at;
+    }
+    uint64_t hash(int32_t node, const std::vector<Node>& nodes, const std::vector<State>& states) const {
+        const Node& v = nodes[node];
+        uint64_t h = (static_cast<uint64_t>(v.t) << 32 | static_cast<uint32_t>(v.q)) * 0x9E3779B97F4A7C15ull + v.y;
+        for (size_t k = 0; k < width_; ++k) h = (h ^ states[node * width_ + k]) * 1099511628211ull;
+        return h ^ (h >> 31);
+    }
+    bool same(int32_t a, int32_t b, const std::vector<Node>& nodes, const std::vector<State>& states) const {
+        const Node &u = nodes[a], &v = nodes[b];
+        return u.t == v.t && u.y == v.y && u.q == v.q &&
+               std::equal(states.data() + a * width_, states.data() + (a + 1) * width_, states.data() + b * width_);
+    }
+    void grow(const std::vector<Node>& nodes, const std::vector<State>& states) {
+        std::vector<int32_t> old_slots = std::move(slots_);
+        std::vector<Visits> old_visits = std::move(visits_);
+        slots_.assign(old_slots.size() * 2, -1);
+        visits_.assign(slots_.size(), Visits());
+        used_ = 0;
+        for (size_t k = 0; k < old_slots.size(); ++k)
+            if (old_slots[k] >= 0) visits_[find(old_slots[k], nodes, states)] = old_visits[k];
+    }
+    size_t width_, used_ = 0;
+    std::vector<int32_t> slots_;
+    std::vector<Visits> visits_;
+};
+
+}  // namespace
+
+void BestFirst::run(int k, double floor, int64_t most, Control& control) {
+    const int n = trellis.n, m = trellis.m;
+    const size_t width = team.size();
+    std::vector<Node> nodes;
+    std::vector<State> states;  // (nodes, width)
+    std::priority_queue<Entry> queue;
+    Taken taken(width);
+    std::vector<State> to(width), from(width, 0);
+    found.clear();
+    complete = false;
+
+    const auto push_end = [&](double g, double paid, double due, int32_t parent) {
+        if (price) paid += due;
+        else g -= due;
+        if (due == kInf || !(g > floor)) return;
+        nodes.push_back({g, paid, parent, n, 0, 0});
+        states.resize(states.size() + width);
+        queue.push({paid, g, n, static_cast<int32_t>(nodes.size() - 1)});
+    };
+    const auto room = [&](const State* s) {
+        double sum = 0;
+        for (size_t p = 0; p < width; ++p)
+            if (lambda[p] > 0) {
+                const Piece& piece = team.pieces[p];
+                sum += lambda[p] * (s[p] == piece.paid() ? paid_room[p] : piece.machine->room[s[p]]);
+            }
+        return sum;
+    };
+    // Steps from a node (or from nothing: parent -1) to label j at position t.
+    const auto expand = [&](int32_t parent) {
+        const int t = parent < 0 ? 0 : nodes[parent].t + 1;
+        const double g0 = parent < 0 ? 0.0 : nodes[parent].g, paid0 = parent < 0 ? 0.0 : nodes[parent].paid;
+        const int q0 = parent < 0 ? 0 : nodes[parent].q, y0 = parent < 0 ? -1 : nodes[parent].y;
+        if (parent >= 0) std::copy_n(states.begin() + parent * width, width, from.begin());
+        const double* u = trellis.unary(t);
+        const double* h = H.data() + static_cast<size_t>(t) * fold.Q * m;
+        const int32_t* next = fold.plain() ? nullptr : fold.next(t, q0);
+        const double* cost = fold.plain() ? nullptr : fold.cost(t, q0);
+        for (int j = 0; j < m; ++j) {
+            const int q = next ? next[j] : 0;
+            if (q < 0) continue;
+            double g = g0 + u[j];
+            if (parent >= 0) g += steps.at(t - 1, y0, j);
+            const double ahead = h[static_cast<size_t>(q) * m + j];
+            if (!(g + ahead > -kInf)) continue;
+            const double due = team.advance(from.data(), to.data(), j, t) + (cost ? cost[j] : 0.0);
+            if (due == kInf) continue;
+            double paid = 0;
+            if (price) paid = paid0 + due;
+            else g -= due;
+            const double f = g + ahead + room(to.data());
+            if (!(f > floor)) continue;
+            nodes.push_back({g, paid, parent, t, q, j});
+            states.insert(states.end(), to.begin(), to.end());
+            const double total = price ? paid + price[static_cast<size_t>(t) * fold.Q + q] : 0.0;
+            if (total < kInf) queue.push({total, f, t, static_cast<int32_t>(nodes.size() - 1)});
+        }
+    };
+
+    if (n == 0) push_end(0, 0, fold.final[0] + team.finish(from.data()), -1);
+    else expand(-1);
+    while (!queue.empty()) {
+        const Entry top = queue.top();
+        if ((most >= 0 && expansions >= most) || nodes.size() > (size_t{1} << 30)) {
+            bound = top.f;
+            return;
+        }
+        if ((expansions & 255) == 0) {
+            control.check();
+            if (control.late()) {
+                bound = top.f;
+                return;
+            }
+        }
+        queue.pop();
+        const Node node = nodes[top.node];
+        if (node.t == n) {
+            Found best{node.g, std::vector<int32_t>(n)};
+            for (int32_t v = node.parent; v >= 0; v = nodes[v].parent) best.path[nodes[v].t] = nodes[v].y;
+            found.push_back(std::move(best));
+            if (static_cast<int>(found.size()) == k) {
+                bound = queue.empty() ? -kInf : queue.top().f;
+                complete = true;
+                return;
+            }
+            continue;
+        }
+        Visits& visits = taken(top.node, nodes, states);
+        if (price ? node.g <= visits.g : visits.times >= k) continue;
+        visits.g = node.g;
+        ++visits.times;
+        ++expansions;
+        if (node.t == n - 1) push_end(node.g, node.paid, fold.final[node.q] + team.finish(states.data() + top.node * width), top.node);
+        else expand(top.node);
+    }
+    bound = -kInf;
+    complete = true;
+}
+
+}  // namespace bridle

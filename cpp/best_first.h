@@ -1,0 +1,41 @@
+// Best-first search over (position, label, state of the fold, states of a team), for the k best labellings.
+//   f = g + H[t][q][y] + sum over counted pieces of lambda * room(state)
+// g: the true score so far, penalties paid. H: the best that can follow when counted edges cost lambda each. Both are
+// monotone, so the first time a state is taken from the queue it is reached best.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trellis.h"
+
+namespace bridle {
+
+struct Found {
+    double score;  // lattice score - what the fold and the team cost (with `price`: lattice score)
+    std::vector<int32_t> path;
+};
+
+struct BestFirst {
+    const Trellis& trellis;
+    const Fold& fold;
+    const Steps& steps;  // without multipliers
+    const std::vector<double>& H;
+    const Team& team;                   // pieces that are not folded
+    const std::vector<double>& lambda;  // (team)  0 for pieces without a multiplier
+    const std::vector<double>& paid_room;  // (team)  room in the paid state
+    // If set, (n, Q): the least that the fold still costs. Then the cheapest labelling comes first, whatever its score,
+    // and among the cheapest the one with the highest score; H must leave costs out.
+    const double* price = nullptr;
+
+    // Outcome.
+    std::vector<Found> found = {};  // best first
+    double bound = -kInf;           // no labelling that was not found scores higher
+    int64_t expansions = 0;
+    bool complete = false;  // false: stopped by a limit
+
+    // Looks for k labellings that score above `floor`. Stops after `most` expansions (negative: no limit).
+    void run(int k, double floor, int64_t most, Control& control);
+};
+
+}  // namespace bridle

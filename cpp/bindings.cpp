@@ -1,0 +1,163 @@
+// The one file that knows Python: typed arrays in, typed arrays out. Arrays belong to Python and are kept alive here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "engines.h"
+
+namespace nb = nanobind;
+using namespace bridle;
+
+namespace {
+
+template <class T> using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T> using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+struct PyProblem {
+    Problem problem;
+    std::vector<nb::object> kept;
+
+    template <class T> const T* keep(const nb::object& array) {
+        if (array.is_none()) return nullptr;
+        kept.push_back(array);
+        return nb::cast<In<T>>(array).data();
+    }
+};
+
+std::vector<double> mask_of(In<uint8_t> allowed) {
+    std::vector<double> mask(allowed.size());
+    for (size_t c = 0; c < mask.size(); ++c) mask[c] = allowed.data()[c] ? 0.0 : -kInf;
+    return mask;
+}
+
+void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t> final, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
+    new (self) Machine{static_cast<int>(step.shape(0)), static_cast<int>(step.shape(1)), static_cast<int>(step.shape(2)),
+                       {step.data(), step.data() + step.size()}, {hits.data(), hits.data() + hits.size()},
+                       {final.data(), final.data() + final.size()}, sense, limit,
+                       {edges.data(), edges.data() + edges.size()}, {room.data(), room.data() + room.size()}};
+}
+
+void make_problem(PyProblem* self, nb::object unary, nb::object offsets, int m, In<uint8_t> step_allowed, In<uint8_t> same_type) {
+    new (self) PyProblem();
+    Problem& p = self->problem;
+    p.m = m;
+    p.offsets = self->keep<int64_t>(offsets);
+    p.B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
+    p.N = p.offsets[p.B];
+    if (nb::isinstance<In<float>>(unary)) p.unary32 = self->keep<float>(unary);
+    else p.unary64 = self->keep<double>(unary);
+    p.free_mask = mask_of(step_allowed);
+    p.tied_mask = mask_of(same_type);
+    for (size_t c = 0; c < p.free_mask.size(); ++c) p.tied_mask[c] += p.free_mask[c];
+}
+
+void add_head(PyProblem& self, nb::object pairwise, bool per_step, nb::object start, nb::object end) {
+    Problem& p = self.problem;
+    Head& head = p.heads.emplace_back(Head{self.keep<double>(pairwise), per_step, self.keep<double>(start), self.keep<double>(end), {}, {}});
+    if (per_step) return;
+    std::vector<double> free = p.free_mask, tied = p.tied_mask;
+    for (size_t c = 0; head.pairwise && c < free.size(); ++c) free[c] += head.pairwise[c], tied[c] += head.pairwise[c];
+    head.free.build(free.data(), p.m, true);
+    head.tied.build(tied.data(), p.m, true);
+}
+
+void add_part(PyProblem& self, int rule, nb::list machines, nb::object which, nb::object marks) {
+    std::vector<const Machine*> all;
+    for (nb::handle machine : machines) all.push_back(nb::cast<const Machine*>(machine));
+    self.kept.push_back(machines);
+    Part part{rule, all, self.keep<uint8_t>(marks)};
+    if (!which.is_none()) {
+        const auto index = nb::cast<In<int32_t>>(which);
+        part.machine.clear();
+        for (size_t b = 0; b < index.size(); ++b) part.machine.push_back(index.data()[b] < 0 ? nullptr : all[index.data()[b]]);
+    }
+    self.problem.parts.push_back(std::move(part));
+}
+
+void set_masks(PyProblem& self, nb::object head_of, nb::object allowed, int words, nb::object tied) {
+    self.problem.head_of = self.keep<int32_t>(head_of);
+    self.problem.allowed = self.keep<uint64_t>(allowed);
+    self.problem.words = words;
+    self.problem.tied = self.keep<uint8_t>(tied);
+}
+
+// Has the user pressed Ctrl-C? The error stays set for the caller.
+bool interrupted() {
+    const nb::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() != 0;
+}
+
+void raise_if(bool stopped) {
+    if (stopped) throw nb::python_error();
+}
+
+void decode(PyProblem& self, const std::string& engine, int threads, const Options& options, Out<int32_t> ids, Out<double> score,
+            Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
+    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
+    bool finished;
+    {
+        const nb::gil_scoped_release release;
+        finished = run(self.problem, engine_by_name(engine), options, threads, interrupted, out);
+    }
+    raise_if(!finished);
+}
+
+nb::list k_best_of(PyProblem& self, int64_t b, int k, const Options& options) {
+    std::vector<Answer> answers;
+    bool stopped = false;
+    {
+        const nb::gil_scoped_release release;
+        try {
+            answers = k_best(self.problem, b, k, options, interrupted);
+        } catch (const Stopped&) {
+            stopped = true;
+        }
+    }
+    raise_if(stopped);
+    nb::list out;
+    for (const Answer& a : answers) out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status)));
+    return out;
+}
+
+double log_sum_of(PyProblem& self, int64_t b, const std::vector<int>& parts, nb::object marginals, int64_t max_states) {
+    double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
+    double value = 0;
+    bool stopped = false;
+    {
+        const nb::gil_scoped_release release;
+        try {
+            value = log_sum(self.problem, b, parts, into, max_states, interrupted);
+        } catch (const Stopped&) {
+            stopped = true;
+        }
+    }
+    raise_if(stopped);
+    return value;
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    module.doc() = "Kernels of Bridle.";
+    module.attr("N_COUNTERS") = kCounters;
+    nb::class_<Machine>(module, "Machine")
+        .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+    nb::class_<Options>(module, "Options")
+        .def(nb::init<>())
+        .def_rw("time_limit", &Options::time_limit)
+        .def_rw("max_states", &Options::max_states)
+        .def_rw("width", &Options::width)
+        .def_rw("tau", &Options::tau)
+        .def_rw("seed", &Options::seed)
+        .def_rw("arcs", &Options::arcs);
+    nb::class_<PyProblem>(module, "Problem")
+        .def("__init__", &make_problem, nb::arg("unary"), nb::arg("offsets"), nb::arg("m"), nb::arg("step_allowed"), nb::arg("same_type"))
+        .def("add_head", &add_head, nb::arg("pairwise").none(), nb::arg("per_step"), nb::arg("start").none(), nb::arg("end").none())
+        .def("set_masks", &set_masks, nb::arg("head_of"), nb::arg("allowed").none(), nb::arg("words"), nb::arg("tied").none())
+        .def("add_rule", [](PyProblem& p, int mode, double penalty) { p.problem.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))
+        .def("add_part", &add_part, nb::arg("rule"), nb::arg("machines"), nb::arg("which").none(), nb::arg("marks").none())
+        .def("decode", &decode, nb::arg("engine"), nb::arg("threads"), nb::arg("options"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
+        .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"), nb::arg("options"))
+        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("parts"), nb::arg("marginals").none(), nb::arg("max_states"));
+}

@@ -1,0 +1,58 @@
+// One function per engine, each for one sequence; `run` spreads a batch over threads.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "search.h"
+
+namespace bridle {
+
+struct Options {
+    double time_limit = -1;    // seconds per sequence; negative: none
+    int64_t max_states = -1;   // negative: none
+    int width = 8;             // beam
+    double tau = 1.0;          // two_stage
+    uint64_t seed = 0;         // relax: the order in which rules are looked at
+    bool arcs = false;         // product, relax: count lattice arcs
+};
+
+constexpr int kCounters = 24;  // numbers that an engine may leave per sequence; the Python side names them
+
+using Engine = Answer (*)(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+
+Answer run_search(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_viterbi(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_beam(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_relax(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+
+// Null when there is no such engine.
+Engine engine_by_name(const std::string& name);
+
+struct Outputs {
+    int32_t* ids;       // (N)
+    double *score;      // (B) lattice score - penalty
+    double* bound;      // (B)
+    uint8_t* status;    // (B)
+    int32_t* hits;      // (B, rules)  violations
+    int64_t* counters;  // (B, kCounters)
+};
+
+// Decodes all sequences. `poll` is called by this thread now and then; true stops everything (returns false).
+bool run(const Problem& problem, Engine engine, const Options& options, int threads, std::function<bool()> poll,
+         const Outputs& out);
+
+// The k best labellings of sequence b: fewer if there are fewer.
+std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, std::function<bool()> poll);
+
+// log of the sum of exp(score) over the labellings that obey all hard parts; marginals (n, m) or null. +inf: too large.
+double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
+               std::function<bool()> poll);
+
+// Violations of each rule by a labelling of sequence b.
+void violations(const Sequence& s, const int32_t* path, int32_t* hits);
+
+}  // namespace bridle

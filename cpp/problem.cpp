@@ -1,0 +1,54 @@
+#include "problem.h"
+
+#include "team.h"
+
+namespace bridle {
+
+Sequence::Sequence(const Problem& p, int64_t b)
+    : problem(&p), b(b), begin(p.offsets[b]), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
+      head(&p.heads[p.head_of[b]]), tied(p.tied ? p.tied + begin : nullptr) {
+    pieces.reserve(p.parts.size());
+    for (size_t k = 0; k < p.parts.size(); ++k) {
+        const Part& part = p.parts[k];
+        const Machine* machine = part.machine[part.machine.size() == 1 ? 0 : b];
+        if (!machine) continue;
+        const Rule& rule = p.rules[part.rule];
+        pieces.push_back(
+            {machine, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule, static_cast<int>(k)});
+    }
+}
+
+void Sequence::row(int t, double* out) const {
+    const Problem& p = *problem;
+    const int64_t at = begin + t;
+    if (p.unary32) {
+        const float* u = p.unary32 + at * m;
+        for (int y = 0; y < m; ++y) out[y] = u[y];
+    } else {
+        const double* u = p.unary64 + at * m;
+        for (int y = 0; y < m; ++y) out[y] = u[y];
+    }
+    if (t == 0 && head->start)
+        for (int y = 0; y < m; ++y) out[y] += head->start[y];
+    if (t == n - 1 && head->end)
+        for (int y = 0; y < m; ++y) out[y] += head->end[y];
+    if (p.allowed) {
+        const uint64_t* bits = p.allowed + at * p.words;
+        for (int y = 0; y < m; ++y)
+            if (!(bits[y >> 6] >> (y & 63) & 1)) out[y] = -kInf;
+    }
+}
+
+void Team::set(std::vector<Piece> members) {
+    pieces = std::move(members);
+    const int count = size();
+    until_.assign(count, 0);
+    group_.assign(count, 0);
+    for (int k = 0; k < count; ++k) {
+        const bool joins = k > 0 && pieces[k].mode == Mode::per_sequence && pieces[k].rule == pieces[k - 1].rule;
+        group_[k] = joins ? group_[k - 1] : k;
+    }
+    for (int k = count - 1; k >= 0; --k) until_[k] = k + 1 < count && group_[k + 1] == group_[k] ? until_[k + 1] : k + 1;
+}
+
+}  // namespace bridle

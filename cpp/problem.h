@@ -1,0 +1,94 @@
+// The problem as plain data: what Python lays out, what every kernel reads. Nothing here computes.
+//
+//   B sequences (b), N tokens in all, n positions of one sequence (t), m labels (i, then j; y for one alone)
+//   machine: an automaton that counts violations     S states (s)
+//   part:    a machine of a rule, over all sequences     piece: the same, for one sequence
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <deque>
+#include <vector>
+
+#include "table.h"
+
+namespace bridle {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+struct Machine {
+    int marks, states, m;
+    std::vector<int32_t> step, hits;  // (marks, states, m)  next state; violations on the way
+    std::vector<int32_t> final;       // (states)            violations that show at the end
+    // If the machine only counts: violations = what the number of `edges` is above (sense 1) or below (-1) `limit`.
+    int sense = 0, limit = 0;
+    std::vector<uint8_t> edges;  // (m + 1, m)  does label j count just after label i? row m: at the start
+    std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
+};
+
+enum class Mode : uint8_t { hard, per_violation, per_sequence };
+
+struct Rule {
+    Mode mode;
+    double penalty;
+};
+
+struct Part {
+    int rule;
+    std::vector<const Machine*> machine;  // (1) for all sequences or (B) one each; null: none
+    const uint8_t* marks;                 // (N) which of the machine's tables to use at a token, or null: the first
+};
+
+// Scores that do not depend on the token; many sequences share one head.
+struct Head {
+    const double* pairwise;  // (m, m) or, per_step, (n - 1, m, m); null: none
+    bool per_step;
+    const double *start, *end;  // (m) or null
+    Table free, tied;           // pairwise with the transition mask; and where the type must not change
+};
+
+struct Problem {
+    int m = 0;
+    int64_t B = 0, N = 0;
+    const int64_t* offsets = nullptr;  // (B + 1)
+    const float* unary32 = nullptr;    // (N, m), one of the two
+    const double* unary64 = nullptr;
+    std::deque<Head> heads;
+    const int32_t* head_of = nullptr;   // (B)
+    const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
+    int words = 0;
+    const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
+    std::vector<double> free_mask, tied_mask;  // (m, m) 0 or -inf
+    std::vector<Rule> rules;
+    std::vector<Part> parts;  // ordered by rule
+};
+
+// A machine bound to one sequence, with what its violations cost.
+struct Piece {
+    const Machine* machine;
+    const uint8_t* marks;  // (n) or null
+    Mode mode;
+    double penalty;
+    int rule, part;
+
+    int paid() const { return machine->states; }  // per sequence: the state after the price was paid
+    int n_states() const { return machine->states + (mode == Mode::per_sequence); }
+    int at(int64_t t, int s, int y) const {
+        return ((marks ? marks[t] : 0) * machine->states + s) * machine->m + y;
+    }
+};
+
+// One sequence of a problem.
+struct Sequence {
+    const Problem* problem;
+    int64_t b, begin;
+    int n, m;
+    const Head* head;
+    const uint8_t* tied;  // (n) or null
+    std::vector<Piece> pieces;
+
+    Sequence(const Problem& p, int64_t b);
+    void row(int t, double* out) const;  // unary scores of a position: start, end and masks folded in
+};
+
+}  // namespace bridle

@@ -1,0 +1,229 @@
+// `product`: intersect everything, then the best path. `relax`: Tromble & Eisner (2006), intersect only what is violated.
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <random>
+
+#include "engines.h"
+
+namespace bridle {
+namespace {
+
+constexpr int kMostStates = 1 << 20;
+constexpr size_t kMostCells = size_t{1} << 29;  // of n * Q * m
+
+// The trellis with some of the pieces folded in.
+struct Lattice {
+    Trellis trellis;
+    Steps steps;
+    Fold fold;
+    std::vector<int32_t> path;
+
+    explicit Lattice(const Sequence& s) : path(s.n) {
+        trellis.load(s);
+        steps.plain(s);
+    }
+    bool intersect(const std::vector<Piece>& pieces, int64_t max_states) {
+        Team team;
+        team.set(pieces);
+        const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.m);
+        size_t most = std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells));
+        if (max_states >= 0) most = std::min<size_t>(most, max_states);
+        return fold.build(team, trellis.n, trellis.m, static_cast<int>(most));
+    }
+    double best(Control& control) { return trellis.best_path(fold, steps, path.data(), control); }
+
+    // Arcs of the lattice that lie on some path, those that leave the start included.
+    int64_t arcs(Control& control) {
+        const int n = trellis.n, m = trellis.m;
+        const size_t width = static_cast<size_t>(fold.Q) * m;
+        std::vector<double> H;
+        if (n == 0 || !(trellis.backward(fold, steps, H, control) > -kInf)) return 0;
+        std::vector<char> here(width, 0), there(width);
+        int64_t count = 0;
+        const auto step = [&](int t, int q, int i) {
+            const double* u = trellis.unary(t);
+            for (int j = 0; j < m; ++j) {
+                const int to = fold.plain() ? 0 : fold.next(t, q)[j];
+                if (to < 0) continue;
+                const size_t cell = static_cast<size_t>(to) * m + j;
+                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) + H[t * width + cell] > -kInf)) continue;
+                ++count;
+                there[cell] = 1;
+            }
+        };
+        for (int t = 0; t < n; ++t) {
+            std::fill(there.begin(), there.end(), 0);
+            if (t == 0) step(0, 0, -1);
+            else
+                for (size_t c = 0; c < width; ++c)
+                    if (here[c]) step(t, static_cast<int>(c / m), static_cast<int>(c % m));
+            here.swap(there);
+        }
+        return count;
+    }
+};
+
+Answer too_large() {
+    Answer out;
+    out.status = Status::too_large;
+    return out;
+}
+
+// A constraint of Tromble & Eisner: a hard piece, or all pieces of a rule that is paid once.
+struct Constraint {
+    std::vector<Piece> pieces;
+    double weight;  // <= 0, -inf: hard
+    bool violated(const int32_t* path, int n) const {
+        for (const Piece& p : pieces) {
+            int s = 0;
+            for (int t = 0; t < n; ++t) {
+                const int cell = p.at(t, s, path[t]);
+                if (p.machine->hits[cell]) return true;
+                s = p.machine->step[cell];
+            }
+            if (p.machine->final[s]) return true;
+        }
+        return false;
+    }
+};
+
+std::vector<Constraint> constraints_of(const Sequence& s, uint64_t seed) {
+    std::vector<Constraint> all;
+    int last = -1;
+    for (const Piece& p : s.pieces) {
+        if (p.mode != Mode::hard && p.rule == last) all.back().pieces.push_back(p);
+        else all.push_back({{p}, p.mode == Mode::hard ? -kInf : -p.penalty});
+        last = p.rule;
+    }
+    std::mt19937_64 random(seed + static_cast<uint64_t>(s.b));
+    for (size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[random() % k]);
+    return all;
+}
+
+// What relax leaves in `counters`: [0] intersections, [1] branches, [2] how many arc counts follow, [3...] arcs.
+struct Trace {
+    int64_t* counters;
+    bool wanted;
+    void intersected() { ++counters[0]; }
+    void arcs(Lattice& lattice, Control& control) {
+        if (wanted && 3 + counters[2] < kCounters) {
+            const int64_t count = lattice.arcs(control);
+            counters[3 + counters[2]++] = count;
+        }
+    }
+};
+
+std::vector<Piece> in_order(std::vector<Piece> pieces) {  // intersected rules must stand in the order of their parts
+    for (Piece& p : pieces) p.mode = Mode::hard;          // a constraint that was intersected holds
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.part < b.part; });
+    return pieces;
+}
+
+// Figure 2: HARD-CONSTRAIN-LATTICE.
+Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Options& options, Control& control, Trace trace) {
+    Lattice lattice(s);
+    Answer out;
+    std::vector<Piece> inside;
+    lattice.fold.clear();
+    double best = lattice.best(control);
+    out.bound = best;
+    trace.arcs(lattice, control);
+    while (best > -kInf) {
+        const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) { return c.violated(lattice.path.data(), s.n); });
+        if (broken == left.end()) break;
+        if (control.late()) {
+            out.status = Status::nothing_found;
+            out.bound = best;
+            return out;
+        }
+        inside.insert(inside.end(), broken->pieces.begin(), broken->pieces.end());
+        left.erase(broken);
+        if (!lattice.intersect(in_order(inside), options.max_states)) {
+            out.status = Status::too_large;
+            out.bound = best;
+            return out;
+        }
+        trace.intersected();
+        best = lattice.best(control);
+        trace.arcs(lattice, control);
+    }
+    out.status = best > -kInf ? Status::optimal : Status::infeasible;
+    out.score = out.bound = best;
+    out.path = lattice.path;
+    return out;
+}
+
+// Figure 7: SOFT-CONSTRAIN-LATTICE. A hard constraint is one with weight -inf.
+Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Options& options, Control& control, Trace trace) {
+    struct Branch {
+        std::vector<int> inside, left;  // constraints intersected; constraints not looked at yet
+        double penalty;
+    };
+    std::vector<int> everything(all.size());
+    std::iota(everything.begin(), everything.end(), 0);
+    std::deque<Branch> branches{{{}, everything, 0.0}};
+    Answer out;
+    double open = -kInf;  // the best that a branch dropped by a limit could have given
+    Lattice lattice(s);
+    while (!branches.empty()) {
+        const Branch branch = std::move(branches.front());
+        branches.pop_front();
+        ++trace.counters[1];
+        std::vector<Piece> inside;
+        for (int c : branch.inside) inside.insert(inside.end(), all[c].pieces.begin(), all[c].pieces.end());
+        lattice.fold.clear();
+        if (!inside.empty() && !lattice.intersect(in_order(inside), options.max_states)) return too_large();
+        const double best = lattice.best(control);
+        trace.arcs(lattice, control);
+        if (!(best > -kInf) || best + branch.penalty <= out.score) continue;  // PRUNE
+        if (control.late()) {
+            open = std::max(open, best + branch.penalty);
+            continue;
+        }
+        std::vector<int> left = branch.left;
+        double penalty = branch.penalty;
+        for (int c : branch.left) {
+            if (!all[c].violated(lattice.path.data(), s.n)) continue;
+            left.erase(std::find(left.begin(), left.end(), c));
+            std::vector<int> within = branch.inside;
+            within.push_back(c);
+            trace.intersected();
+            branches.push_back({std::move(within), left, penalty});
+            penalty += all[c].weight;
+            if (penalty == -kInf) break;  // what breaks a hard constraint is of no use
+        }
+        if (out.score < best + penalty) {
+            out.score = best + penalty;
+            out.path = lattice.path;
+        }
+    }
+    out.bound = std::max(open, out.score);
+    if (out.score > -kInf) out.status = out.bound > out.score ? Status::limit : Status::optimal;
+    else out.status = open > -kInf ? Status::nothing_found : Status::infeasible;
+    return out;
+}
+
+}  // namespace
+
+Answer run_product(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
+    Lattice lattice(s);
+    if (!lattice.intersect(s.pieces, options.max_states)) return too_large();
+    Answer out;
+    out.score = out.bound = lattice.best(control);
+    out.status = out.score > -kInf ? Status::optimal : Status::infeasible;
+    out.path = lattice.path;
+    counters[0] = lattice.fold.Q;
+    if (options.arcs) counters[1] = lattice.arcs(control);
+    return out;
+}
+
+Answer run_relax(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
+    std::vector<Constraint> all = constraints_of(s, options.seed);
+    const bool soft = std::any_of(all.begin(), all.end(), [](const Constraint& c) { return c.weight > -kInf; });
+    const Trace trace{counters, options.arcs};
+    return soft ? soft_constrain(s, std::move(all), options, control, trace)
+                : hard_constrain(s, std::move(all), options, control, trace);
+}
+
+}  // namespace bridle

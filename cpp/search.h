@@ -1,0 +1,78 @@
+// The engine `search`: exact decoding under rules, lazily.
+//   1. Best path of the trellis. If it breaks no rule, it is the answer.
+//   2. Broken rules become active. While their product automaton is small, fold it into the trellis: exact at once.
+//   3. Otherwise fold what has no good linear row and give every counted rule a multiplier lambda >= 0:
+//        bound(lambda) = max over y of  score(y) - sum lambda * (count(y) - limit)   >=   the optimum
+//      improved by subgradient steps, each one pass over the trellis; every labelling met may be the answer.
+//   4. If bound and answer do not meet, best-first search between them.
+// Rules that the outcome breaks become active too, until none is left.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "best_first.h"
+#include "trellis.h"
+
+namespace bridle {
+
+enum class Status : uint8_t { optimal, limit, infeasible, nothing_found, too_large };
+
+struct Answer {
+    Status status = Status::optimal;
+    double score = -kInf;  // lattice score - penalty
+    double bound = kInf;
+    std::vector<int32_t> path;
+};
+
+struct Counters {
+    int64_t rounds = 0, passes = 0, expansions = 0, states = 1, active = 0, multipliers = 0;
+};
+
+// What a labelling costs under the rules of a sequence, and which pieces it breaks.
+class Judge {
+  public:
+    void load(const Sequence& s);
+    double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
+    std::vector<int> broken;                  // pieces, after cost()
+
+  private:
+    const Sequence* sequence_ = nullptr;
+    std::vector<std::pair<const Piece*, int>> pieces_;
+};
+
+class Search {
+  public:
+    Counters counters;
+
+    Answer best(const Sequence& s, int64_t max_states, Control& control);
+    std::vector<Answer> k_best(const Sequence& s, int k, int64_t max_states, Control& control);
+
+  private:
+    bool consider(const int32_t* path, double lattice_score);  // may be the best so far; false: some inactive piece broke
+    void arrange(Control& control);   // active pieces -> fold_ and team_
+    bool multiply(Control& control);  // subgradient steps; true: the optimum is proved
+    void dive(Control& control);      // a quick beam for a first answer
+    double slack() const;             // what counts as equal
+    Answer solve(const Sequence& s, Control& control);
+    void activate_broken();
+    Answer stopped() const;
+
+    Trellis trellis_;
+    Steps plain_, adjusted_;
+    Fold fold_;
+    Team team_, all_;
+    Judge judge_;
+    std::vector<char> active_;              // (pieces)
+    std::vector<double> lambda_, top_, paid_room_;  // (team)
+    std::vector<double> H_, best_H_;
+    bool H_valid_ = false;  // best_H_ belongs to fold_ and lambda_
+    Answer best_;
+    double bound_ = kInf;
+    int fold_limit_ = 0;
+    int64_t max_states_ = -1;
+    std::vector<int32_t> path_;
+    std::vector<double> adjust_, first_;
+};
+
+}  // namespace bridle

@@ -1,0 +1,40 @@
+#include "table.h"
+
+#include <cstring>
+
+namespace bridle {
+
+void Table::build(const double* dense, int m, bool grouped) {
+    constexpr double none = -std::numeric_limits<double>::infinity();
+    const size_t size = static_cast<size_t>(m) * m;
+    m_ = m;
+    dense_.assign(dense, dense + size);
+    flat_ = grouped && std::all_of(dense_.begin(), dense_.end(), [](double v) { return v == 0; });
+    groups_.clear();
+    members_.clear();
+    columns_.resize(size);
+    if (flat_) return;
+    std::vector<char> done(m, 0);
+    double* column = columns_.data();
+    for (int j = 0; j < m; ++j) {
+        if (done[j]) continue;
+        int low = m, high = 0;
+        for (int i = 0; i < m; ++i) {
+            column[i] = dense_[static_cast<size_t>(i) * m + j];
+            if (column[i] > none) low = std::min(low, i), high = i + 1;
+        }
+        if (low >= high) continue;  // nothing leads to j
+        Group g{static_cast<int>(members_.size()), 0, low, high};
+        members_.push_back(j);
+        for (int k = j + 1; grouped && k < m; ++k) {
+            bool alike = !done[k];
+            for (int i = 0; alike && i < m; ++i) alike = column[i] == dense_[static_cast<size_t>(i) * m + k];
+            if (alike) members_.push_back(k), done[k] = 1;
+        }
+        g.end = static_cast<int>(members_.size());
+        groups_.push_back(g);
+        column += m;
+    }
+}
+
+}  // namespace bridle

@@ -1,0 +1,262 @@
+#include "trellis.h"
+
+#include <cmath>
+
+// The same code for several generations of vector units; the loader picks. Not under sanitizers, which cannot start it.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(BRIDLE_NO_CLONES)
+#define BRIDLE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define BRIDLE_CLONES
+#endif
+
+namespace bridle {
+namespace {
+
+constexpr size_t kKeepCells = size_t{1} << 22;  // 32 MB of doubles: above that, rows are made twice instead of kept
+
+// out[i] = max over j of step[i][j] + add[i][j] + w[j], eight lanes at a time
+BRIDLE_CLONES void back_dense(const double* step, const double* add, const double* w, double* out, int m) {
+    for (int i = 0; i < m; ++i) {
+        double lane[8];
+        for (double& x : lane) x = -kInf;
+        const double *s = step + static_cast<size_t>(i) * m, *a = add + static_cast<size_t>(i) * m;
+        int j = 0;
+        for (; j + 8 <= m; j += 8)
+            for (int k = 0; k < 8; ++k) {
+                const double v = s[j + k] + a[j + k] + w[j + k];
+                lane[k] = v > lane[k] ? v : lane[k];
+            }
+        double best = -kInf;
+        for (; j < m; ++j) {
+            const double v = s[j] + a[j] + w[j];
+            best = v > best ? v : best;
+        }
+        for (double x : lane) best = x > best ? x : best;
+        out[i] = best;
+    }
+}
+
+// Rows high-1 .. low of H over one state (no automaton), the row above being `after`.
+BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t* tied, const double* unary, int low,
+                              int high, const double* after, double* H, double* w, int m) {
+    for (int t = high - 1; t >= low; --t) {
+        const double* u = unary + static_cast<size_t>(t + 1) * m;
+        for (int j = 0; j < m; ++j) w[j] = u[j] + after[j];
+        double* row = H + static_cast<size_t>(t - low) * m;
+        if (tied && tied[t + 1]) tie.back(w, row);
+        else free.back(w, row);
+        after = row;
+    }
+}
+
+BRIDLE_CLONES void back_table(const Table& table, const double* w, double* out) { table.back(w, out); }
+
+void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, int m,
+               std::vector<double>& out) {
+    out = mask;
+    for (size_t c = 0; c < out.size(); ++c) out[c] += (pairwise ? pairwise[c] : 0.0) + (adjust ? adjust[c] : 0.0);
+    (void)m;
+}
+
+}  // namespace
+
+void Steps::plain(const Sequence& s) {
+    const Problem& p = *s.problem;
+    m_ = s.m;
+    tied_ = s.tied;
+    free_ = &s.head->free;
+    tie_ = &s.head->tied;
+    per_step_ = s.head->per_step ? s.head->pairwise : nullptr;
+    add_free_ = p.free_mask.data();
+    add_tied_ = p.tied_mask.data();
+    first_ = nullptr;
+}
+
+void Steps::adjusted(const Sequence& s, const double* adjust, const double* first) {
+    plain(s);
+    const Problem& p = *s.problem;
+    first_ = first;
+    const double* pairwise = per_step_ ? nullptr : s.head->pairwise;
+    with_mask(pairwise, p.free_mask, adjust, m_, sum_free_);
+    if (tied_) with_mask(pairwise, p.tied_mask, adjust, m_, sum_tied_);
+    if (per_step_) {
+        add_free_ = sum_free_.data();
+        add_tied_ = sum_tied_.data();
+        return;
+    }
+    own_free_.build(sum_free_.data(), m_, false);
+    if (tied_) own_tied_.build(sum_tied_.data(), m_, false);
+    free_ = &own_free_;
+    tie_ = &own_tied_;
+}
+
+void Steps::back(int t, const double* w, double* out) const {
+    const bool tie = tied_ && tied_[t + 1];
+    if (!per_step_) return back_table(*(tie ? tie_ : free_), w, out);
+    back_dense(per_step_ + static_cast<size_t>(t) * m_ * m_, tie ? add_tied_ : add_free_, w, out, m_);
+}
+
+void Trellis::load(const Sequence& s) {
+    sequence_ = &s;
+    n = s.n;
+    m = s.m;
+    row_.resize(m);
+    w_.resize(m);
+    unary_.clear();
+    const size_t cells = static_cast<size_t>(n) * m;
+    if (cells > kKeepCells) return;
+    unary_.resize(cells);
+    for (int t = 0; t < n; ++t) s.row(t, unary_.data() + static_cast<size_t>(t) * m);
+}
+
+const double* Trellis::unary(int t) const {
+    if (!unary_.empty()) return unary_.data() + static_cast<size_t>(t) * m;
+    sequence_->row(t, row_.data());
+    return row_.data();
+}
+
+void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H,
+                   Control& control) const {
+    const int Q = fold.Q;
+    const size_t width = static_cast<size_t>(Q) * m;
+    constexpr int kChunk = 4096;  // positions between two looks at the clock
+    for (int top = high; top > low;) {
+        const int bottom = std::max(low, top - kChunk);
+        control.check();
+        if (fold.plain() && !steps.per_step_ && !unary_.empty()) {
+            back_plain(*steps.free_, *steps.tie_, steps.tied_, unary_.data(), bottom, top, after, H + (bottom - low) * width,
+                       w_.data(), m);
+            after = H + (bottom - low) * width;
+            top = bottom;
+            continue;
+        }
+        for (int t = top - 1; t >= bottom; --t) {
+            const double* u = unary(t + 1);
+            double* row = H + (t - low) * width;
+            for (int q = 0; q < Q; ++q) {
+                if (fold.plain()) {
+                    for (int j = 0; j < m; ++j) w_[j] = u[j] + after[j];
+                } else {
+                    const int32_t* next = fold.next(t + 1, q);
+                    const double* cost = fold.cost(t + 1, q);
+                    for (int j = 0; j < m; ++j)
+                        w_[j] = next[j] < 0 ? -kInf : u[j] - cost[j] + after[static_cast<size_t>(next[j]) * m + j];
+                }
+                steps.back(t, w_.data(), row + static_cast<size_t>(q) * m);
+            }
+            after = row;
+        }
+        top = bottom;
+    }
+}
+
+double Trellis::enter(const Fold& fold, const Steps& steps, const double* H0, int& q, int32_t& y) const {
+    double best = -kInf;
+    const double* u = unary(0);
+    const int32_t* next = fold.plain() ? nullptr : fold.next(0, 0);
+    const double* cost = fold.plain() ? nullptr : fold.cost(0, 0);
+    q = 0, y = -1;
+    for (int j = 0; j < m; ++j) {
+        const int to = next ? next[j] : 0;
+        if (to < 0) continue;
+        const double v = u[j] + steps.first(j) - (cost ? cost[j] : 0.0) + H0[static_cast<size_t>(to) * m + j];
+        if (v > best) best = v, q = to, y = j;
+    }
+    return best;
+}
+
+void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, int& q, int32_t& y) const {
+    double best = -kInf;
+    const double* u = unary(t);
+    const int32_t* next = fold.plain() ? nullptr : fold.next(t, q);
+    const double* cost = fold.plain() ? nullptr : fold.cost(t, q);
+    int best_q = 0, best_y = -1;
+    for (int j = 0; j < m; ++j) {
+        const int to = next ? next[j] : 0;
+        if (to < 0) continue;
+        const double v = steps.at(t - 1, y, j) + u[j] - (cost ? cost[j] : 0.0) + H[static_cast<size_t>(to) * m + j];
+        if (v > best) best = v, best_q = to, best_y = j;
+    }
+    q = best_q, y = best_y;
+}
+
+namespace {
+
+void last_row(const Fold& fold, int m, double* out) {
+    for (int q = 0; q < fold.Q; ++q) std::fill_n(out + static_cast<size_t>(q) * m, m, 0.0 - fold.final[q]);
+}
+
+}  // namespace
+
+double Trellis::backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const {
+    if (n == 0) return -fold.final[0];
+    const size_t width = static_cast<size_t>(fold.Q) * m;
+    H.resize(width * n);
+    double* last = H.data() + width * (n - 1);
+    last_row(fold, m, last);
+    rows(fold, steps, 0, n - 1, last, H.data(), control);
+    int q;
+    int32_t y;
+    return enter(fold, steps, H.data(), q, y);
+}
+
+void Trellis::read(const Fold& fold, const Steps& steps, const std::vector<double>& H, int32_t* path) const {
+    if (n == 0) return;
+    const size_t width = static_cast<size_t>(fold.Q) * m;
+    int q;
+    enter(fold, steps, H.data(), q, path[0]);
+    for (int t = 1; t < n; ++t) {
+        path[t] = path[t - 1];
+        go(fold, steps, t, H.data() + width * t, q, path[t]);
+    }
+}
+
+double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control) {
+    if (n == 0) return -fold.final[0];
+    const size_t width = static_cast<size_t>(fold.Q) * m;
+    if (width * n <= kKeepCells) {
+        const double best = backward(fold, steps, buffer_, control);
+        if (best > -kInf) read(fold, steps, buffer_, path);
+        return best;
+    }
+    // Keep row t for every t that begins a block; make the rows of a block again when the path walks through it.
+    const int block = std::max(2, static_cast<int>(std::sqrt(static_cast<double>(n))));
+    const int blocks = (n + block - 1) / block;
+    kept_.resize(width * blocks);
+    buffer_.resize(width * block);
+    std::vector<double> last(width);
+    last_row(fold, m, last.data());
+    const auto fill = [&](int b) {  // rows of block b into buffer_
+        const int low = b * block, high = std::min(n, low + block);
+        const double* after = b + 1 < blocks ? kept_.data() + width * (b + 1) : nullptr;
+        if (after) return rows(fold, steps, low, high, after, buffer_.data(), control);
+        std::copy(last.begin(), last.end(), buffer_.begin() + width * (high - 1 - low));
+        rows(fold, steps, low, high - 1, last.data(), buffer_.data(), control);
+    };
+    for (int b = blocks - 1; b >= 0; --b) {
+        fill(b);
+        std::copy_n(buffer_.begin(), width, kept_.begin() + width * b);
+    }
+    int q;
+    const double best = enter(fold, steps, kept_.data(), q, path[0]);
+    if (!(best > -kInf)) return best;
+    for (int b = 0; b < blocks; ++b) {
+        fill(b);
+        for (int t = std::max(1, b * block); t < std::min(n, (b + 1) * block); ++t) {
+            path[t] = path[t - 1];
+            go(fold, steps, t, buffer_.data() + width * (t - b * block), q, path[t]);
+        }
+    }
+    return best;
+}
+
+double Trellis::score(const int32_t* path, const Steps& steps) const {
+    double total = 0;
+    for (int t = 0; t < n; ++t) {
+        total += unary(t)[path[t]];
+        if (t > 0) total += steps.at(t - 1, path[t - 1], path[t]);
+    }
+    return total;
+}
+
+}  // namespace bridle

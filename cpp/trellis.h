@@ -1,0 +1,70 @@
+// Best paths over labels x states of a folded automaton.
+//   H[t][q][i] = max over j of  step(t, i, j) + unary[t+1][j] - cost[q][j] + H[t+1][next(q, j)][j]
+//   H[n-1][q][i] = -final[q]
+// the best score from position t on, label i and state q being reached there. The best path is then read off forwards.
+#pragma once
+
+#include <vector>
+
+#include "control.h"
+#include "fold.h"
+#include "problem.h"
+
+namespace bridle {
+
+// Transition scores of a sequence, as they are or with multipliers on counted edges.
+class Steps {
+  public:
+    void plain(const Sequence& s);
+    // adjust (m, m): added to every transition; first (m): added to the first label.
+    void adjusted(const Sequence& s, const double* adjust, const double* first);
+
+    double at(int t, int i, int j) const {  // from position t to t + 1
+        const bool tie = tied_ && tied_[t + 1];
+        if (!per_step_) return (tie ? tie_ : free_)->at(i, j);
+        const size_t cell = static_cast<size_t>(i) * m_ + j;
+        return per_step_[static_cast<size_t>(t) * m_ * m_ + cell] + (tie ? add_tied_ : add_free_)[cell];
+    }
+    double first(int j) const { return first_ ? first_[j] : 0.0; }
+    void back(int t, const double* w, double* out) const;
+
+  private:
+    friend class Trellis;
+    int m_ = 0;
+    const uint8_t* tied_ = nullptr;
+    const Table *free_ = nullptr, *tie_ = nullptr;
+    const double* per_step_ = nullptr;  // (n - 1, m, m)
+    const double *add_free_ = nullptr, *add_tied_ = nullptr, *first_ = nullptr;
+    Table own_free_, own_tied_;  // when adjusted
+    std::vector<double> sum_free_, sum_tied_;
+};
+
+class Trellis {
+  public:
+    int n = 0, m = 0;
+
+    void load(const Sequence& s);  // keeps all rows if they are few, else reads them again when asked
+    const double* unary(int t) const;
+    const Sequence& sequence() const { return *sequence_; }
+
+    // Fills H (n, Q, m); returns the best score, -inf if there is no path.
+    double backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const;
+    // The best path by an H that `backward` filled.
+    void read(const Fold& fold, const Steps& steps, const std::vector<double>& H, int32_t* path) const;
+    // Both at once; keeps only every so many rows of a long sequence and fills the gaps a second time.
+    double best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control);
+
+    double score(const int32_t* path, const Steps& steps) const;  // of a labelling, rules not counted
+
+  private:
+    void rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H, Control&) const;
+    double enter(const Fold& fold, const Steps& steps, const double* H0, int& q, int32_t& y) const;
+    void go(const Fold& fold, const Steps& steps, int t, const double* H, int& q, int32_t& y) const;
+
+    const Sequence* sequence_ = nullptr;
+    std::vector<double> unary_;
+    mutable std::vector<double> row_, w_;
+    std::vector<double> buffer_, kept_;
+};
+
+}  // namespace bridle

@@ -1,0 +1,84 @@
+// `two_stage`, after Fersini et al. (2012), (22)-(29):
+//   1. Z = the best score under the hard rules, soft ones left out
+//   2. among the labellings with score >= Z - (1 - tau) |Z|: the least penalty, and of those the highest score
+#include <cmath>
+
+#include "engines.h"
+
+namespace bridle {
+namespace {
+
+constexpr int kMostStates = 2048;
+constexpr size_t kMostCells = size_t{1} << 25;
+
+// least[t][q]: what the fold must still cost after position t, if any label that is possible may come.
+std::vector<double> least_price(const Trellis& trellis, const Fold& fold) {
+    const int n = trellis.n, m = trellis.m, Q = fold.Q;
+    std::vector<double> least(static_cast<size_t>(n) * Q);
+    for (int q = 0; n > 0 && q < Q; ++q) least[static_cast<size_t>(n - 1) * Q + q] = fold.final[q];
+    for (int t = n - 2; t >= 0; --t) {
+        const double* u = trellis.unary(t + 1);
+        for (int q = 0; q < Q; ++q) {
+            double best = kInf;
+            for (int j = 0; j < m; ++j) {
+                const int to = fold.plain() ? 0 : fold.next(t + 1, q)[j];
+                if (to < 0 || !(u[j] > -kInf)) continue;
+                best = std::min(best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
+            }
+            least[static_cast<size_t>(t) * Q + q] = best;
+        }
+    }
+    return least;
+}
+
+}  // namespace
+
+Answer run_two_stage(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    Sequence hard = s;
+    std::erase_if(hard.pieces, [](const Piece& p) { return p.mode != Mode::hard; });
+    Answer first = search.best(hard, options.max_states, control);
+    if (first.status != Status::optimal || hard.pieces.size() == s.pieces.size()) return first;
+    Judge judge;
+    judge.load(s);
+    const double cost = judge.cost(first.path.data(), s.n), z = first.score;
+    first.score -= cost;
+    first.bound = first.score;
+    if (cost == 0) return first;
+
+    Trellis trellis;
+    trellis.load(s);
+    Steps steps;
+    steps.plain(s);
+    Team inside, outside;
+    Fold fold, free;
+    const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
+    const int most = static_cast<int>(std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells)));
+    size_t folded = s.pieces.size();
+    for (;; --folded) {  // as many as fit, from the front; a rule is never cut in two
+        while (folded > 0 && folded < s.pieces.size() && s.pieces[folded].rule == s.pieces[folded - 1].rule) --folded;
+        inside.set({s.pieces.begin(), s.pieces.begin() + folded});
+        if (fold.build(inside, s.n, s.m, most)) break;
+    }
+    outside.set({s.pieces.begin() + folded, s.pieces.end()});
+    free = fold;
+    free.forget_costs();
+    std::vector<double> H;
+    trellis.backward(free, steps, H, control);
+    const std::vector<double> price = least_price(trellis, fold);
+    const std::vector<double> none(outside.size(), 0.0);
+    BestFirst cheapest{trellis, fold, steps, H, outside, none, none, price.data()};
+    const double threshold = z - (1 - options.tau) * std::abs(z);
+    cheapest.run(1, threshold - 1e-9 * std::max(1.0, std::abs(z)), options.max_states, control);
+    counters[0] = cheapest.expansions;
+    if (!cheapest.complete || cheapest.found.empty()) {
+        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
+        first.bound = z;
+        return first;
+    }
+    Answer out;
+    out.path = cheapest.found[0].path;
+    out.score = out.bound = cheapest.found[0].score - judge.cost(out.path.data(), s.n);
+    return out;
+}
+
+}  // namespace bridle

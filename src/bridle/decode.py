@@ -1,0 +1,259 @@
+"""Decoder: lower the rules, plan, run an engine, return labellings with their proof."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from bridle.decoding import Decoding, Decodings
+from bridle.engines import Engine, engine_named
+from bridle.errors import EngineError, GivenError, Infeasible, LimitReached
+from bridle.explain import Explanation, explain
+from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice, Scores
+from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Options, Problem
+from bridle.rules.base import Rule, Soft
+from bridle.rules.lower import Lowering
+from bridle.sums import Probability, marginals, probability
+
+Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which engine answers, and why."""
+
+    engine: str
+    why: str
+
+
+class Decoder:
+    """Finds the best labelling that obeys the rules.
+
+    >>> import bridle
+    >>> labels = bridle.Labels(["O", "A0", "A1"], scheme="IO")
+    >>> decoder = bridle.Decoder(labels, rules=[bridle.rules.at_most(1, of="A0")])
+    >>> d = decoder.decode(bridle.Lattice([[0, 2, 0], [1, 0, 0], [0, 3, 1]]))
+    >>> d.labels, d.score, d.optimal
+    (['A0', 'A0', 'A0'], 5.0, True)
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        rules: Iterable[Rule] = (),
+        engine: str = "auto",
+        *,
+        time_limit: float | None = None,
+        max_states: int | None = None,
+        on_infeasible: Literal["raise", "relax"] = "raise",
+        width: int = 8,
+        tau: float = 0.9,
+        stage: Literal["native", "ilp"] = "native",
+        formulation: Literal["tight", "paper"] = "tight",
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(labels, Labels):
+            labels = Labels(labels)
+        self.labels, self.rules = labels, tuple(rules)
+        self.engine, self.on_infeasible = engine, on_infeasible
+        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation)
+        self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed)
+        self._lowering = Lowering(self.labels, self.rules)
+        self.plan = self._plan()
+        self._engine: Engine = engine_named(self.plan.engine)
+        self._engine.accept(self.rules, self._lowering.absorbed)
+
+    def __repr__(self) -> str:
+        return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    def _plan(self) -> Plan:
+        if self.engine != "auto":
+            return Plan(self.engine, "you asked for it")
+        beyond = [rule for rule, mask in zip(self.rules, self._lowering.absorbed, strict=True) if not mask]
+        if not beyond:
+            why = "every rule is a mask on labels and transitions" if self.rules else "there are no rules"
+            return Plan("viterbi", why)
+        more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
+        return Plan("search", f"masks cannot express: {beyond[0]}{more}")
+
+    # ---- decoding -------------------------------------------------------------------------------------------------
+
+    def decode(self, lattice: Lattice, given: Given | None = None) -> Decoding:
+        """The best labelling of one sequence."""
+        return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
+
+    def decode_batch(
+        self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, threads: int = 0
+    ) -> Decodings:
+        """The best labellings of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
+        if threads < 0:
+            raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
+        problem = self._problem(lattices, given)
+        answers = self._engine.solve(problem, threads or os.cpu_count() or 1)
+        out = Decodings(answers, problem.offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
+        for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
+            if answers.status[b] == NOTHING_FOUND:
+                raise _nothing_found(self.plan.engine, b, len(problem), float(answers.bound[b]))
+            assert answers.status[b] == INFEASIBLE
+            one, its = problem.lattices[b], problem.given(b)
+            if self.on_infeasible == "relax" and self._possible(one):
+                out.replace(b, self._relaxed(one, its))
+            else:
+                raise self._infeasible(one, its, b if len(problem) > 1 else None)
+        return out
+
+    def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
+        """The k best distinct labellings under the rules, best first; fewer if there are fewer."""
+        if k < 1:
+            raise EngineError("k is not a number of labellings", got=k, wanted="1 or more")
+        problem = self._problem([lattice], None if given is None else [given])
+        found = problem.native(absorb=True).k_best(0, k, self.options.native())
+        if not found:
+            raise self._infeasible(lattice, given or {}, None)
+        out = []
+        for path, score, status in found:
+            if status == NOTHING_FOUND:
+                raise _nothing_found("search", 0, 1, math.inf)
+            ids = np.array(path, dtype=np.int32)
+            violated = [(rule, v) for rule in self.rules if (v := rule.violations(ids, self.labels, given))]
+            cost = sum(rule.cost(v) for rule, v in violated if isinstance(rule, Soft))
+            proved = status == OPTIMAL
+            bound = score if proved else math.inf
+            out.append(Decoding(ids, score, float(cost), violated, bound, proved, "search", {}, self.labels))
+        return out
+
+    # ---- probabilities --------------------------------------------------------------------------------------------
+
+    def marginals(self, lattice: Lattice, given: Given | None = None) -> Scores:
+        """(n, m): the probability of each label at each position, given that all hard rules hold.
+
+        The model is p(y) ~ exp(score(y)); soft rules are no part of it.
+        """
+        return marginals(self._problem([lattice], None if given is None else [given]), self._infeasible)
+
+    def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
+        """How probable it is under the model that all hard rules hold, and each rule by itself."""
+        return probability(self._problem([lattice], None if given is None else [given]), self._infeasible)
+
+    def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
+        """Why this labelling: which rules bit, what each cost, the best labelling without it."""
+        return explain(self, lattice, given)
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    def with_rules(self, rules: Iterable[Rule], **changes: Any) -> Decoder:
+        """The same decoder with other rules."""
+        options = {name: getattr(self.options, name) for name in ("time_limit", "max_states", "width", "tau", "stage",
+                                                                  "formulation", "seed")}
+        return Decoder(
+            self.labels, rules, **{"engine": self.engine, "on_infeasible": self.on_infeasible, **options, **changes}
+        )
+
+    def _problem(self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None) -> Problem:
+        if given is not None:
+            if isinstance(given, Mapping) or len(given) != len(lattices):
+                raise GivenError(
+                    "given does not fit the batch", got="one dict" if isinstance(given, Mapping) else f"{len(given)} dicts",
+                    wanted=f"a list of {len(lattices)}, one dict per sequence",
+                )
+        return Problem(self._lowering, lattices, given, self.options)
+
+    def _possible(self, lattice: Lattice) -> bool:
+        """Has the lattice any path at all?"""
+        problem = Problem(Lowering(self.labels, ()), [lattice], None, self.options)
+        return bool(engine_named("viterbi").solve(problem, 1).score[0] > -math.inf)
+
+    def _infeasible(self, lattice: Lattice, given: Given, sequence: int | None) -> Infeasible:
+        """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
+        where = "" if sequence is None else f" of sequence {sequence}"
+        if not self._possible(lattice):
+            return Infeasible(
+                f"the lattice{where} has no path", got="-inf on every labelling", wanted="one with a finite score",
+                cause="A position where all labels are -inf, or transitions that cannot be joined; no rule is to blame.",
+                sequence=sequence,
+            )
+        clash = [rule for rule in self.rules if not isinstance(rule, Soft)]
+        for rule in list(clash):
+            fewer = [other for other in clash if other is not rule]
+            problem = Problem(Lowering(self.labels, fewer), [lattice], [given], Options())
+            if engine_named("search").solve(problem, 1).status[0] == INFEASIBLE:
+                clash = fewer
+        return Infeasible(
+            f"no labelling{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
+            wanted="rules that can hold together (and with the -inf scores of the lattice)",
+            cause="Leave one of them out, make it soft, or decode with on_infeasible='relax'.",
+            clash=clash, sequence=sequence,
+        )
+
+    def _relaxed(self, lattice: Lattice, given: Given) -> Decoding:
+        """The labelling that breaks the hard rules the fewest times; of those, the one that scores best."""
+        dear = 1.0 + _range(lattice) + sum(
+            rule.penalty * (len(lattice) + 1 if rule.per == "violation" else 1) for rule in self.rules if isinstance(rule, Soft)
+        )
+        rules = [rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in self.rules]
+        found = self.with_rules(rules, engine="search").decode(lattice, given)
+        violated, broken = [], 0
+        for rule, v in found.violated:
+            at = rules.index(rule)
+            violated.append((self.rules[at], v))
+            broken += 0 if isinstance(self.rules[at], Soft) else v
+        cost = sum(rule.cost(v) for rule, v in violated if isinstance(rule, Soft))
+        return replace(
+            found, score=found.score + dear * broken, bound=found.bound + dear * broken, penalty=float(cost),
+            violated=violated, relaxed=True,
+        )
+
+
+def _range(lattice: Lattice) -> float:
+    """No two labellings of finite score are further apart."""
+
+    def spread(scores: Any) -> float:
+        if scores is None or scores.size == 0:
+            return 0.0
+        finite = np.where(np.isfinite(scores), scores, np.nan)
+        with np.errstate(all="ignore"):
+            return float(np.nanmax(finite) - np.nanmin(finite)) if np.isfinite(scores).any() else 0.0
+
+    n = len(lattice)
+    return (
+        sum(spread(row) for row in lattice.unary)
+        + n * spread(lattice.pairwise)
+        + spread(lattice.start)
+        + spread(lattice.end)
+    )
+
+
+def _nothing_found(engine: str, b: int, count: int, bound: float) -> LimitReached:
+    where = f" for sequence {b}" if count > 1 else ""
+    return LimitReached(
+        f"engine {engine!r} stopped{where} before it found a labelling that obeys the rules", bound=bound,
+        got="no labelling", wanted="a higher time_limit, max_states or width",
+    )
+
+
+def _check_options(
+    time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str
+) -> None:
+    def fail(name: str, got: object, wanted: str) -> EngineError:
+        return EngineError(f"bad option {name}", got=repr(got), wanted=wanted)
+
+    if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
+        raise fail("time_limit", time_limit, "seconds >= 0, or None")
+    if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
+        raise fail("max_states", max_states, "a whole number >= 1, or None")
+    if on_infeasible not in ("raise", "relax"):
+        raise fail("on_infeasible", on_infeasible, "'raise' or 'relax'")
+    if not (isinstance(width, int) and width >= 1):
+        raise fail("width", width, "a whole number >= 1")
+    if not (isinstance(tau, (int, float)) and 0 <= tau <= 1):
+        raise fail("tau", tau, "a number from 0 to 1")
+    if stage not in ("native", "ilp"):
+        raise fail("stage", stage, "'native' or 'ilp'")
+    if formulation not in ("tight", "paper"):
+        raise fail("formulation", formulation, "'tight' or 'paper'")

@@ -1,0 +1,98 @@
+"""Decodings: labels never travel bare, they carry their proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.labels import Labels
+from bridle.problem import OPTIMAL, Answers
+from bridle.rules.base import Rule, Soft
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The best labelling of one sequence under the rules, and how we know."""
+
+    ids: npt.NDArray[np.int32]  # (n,)
+    score: float  # lattice score - penalty
+    penalty: float  # what soft rules cost
+    violated: list[tuple[Rule, int]]  # soft rules that are broken, with how often (hard ones too, if relaxed)
+    bound: float  # no labelling under the rules scores higher
+    optimal: bool  # bound and score meet
+    engine: str
+    stats: dict[str, Any]
+    label_set: Labels = field(repr=False)
+    relaxed: bool = False  # no labelling obeys all hard rules; this one breaks the fewest
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The labelling, by names."""
+        return [self.label_set.names[y] for y in self.ids]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Decodings(Sequence[Decoding]):
+    """The decodings of a batch, in order. Kept as packed arrays; a Decoding is made when asked for."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        offsets: npt.NDArray[np.int64],
+        rules: tuple[Rule, ...],
+        labels: Labels,
+        engine: str,
+        stats: Callable[[Answers, int], dict[str, Any]],
+    ) -> None:
+        self.ids = answers.ids  # (N,)   of all sequences, end to end
+        self.offsets = offsets  # (B + 1,)
+        self.scores = answers.score  # (B,)
+        self.bounds = answers.bound  # (B,)
+        self.optimal = answers.status == OPTIMAL  # (B,)
+        self._answers, self._rules, self._labels, self._engine, self._stats = answers, rules, labels, engine, stats
+        self._replaced: dict[int, Decoding] = {}
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, k: int) -> Decoding: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[Decoding]: ...
+    def __getitem__(self, k: int | slice) -> Decoding | list[Decoding]:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"sequence {k} of {len(self)}")
+        k %= len(self)
+        if k in self._replaced:
+            return self._replaced[k]
+        hits = self._answers.hits[k]
+        violated = [(self._rules[r], int(hits[r])) for r in np.flatnonzero(hits)]
+        return Decoding(
+            ids=self.ids[self.offsets[k] : self.offsets[k + 1]],
+            score=float(self.scores[k]),
+            penalty=sum((rule.cost(v) for rule, v in violated if isinstance(rule, Soft)), 0.0),
+            violated=violated,
+            bound=float(self.bounds[k]),
+            optimal=bool(self.optimal[k]),
+            engine=self._engine,
+            stats=self._stats(self._answers, k),
+            label_set=self._labels,
+        )
+
+    def __iter__(self) -> Iterator[Decoding]:
+        return (self[k] for k in range(len(self)))
+
+    def replace(self, k: int, decoding: Decoding) -> None:
+        """Put a relaxed decoding in the place of one that has none."""
+        self._replaced[k] = decoding
+        self.ids[self.offsets[k] : self.offsets[k + 1]] = decoding.ids
+        self.scores[k], self.bounds[k], self.optimal[k] = decoding.score, decoding.bound, decoding.optimal

@@ -1,0 +1,70 @@
+"""What an engine is: it takes a problem, says so if it cannot, and returns answers with their proof."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bridle.errors import EngineError
+from bridle.problem import TOO_LARGE, Answers, Problem
+from bridle.rules.base import Rule
+
+_ENGINES: dict[str, type[Engine]] = {}
+
+
+class Engine:
+    """The base of all engines."""
+
+    name: ClassVar[str] = ""
+    exact: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
+            raise TypeError(f"two engines are called {cls.name!r}")
+        if "name" in cls.__dict__:
+            _ENGINES[cls.name] = cls
+
+    def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
+        """Raise EngineError if this engine cannot take such rules. absorbed: which rules are masks."""
+
+    def solve(self, problem: Problem, threads: int) -> Answers:
+        raise NotImplementedError
+
+    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
+        """The counters of sequence b, by name."""
+        return answers.stats[b] if answers.stats is not None else {}
+
+
+class NativeEngine(Engine):
+    """An engine whose work is done by a kernel of the same name."""
+
+    absorbs: ClassVar[bool] = True  # fold hard masks into the lattice first
+    counters: ClassVar[tuple[str, ...]] = ()
+
+    def solve(self, problem: Problem, threads: int) -> Answers:
+        answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules))
+        problem.native(absorb=self.absorbs).decode(
+            self.name, threads, problem.options.native(), answers.ids, answers.score, answers.bound, answers.status,
+            answers.hits, answers.counters,
+        )
+        if (large := np.flatnonzero(answers.status == TOO_LARGE)).size:
+            raise EngineError(
+                f"engine {self.name!r} cannot hold the intersection of sequence {int(large[0])} with these rules",
+                got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",
+                cause="Use engine='search' or 'auto', which intersect only what is violated.",
+            )
+        return answers
+
+    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
+        return {name: int(v) for name, v in zip(self.counters, answers.counters[b].tolist(), strict=False)}
+
+
+def engine_names() -> list[str]:
+    return sorted(_ENGINES)
+
+
+def engine_named(name: str) -> Engine:
+    if name not in _ENGINES:
+        raise EngineError("unknown engine", got=repr(name), wanted=", ".join(["auto", *engine_names()]))
+    return _ENGINES[name]()

@@ -1,0 +1,58 @@
+"""`ilp`: the shortest path as an integer linear program with rules as rows (Roth & Yih 2005), solved by HiGHS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from bridle.engines.base import Engine
+from bridle.engines.ilp_model import IlpAnswer, solve
+from bridle.lattice import Lattice
+from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Problem
+from bridle.rules.base import Soft
+
+
+class Ilp(Engine):
+    name = "ilp"
+
+    def solve(self, problem: Problem, threads: int) -> Answers:
+        options = problem.options
+        formulation = cast(Literal["tight", "paper"], options.formulation)
+        return solve_each(
+            problem,
+            lambda lattice, given: solve(
+                lattice, problem.rules, problem.labels, given, formulation=formulation, time_limit=options.time_limit
+            ),
+        )
+
+
+def solve_each(problem: Problem, solve_one: Callable[[Lattice, Mapping[str, Any]], IlpAnswer]) -> Answers:
+    """One integer program per sequence."""
+    answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules))
+    answers.stats = []
+    for b in range(len(problem)):
+        lattice, given = problem.lattices[b], problem.given(b)
+        made = solve_one(lattice, given)
+        answers.bound[b] = made.bound
+        answers.stats.append(
+            {
+                "lp_integral": made.lp_integral,
+                "variables": made.n_variables,
+                "rows": made.n_rows,
+                "build_seconds": made.build_seconds,
+                "solve_seconds": made.solve_seconds,
+            }
+        )
+        if made.ids is None:
+            answers.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
+            continue
+        answers.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
+        answers.ids[problem.offsets[b] : problem.offsets[b + 1]] = made.ids
+        answers.hits[b] = [rule.violations(made.ids, problem.labels, given) for rule in problem.rules]
+        costs = [r.cost(v) for r, v in zip(problem.rules, answers.hits[b].tolist(), strict=True) if isinstance(r, Soft)]
+        answers.score[b] = lattice.score(made.ids) - float(np.sum(costs))
+        if made.status == "optimal":
+            answers.bound[b] = answers.score[b]
+    return answers

@@ -1,0 +1,28 @@
+"""`two_stage`: Fersini et al. (2012), (22)-(29): the cheapest violations among labellings close to the best one.
+
+Stage 1: Z = the best score under the hard rules. Stage 2: among labellings with score >= Z - (1 - tau) |Z|, the least
+penalty; of those, the highest score. Natively, or as two integer programs (stage="ilp").
+"""
+
+from __future__ import annotations
+
+from bridle.engines.base import NativeEngine
+from bridle.engines.ilp import solve_each
+from bridle.engines.ilp_model import solve_two_stage
+from bridle.problem import Answers, Problem
+
+
+class TwoStage(NativeEngine):
+    name = "two_stage"
+    counters = ("expansions",)
+
+    def solve(self, problem: Problem, threads: int) -> Answers:
+        if problem.options.stage == "native":
+            return super().solve(problem, threads)
+        options = problem.options
+        return solve_each(
+            problem,
+            lambda lattice, given: solve_two_stage(
+                lattice, problem.rules, problem.labels, given, tau=options.tau, time_limit=options.time_limit
+            ),
+        )

@@ -1,0 +1,159 @@
+"""A problem: lattices, rules and what was given with the sequences, packed for the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.errors import LatticeError
+from bridle.labels import Labels
+from bridle.lattice import AnyScores, Batch, Lattice
+from bridle.rules.base import Rule, Soft
+from bridle.rules.lower import Givens, Lowering
+
+OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a decoder was told; engines read what concerns them."""
+
+    time_limit: float | None = None  # seconds per sequence
+    max_states: int | None = None  # states an engine may look at per sequence
+    width: int = 8  # beam
+    tau: float = 0.9  # two_stage
+    stage: str = "native"  # two_stage: "native" or "ilp"
+    formulation: str = "tight"  # ilp
+    seed: int = 0  # relax
+    arcs: bool = True  # product, relax: count lattice arcs
+
+    def native(self) -> _native.Options:
+        out = _native.Options()
+        out.time_limit = -1.0 if self.time_limit is None else float(self.time_limit)
+        out.max_states = -1 if self.max_states is None else int(self.max_states)
+        out.width, out.tau, out.seed, out.arcs = self.width, self.tau, self.seed, self.arcs
+        return out
+
+
+@dataclass(slots=True)
+class Answers:
+    """What an engine found, for all sequences of a batch."""
+
+    ids: npt.NDArray[np.int32]  # (N,)
+    score: npt.NDArray[np.float64]  # (B,)    lattice score - penalty; -inf: no labelling
+    bound: npt.NDArray[np.float64]  # (B,)
+    status: npt.NDArray[np.uint8]  # (B,)
+    hits: npt.NDArray[np.int32]  # (B, R)  violations of each rule
+    counters: npt.NDArray[np.int64]  # (B, X)
+    stats: list[dict[str, Any]] | None = None  # instead of counters, for engines in Python
+
+    @classmethod
+    def blank(cls, n_tokens: int, n_sequences: int, n_rules: int) -> Answers:
+        return cls(
+            np.zeros(n_tokens, dtype=np.int32),
+            np.full(n_sequences, -np.inf),
+            np.full(n_sequences, np.inf),
+            np.zeros(n_sequences, dtype=np.uint8),
+            np.zeros((n_sequences, n_rules), dtype=np.int32),
+            np.zeros((n_sequences, _native.N_COUNTERS), dtype=np.int64),
+        )
+
+
+class Problem:
+    """Lattices packed end to end, with the rules bound to them on demand."""
+
+    def __init__(
+        self, lowering: Lowering, lattices: Sequence[Lattice] | Batch, givens: Givens, options: Options
+    ) -> None:
+        self.lowering, self.givens, self.options = lowering, givens, options
+        self.lattices = lattices
+        m = len(lowering.labels)
+        self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
+        if isinstance(lattices, Batch):
+            _expect(lattices.n_labels, m)
+            self.unary, self.offsets = lattices.unary, lattices.offsets
+            self.heads.append((lattices.pairwise, lattices.start, lattices.end))
+            self.head_of = np.zeros(len(lattices), dtype=np.int32)
+        else:
+            self._pack(lattices, m)
+
+    def _pack(self, lattices: Sequence[Lattice], m: int) -> None:
+        known: dict[tuple[int, int, int], int] = {}
+        head_of = []
+        for k, lattice in enumerate(lattices):
+            if not isinstance(lattice, Lattice):
+                raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+            _expect(lattice.n_labels, m)
+            head = (lattice.pairwise, lattice.start, lattice.end)
+            number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
+            if number == len(self.heads):
+                self.heads.append(head)
+            head_of.append(number)
+        if not self.heads:
+            self.heads.append((None, None, None))
+        self.head_of = np.array(head_of, dtype=np.int32)
+        self.offsets = np.concatenate([[0], np.cumsum([len(x) for x in lattices], dtype=np.int64)]).astype(np.int64)
+        if len(lattices) == 1:
+            self.unary = lattices[0].unary
+        else:
+            self.unary = np.concatenate([x.unary for x in lattices]) if lattices else np.zeros((0, m))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def labels(self) -> Labels:
+        return self.lowering.labels
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.lowering.rules
+
+    def given(self, b: int) -> Mapping[str, Any]:
+        return {} if self.givens is None else self.givens[b]
+
+    def native(self, *, absorb: bool) -> _native.Problem:
+        """The problem in the kernels' hands. absorb: hard masks are folded into the lattice, else all are automata."""
+        labels = self.labels
+        bound = self.lowering.bind(self.offsets, self.givens, absorb=absorb)
+        made = _native.Problem(
+            unary=self.unary,
+            offsets=self.offsets,
+            m=len(labels),
+            step_allowed=bound.step.view(np.uint8),
+            same_type=_same_type(labels),
+        )
+        for pairwise, start, end in self.heads:
+            double = [None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (pairwise, start, end)]
+            made.add_head(double[0], pairwise is not None and pairwise.ndim == 3, double[1], double[2])
+        words = 0 if bound.allowed is None else bound.allowed.shape[1]
+        made.set_masks(self.head_of, bound.allowed, words, bound.tied)
+        for rule in self.rules:
+            mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
+            made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
+        for part in bound.parts:
+            made.add_part(part.rule, part.machines, part.which, part.marks)
+        return made
+
+    def parts_of(self, *, absorb: bool) -> list[int]:
+        """The rule of each part, in the kernels' order."""
+        return [part.rule for part in self.lowering.bind(self.offsets, self.givens, absorb=absorb).parts]
+
+
+@cache
+def _same_type(labels: Labels) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(labels.same_type).view(np.uint8)
+
+
+def _expect(got: int, wanted: int) -> None:
+    if got != wanted:
+        raise LatticeError(
+            "a lattice has another number of labels than the decoder", got=got, wanted=wanted,
+            cause="Do the columns of unary stand in the order of Labels?",
+        )

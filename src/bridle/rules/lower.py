@@ -1,0 +1,342 @@
+"""Rules bound to a batch of sequences: masks and automata, as packed arrays.
+
+What is static is lowered once and kept (`Lowering`). What comes with the sequences (`given`, token texts, positions) is
+filled in for the whole batch at once, column by column: no Python object per sequence and rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.automata import Machine
+from bridle.errors import BridleError, GivenError, RuleError
+from bridle.labels import Bools, Labels
+from bridle.rules.base import Mask, Names, Place, Rule, Sets, Soft, named
+from bridle.rules.refer import Given, Tokens, label_names, missing
+
+Ints = npt.NDArray[np.int64]
+Givens = Sequence[Mapping[str, Any]] | None
+AllSets = tuple[Sets, ...]  # of all label fields of a rule
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Automata of one rule. Sequence b walks machines[which[b]] (none if -1); all walk machines[0] if which is None."""
+
+    rule: int
+    machines: list[_native.Machine]
+    which: npt.NDArray[np.int32] | None = None  # (B,)
+    marks: npt.NDArray[np.uint8] | None = None  # (N,)  the table of each token
+
+
+@dataclass(slots=True)
+class Bound:
+    """The rules of a batch in the form that engines read."""
+
+    step: Bools  # (m, m)  allowed transitions
+    allowed: npt.NDArray[np.uint64] | None = None  # (N, words)  allowed labels of each token, as bits
+    tied: npt.NDArray[np.uint8] | None = None  # (N,)  must a token have the type of the one before?
+    parts: list[Part] = field(default_factory=list)
+
+
+class _Columns:
+    """The values that came with the sequences of a batch."""
+
+    def __init__(self, offsets: Ints, givens: Givens) -> None:
+        self.offsets, self.givens = offsets, givens
+        self.lengths = np.diff(offsets)
+
+    def values(self, key: str) -> list[Any]:
+        """given[key] of all sequences."""
+        if self.givens is None:
+            if len(self.lengths):
+                raise missing(key, None)
+            return []
+        try:
+            return [given[key] for given in self.givens]
+        except (KeyError, TypeError):
+            for b, given in enumerate(self.givens):
+                if not isinstance(given, Mapping) or key not in given:
+                    raise missing(key, given, b) from None
+            raise
+
+    def positions(self, place: Place) -> tuple[Ints, Ints]:
+        """Tokens (counted over the batch) that a place names, and the sequence of each."""
+        source = place.source
+        if isinstance(source, Tokens):
+            return self._matching(source)
+        values = self.values(source.key) if isinstance(source, Given) else [source] * len(self.lengths)
+        try:
+            owner, low, high = self._spans(values) if place.tied else self._points(values)
+        except (TypeError, ValueError, OverflowError):
+            self._blame(place)
+            raise
+        size = self.lengths[owner]
+        if place.tied:
+            if ((low < 0) | (high < low) | (high > size)).any():
+                self._blame(place)
+            counts = np.maximum(high - low - 1, 0)
+            owner = np.repeat(owner, counts)
+            within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+            return np.repeat(low + 1, counts) + within + self.offsets[owner], owner
+        if ((low < -size) | (low >= size)).any():
+            self._blame(place)
+        return np.where(low < 0, low + size, low) + self.offsets[owner], owner
+
+    def _points(self, values: list[Any]) -> tuple[Ints, Ints, Ints]:
+        if all(type(v) is int for v in values):
+            flat = np.array(values, dtype=np.int64)
+            return np.arange(len(values)), flat, flat
+        lists = [(v,) if isinstance(v, (int, np.integer)) else v for v in values]
+        if any(isinstance(v, (str, bytes, Mapping)) for v in lists):
+            raise TypeError("positions")
+        items = list(chain.from_iterable(lists))
+        if not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in items):
+            raise TypeError("positions")
+        flat = np.array(items, dtype=np.int64)
+        return np.repeat(np.arange(len(lists)), [len(v) for v in lists]), flat, flat
+
+    def _spans(self, values: list[Any]) -> tuple[Ints, Ints, Ints]:
+        lists = [[v] if len(v) == 2 and isinstance(v[0], (int, np.integer)) else v for v in values]
+        sizes = list(map(len, lists))
+        items = list(chain.from_iterable(chain.from_iterable(lists)))
+        flat = np.array(items if items else [], dtype=object if items and isinstance(items[0], float) else np.int64)
+        if flat.size != 2 * sum(sizes) or flat.dtype == object:
+            raise TypeError("spans")
+        pairs = flat.reshape(-1, 2)
+        return np.repeat(np.arange(len(lists)), sizes), pairs[:, 0], pairs[:, 1]
+
+    def _matching(self, source: Tokens) -> tuple[Ints, Ints]:
+        texts = self.values("tokens")
+        sizes = np.fromiter((len(t) for t in texts), dtype=np.int64, count=len(texts))
+        if (sizes != self.lengths).any():
+            b = int(np.flatnonzero(sizes != self.lengths)[0])
+            raise GivenError(
+                f"given['tokens'] of sequence {b} has another length than the sequence",
+                got=int(sizes[b]),
+                wanted=int(self.lengths[b]),
+            )
+        flat = list(chain.from_iterable(texts))
+        matches = re.compile(source.pattern).fullmatch
+        known = {text: matches(str(text)) is not None for text in set(flat)}
+        tokens = np.flatnonzero(np.fromiter((known[text] for text in flat), dtype=bool, count=len(flat)))
+        return tokens, np.searchsorted(self.offsets, tokens, side="right") - 1
+
+    def _blame(self, place: Place) -> None:
+        """Find the sequence whose positions are wrong and raise its error."""
+        for b, n in enumerate(self.lengths.tolist()):
+            try:
+                place.positions(n, self.givens[b] if self.givens is not None else {})
+            except BridleError as error:
+                error.args = (f"sequence {b}: {error.args[0]}",)
+                raise
+
+    def sets(self, names: tuple[Names, ...], labels: Labels) -> tuple[list[AllSets], npt.NDArray[np.int32] | None]:
+        """The distinct label sets of a rule's fields, and which of them each sequence has (None: all the one)."""
+        keys = [item.key for field_ in names for item in field_.items if isinstance(item, Given)]
+        if not keys:
+            return [tuple(field_.resolve(labels, {}) for field_ in names)], None
+        columns = [self.values(key) for key in keys]
+        found: dict[Any, int] = {}
+        made: list[AllSets] = []
+        which = np.empty(len(self.lengths), dtype=np.int32)
+        for b, values in enumerate(zip(*columns, strict=True)):
+            try:
+                key = tuple(v if isinstance(v, str) else tuple(v) for v in values)
+                k = found.get(key)
+            except TypeError:
+                key, k = None, None
+            if k is None:
+                try:
+                    given = {name: label_names(v, name) for name, v in zip(keys, values, strict=True)}
+                    made.append(tuple(field_.resolve(labels, given) for field_ in names))
+                except BridleError as error:
+                    error.args = (f"sequence {b}: {error.args[0]}",)
+                    raise
+                found[key] = k = len(made) - 1
+            which[b] = k
+        return made, which
+
+
+def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
+    """(..., m) flags as (..., words) bits."""
+    words = -(-allowed.shape[-1] // 64)
+    padded = np.zeros((*allowed.shape[:-1], words * 64), dtype=bool)
+    padded[..., : allowed.shape[-1]] = allowed
+    return np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+class Lowering:
+    """The rules of a decoder, lowered once and bound to every batch. Hard masks are absorbed into the lattice or not."""
+
+    def __init__(self, labels: Labels, rules: Sequence[Rule]) -> None:
+        self.labels, self.rules = labels, tuple(rules)
+        self._conjuncts: list[tuple[int, Rule, bool]] = []  # number of the rule, what must hold, is it hard
+        for k, rule in enumerate(self.rules):
+            if not isinstance(rule, Rule):
+                raise RuleError("not a rule", got=repr(rule), wanted="a rule, such as rules.at_most(1, of='A0')")
+            hard = not isinstance(rule, Soft)
+            self._conjuncts += [(k, part, hard) for part in (rule.conjuncts() if hard else (rule,))]
+        self._machines: dict[Any, list[_native.Machine]] = {}
+        self._masks: dict[Any, Mask | None] = {}
+        none = _Columns(np.zeros(1, dtype=np.int64), [])
+        for k, conjunct, _ in self._conjuncts:  # what is wrong with a rule by itself shows here, not at the first sequence
+            with named(self.rules[k]):
+                if all(field_.fixed for field_ in conjunct.names()):
+                    sets, _ = none.sets(conjunct.names(), labels)
+                    if not conjunct.places():
+                        self._walks(conjunct, sets[0], (0,))
+                else:
+                    for field_ in conjunct.names():
+                        for item in field_.items:
+                            if isinstance(item, str):
+                                labels.matching(item)
+        self._static = {absorb: self._bind_static(absorb) for absorb in (True, False)}
+
+    @property
+    def absorbed(self) -> list[bool]:
+        """Which rules become masks as a whole, whatever is given."""
+        out = [True] * len(self.rules)
+        m = len(self.labels)
+        for k, rule, hard in self._conjuncts:
+            probe = tuple((frozenset(range(m)),) for _ in rule.names())
+            mask = rule.mask(probe, self.labels) if hard else None
+            fixed = all(field_.fixed for field_ in rule.names())
+            out[k] = out[k] and mask is not None and (fixed or mask.step is None)
+        return out
+
+    def _mask(self, rule: Rule, sets: AllSets) -> Mask | None:
+        key = (rule, sets)
+        if key not in self._masks:
+            self._masks[key] = rule.mask(sets, self.labels)
+        return self._masks[key]
+
+    def _walks(self, rule: Rule, sets: AllSets, marks: tuple[int, ...]) -> list[_native.Machine]:
+        key = (rule, sets, marks)
+        if key not in self._machines:
+            m = len(self.labels)
+            self._machines[key] = [to_native(Machine.build(walk, m, marks)) for walk in rule.walks(sets, self.labels)]
+        return self._machines[key]
+
+    def _bind_static(self, absorb: bool) -> tuple[Bound, list[tuple[int, Rule, bool]]]:
+        """What does not depend on the sequences; and the rules that do."""
+        m = len(self.labels)
+        bound = Bound(np.ones((m, m), dtype=bool))
+        later = []
+        none = _Columns(np.zeros(1, dtype=np.int64), [])
+        for k, rule, hard in self._conjuncts:
+            fixed = all(field_.fixed for field_ in rule.names())
+            with named(self.rules[k]):
+                if not fixed or rule.places():
+                    later.append((k, rule, hard))
+                    continue
+                sets = none.sets(rule.names(), self.labels)[0][0]
+                mask = self._mask(rule, sets) if absorb and hard else None
+                if mask is None:
+                    bound.parts += [Part(k, [machine]) for machine in self._walks(rule, sets, (0,))]
+                    continue
+                if mask.step is not None:
+                    bound.step &= mask.step
+                if mask.token is not None or mask.first is not None or mask.last is not None:
+                    later.append((k, rule, hard))
+        return bound, later
+
+    def bind(self, offsets: Ints, givens: Givens, *, absorb: bool) -> Bound:
+        """The rules for these sequences. absorb: hard rules that are masks become masks, else all become automata."""
+        static, later = self._static[absorb]
+        if not later:
+            return static
+        columns = _Columns(offsets, givens)
+        bound = Bound(static.step, parts=list(static.parts))
+        for k, rule, hard in later:
+            with named(self.rules[k]):
+                made, which = columns.sets(rule.names(), self.labels)
+                masks = [self._mask(rule, sets) for sets in made] if absorb and hard else []
+                if masks and all(mask is not None and (which is None or mask.step is None) for mask in masks):
+                    self._absorb(bound, columns, rule, [mask for mask in masks if mask is not None], which)
+                else:
+                    self._automata(bound, columns, k, rule, made, which)
+        bound.parts.sort(key=lambda part: part.rule)
+        return bound
+
+    def _absorb(
+        self, bound: Bound, columns: _Columns, rule: Rule, masks: list[Mask], which: npt.NDArray[np.int32] | None
+    ) -> None:
+        n_tokens, m = int(columns.offsets[-1]), len(self.labels)
+        places = rule.places()
+        if masks[0].tied:
+            tokens, _ = columns.positions(places[0])
+            if bound.tied is None:
+                bound.tied = np.zeros(n_tokens, dtype=np.uint8)
+            bound.tied[tokens] = 1
+            return
+        if bound.allowed is None:
+            bound.allowed = np.tile(as_bits(np.ones(m, dtype=bool)), (n_tokens, 1))
+        some = columns.lengths > 0
+        for kind in ("token", "first", "last"):
+            flags = [getattr(mask, kind) for mask in masks]
+            if flags[0] is None:
+                continue
+            bits = as_bits(np.array(flags))  # (masks, words)
+            if kind == "first":
+                tokens, owner = columns.offsets[:-1][some], np.flatnonzero(some)
+            elif kind == "last":
+                tokens, owner = columns.offsets[1:][some] - 1, np.flatnonzero(some)
+            elif places:
+                tokens, owner = columns.positions(places[0])
+            elif which is None:
+                bound.allowed &= bits[0]
+                continue
+            else:
+                bound.allowed &= np.repeat(bits[which], columns.lengths, axis=0)
+                continue
+            np.bitwise_and.at(bound.allowed, tokens, bits[0] if which is None else bits[which[owner]])
+
+    def _automata(
+        self, bound: Bound, columns: _Columns, k: int, rule: Rule, made: list[AllSets], which: npt.NDArray[np.int32] | None
+    ) -> None:
+        places = rule.places()
+        table: npt.NDArray[np.uint8] | None = None
+        marks: tuple[int, ...] = (0,)
+        if places:
+            mark = np.zeros(int(columns.offsets[-1]), dtype=np.int64)
+            for bit, place in enumerate(places):
+                tokens, _ = columns.positions(place)
+                mark[np.unique(tokens)] |= 1 << bit
+            marks = tuple(range(1 << len(places))) if len(places) <= 3 else tuple(np.unique(np.append(mark, 0)).tolist())
+            if len(marks) > 256 or len(places) > 62:
+                raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
+            table = np.searchsorted(np.array(marks), mark).astype(np.uint8)
+        walks = [self._walks(rule, sets, marks) for sets in made]
+        for part in range(max((len(w) for w in walks), default=0)):
+            if which is None:
+                bound.parts.append(Part(k, [walks[0][part]], None, table))
+                continue
+            machines = [w[part] for w in walks if part < len(w)]
+            number = np.cumsum([part < len(w) for w in walks]) - 1
+            index = np.array([number[i] if part < len(w) else -1 for i, w in enumerate(walks)], dtype=np.int32)
+            bound.parts.append(Part(k, machines, np.ascontiguousarray(index[which]), table))
+
+
+def to_native(machine: Machine) -> _native.Machine:
+    """The tables of a machine in the kernels' hands."""
+    count = machine.count
+    if machine.n_states > 65_000:
+        raise RuleError("the automaton of a rule is too large", got=f"{machine.n_states} states", wanted="at most 65,000")
+    return _native.Machine(
+        step=machine.step,
+        hits=machine.hits,
+        final=machine.final,
+        sense=0 if count is None else 1 if count.sense == "<=" else -1,
+        limit=0 if count is None else count.limit,
+        edges=np.zeros(0, np.uint8) if count is None else np.ascontiguousarray(count.edges, dtype=np.uint8),
+        room=np.zeros(0, np.int32) if machine.room is None else machine.room,
+    )

@@ -1,0 +1,18 @@
+"""Settings for all tests: repeatable runs, nothing written in the working folder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+from strategies import SOAK
+
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "bridle-hypothesis")
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile(
+    "soak", deadline=None, max_examples=5000, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("soak" if SOAK else "repeatable")

@@ -1,0 +1,255 @@
+"""Automata against plain Python sets of strings, label expressions against Python's `re`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from bridle.automata import DFA, Machine, Walk, check_regex, from_regex
+from bridle.errors import LabelError, RuleError, RuleSyntaxError
+from bridle.labels import Labels
+from strategies import labellings, seeds
+
+Word = tuple[int, ...]
+
+
+def words(m: int, n_max: int) -> list[Word]:
+    return [w for n in range(n_max + 1) for w in labellings(n, m)]
+
+
+def random_dfa(rng: Generator, m: int, s_max: int) -> DFA:
+    s = int(rng.integers(1, s_max + 1))
+    return DFA(rng.integers(0, s, (s, m)), rng.random(s) < 0.4)
+
+
+def language(dfa: DFA, among: list[Word]) -> set[Word]:
+    return {w for w in among if dfa.accepts(w)}
+
+
+def same_tables(a: DFA, b: DFA) -> bool:
+    return np.array_equal(a.step, b.step) and np.array_equal(a.accepting, b.accepting)
+
+
+# ---- algebra ----------------------------------------------------------------------------------------------------
+
+
+def test_operators_are_those_of_sets() -> None:
+    for rng in seeds(150):
+        m = int(rng.integers(1, 4))
+        every = words(m, 5)
+        a, b = random_dfa(rng, m, 5), random_dfa(rng, m, 5)
+        in_a, in_b = language(a, every), language(b, every)
+        assert language(a & b, every) == in_a & in_b
+        assert language(a | b, every) == in_a | in_b
+        assert language(~a, every) == set(every) - in_a
+        assert language(a.minimal(), every) == in_a
+        assert language(DFA.everything(m), every) == set(every)
+
+
+def test_inclusion_and_equality() -> None:
+    """Two automata of p and q states that differ, differ on a word shorter than p * q."""
+    for rng in seeds(200, key=1):
+        a, b = random_dfa(rng, 2, 3), random_dfa(rng, 2, 3)
+        every = words(2, 8)
+        in_a, in_b = language(a, every), language(b, every)
+        assert (a <= b) == (in_a <= in_b)
+        assert (b <= a) == (in_b <= in_a)
+        assert (a == b) == (in_a == in_b)
+        assert (a != b) == (in_a != in_b)
+        assert a == a.minimal() and a <= (a | b) and (a & b) <= a
+        assert ~(a & b) == (~a | ~b)
+    assert (DFA.everything(2) == "all words") is False
+    with pytest.raises(TypeError):
+        hash(DFA.everything(2))  # equality is of languages, and tables do not show it
+
+
+def test_minimal_is_minimal() -> None:
+    """As many states as there are different futures of words (Myhill and Nerode)."""
+    for rng in seeds(150, key=2):
+        m = int(rng.integers(1, 3))
+        dfa = random_dfa(rng, m, 6)
+        small = dfa.minimal()
+        futures = {
+            tuple(dfa.accepts(past + future) for future in words(m, dfa.n_states - 1))
+            for past in words(m, dfa.n_states - 1)
+        }
+        assert small.n_states == len(futures)
+        assert same_tables(small, small.minimal())
+
+
+def test_minimal_forgets_how_states_were_numbered() -> None:
+    for rng in seeds(60, key=3):
+        dfa = random_dfa(rng, 2, 6)
+        order = np.concatenate([[0], 1 + rng.permutation(dfa.n_states - 1)])  # new number of each state
+        back = np.argsort(order)
+        other = DFA(order[dfa.step[back]], dfa.accepting[back])
+        assert other == dfa
+        assert other.minimal().n_states == dfa.minimal().n_states
+
+
+def test_empty_and_shortest() -> None:
+    for rng in seeds(200, key=4):
+        m = int(rng.integers(1, 4))
+        dfa = random_dfa(rng, m, 4)
+        dfa = DFA(dfa.step, dfa.accepting & (rng.random(dfa.n_states) < 0.5))
+        found = sorted(language(dfa, words(m, 4)), key=len)
+        assert dfa.empty() == (not found)
+        shortest = dfa.shortest()
+        if not found:
+            assert shortest is None
+        else:
+            assert shortest is not None and dfa.accepts(shortest) and len(shortest) == len(found[0])
+
+
+# ---- expressions ------------------------------------------------------------------------------------------------
+
+NAMES = "abc"
+
+
+def _find(name: str) -> frozenset[int]:
+    return frozenset({NAMES.index(name)})
+
+
+def random_expression(rng: Generator, depth: int) -> tuple[str, str]:
+    """The same expression for Bridle and for `re`."""
+    kind = int(rng.integers(6)) if depth else int(rng.integers(2))
+    some = sorted({NAMES[int(rng.integers(3))] for _ in range(int(rng.integers(1, 4)))})
+    if kind == 0:
+        return (some[0], some[0]) if rng.random() < 0.7 else (".", "[abc]")
+    if kind == 1:
+        caret = "^" if rng.random() < 0.5 else ""
+        return f"[{caret}{' '.join(some)}]", f"[{caret}{''.join(some)}]"
+    parts = [random_expression(rng, depth - 1) for _ in range(int(rng.integers(1, 4)))]
+    if kind == 2:
+        return "(" + "|".join(p[0] for p in parts) + ")", "(?:" + "|".join(p[1] for p in parts) + ")"
+    if kind == 3:
+        return "(" + " ".join(p[0] for p in parts) + ")", "(?:" + "".join(p[1] for p in parts) + ")"
+    low, more = int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    counts = ["*", "+", "?", f"{{{low}}}", f"{{{low},}}", f"{{{low},{low + more}}}"]
+    count = counts[int(rng.integers(len(counts)))]
+    return f"({parts[0][0]}){count}", f"(?:{parts[0][1]}){count}"
+
+
+def test_expressions_are_those_of_re() -> None:
+    every = words(3, 5)
+    texts = ["".join(NAMES[y] for y in w) for w in every]
+    for rng in seeds(150, key=5):
+        ours, theirs = random_expression(rng, 3)
+        dfa = from_regex(ours, _find, 3)
+        wanted = re.compile(theirs)
+        assert [dfa.accepts(w) for w in every] == [wanted.fullmatch(t) is not None for t in texts], ours
+        assert same_tables(dfa, dfa.minimal())
+
+
+@pytest.mark.parametrize(
+    "text, yes, no",
+    [
+        ("", [""], ["a", "b"]),
+        ("  a  b ", ["ab"], ["a", "b", "ba"]),
+        ("a b|c", ["ab", "c"], ["ac", "abc"]),  # a choice is looser than a series
+        ("a|", ["", "a"], ["b", "aa"]),
+        ("a b*", ["a", "abb"], ["abab"]),
+        ("(a b)*", ["", "abab"], ["aba"]),
+        ("a{2} b{0,1}", ["aa", "aab"], ["a", "aabb", "b"]),
+        ("(a b){2,}", ["abab", "ababab"], ["ab", ""]),
+        ("(a|b{2}){2}", ["aa", "abb", "bba", "bbbb"], ["a", "ab", "bb"]),
+        ("a{0} b", ["b"], ["ab", ""]),
+        ("a**", ["", "aaa"], ["b"]),
+        ("'a' \"b\"", ["ab"], ["a"]),
+        ("[]", [], ["", "a"]),  # one of nothing
+        ("[^]", ["a", "b", "c"], ["", "ab"]),
+        ("a\n b", ["ab"], ["a"]),
+    ],
+)
+def test_expressions_by_example(text: str, yes: list[str], no: list[str]) -> None:
+    dfa = from_regex(text, _find, 3)
+    assert [w for w in yes + no if dfa.accepts([NAMES.index(c) for c in w])] == yes
+
+
+def test_names_in_expressions_are_labels_or_types() -> None:
+    labels = Labels(["O", "B-PER", "I-PER", "B-two words", "B-*"], "BIO")
+    dfa = from_regex("O* PER{2} 'two words' \"B-*\"", labels.matching, len(labels))
+    assert dfa.accepts(labels.ids(["O", "B-PER", "I-PER", "B-two words", "B-*"]))
+    assert not dfa.accepts(labels.ids(["O", "B-PER", "I-PER", "B-two words", "O"]))
+    with pytest.raises(LabelError, match="'LOC'"):
+        from_regex("LOC", labels.matching, len(labels))
+
+
+@pytest.mark.parametrize(
+    "text", ["(a", "a)", "*", "+a", "a|*", "[a", "[a|b]", "[^", "{2}", "a{2,1}", "a{2}{3}", "a*{2}", "a{,2}", "a{2",
+             "'a", "a{x}", "(", ")", "a $", "a{1000000}", "a{99999999999}", "(a?){2000}", "((a{100}){100}){100}",
+             "((((){999}){999}){999}){999}", "(" * 5000 + "a" + ")" * 5000]
+)  # fmt: skip
+def test_bad_expressions(text: str) -> None:
+    for read in (check_regex, lambda t: from_regex(t, _find, 3)):
+        with pytest.raises(RuleSyntaxError) as caught:
+            read(text)
+        error = caught.value
+        assert error.what and error.got is not None and error.wanted is not None
+
+
+def test_an_expression_with_too_many_states_says_so() -> None:
+    with pytest.raises(RuleSyntaxError, match="too large"):
+        from_regex(".* a .{14}", _find, 3)  # needs 2 ** 15 states
+    assert from_regex("a{1000}", _find, 3).n_states == 1002
+
+
+# ---- machines ---------------------------------------------------------------------------------------------------
+
+
+def random_walk(rng: Generator, m: int) -> tuple[Walk, Any]:
+    s = int(rng.integers(1, 6))
+    step, hits = rng.integers(0, s, (2, s, m)), rng.integers(0, 2, (2, s, m))
+    final = rng.integers(0, 2, s)
+    walk = Walk(0, lambda q, y, mark: (int(step[mark, q, y]), int(hits[mark, q, y])), lambda q: int(final[q]))  # type: ignore[index]
+    return walk, (step, hits, final)
+
+
+def test_machines_count_what_their_walk_counts() -> None:
+    for rng in seeds(60, key=6):
+        m, n = int(rng.integers(1, 4)), 4
+        walk, _ = random_walk(rng, m)
+        machine = Machine.build(walk, m, (0, 1))
+        assert machine.step.dtype == machine.hits.dtype == machine.final.dtype == np.int32
+        assert machine.step.flags.c_contiguous and machine.step.shape == (2, machine.n_states, m)
+        assert machine.count is None and machine.room is None
+        marks = rng.integers(0, 2, n).tolist()
+        for y in labellings(n, m):
+            state, total = walk.start, 0
+            for label, mark in zip(y, marks, strict=True):
+                state, hits = walk.step(state, label, mark)
+                total += hits
+            assert machine.violations(y, marks) == total + walk.final(state)
+
+
+def test_machines_are_minimal() -> None:
+    """Every two states of a machine are told apart by some marked labelling."""
+    for rng in seeds(60, key=7):
+        walk, (_, _, final) = random_walk(rng, 2)
+        machine = Machine.build(walk, 2, (0, 1))
+
+        def told(s: int, machine: Machine = machine) -> tuple[int, ...]:
+            shown = []
+            for letters in itertools.chain([()], itertools.product(itertools.product((0, 1), (0, 1)), repeat=4)):
+                q, total = s, 0
+                for k, y in letters:
+                    shown.append(total := total + int(machine.hits[k, q, y]))
+                    q = int(machine.step[k, q, y])
+                shown.append(total + int(machine.final[q]))
+            return tuple(shown)
+
+        assert len({told(s) for s in range(machine.n_states)}) == machine.n_states <= len(final)
+
+
+def test_a_machine_knows_only_its_marks() -> None:
+    walk, _ = random_walk(np.random.default_rng(0), 2)
+    assert Machine.build(walk, 2).marks == (0,)
+    with pytest.raises(ValueError):
+        Machine.build(walk, 2, (1,)).violations([0, 1])
+    with pytest.raises(RuleError, match="too large"):
+        Machine.build(Walk(0, lambda q, _y, _mark: (q + 1, 0)), 2)  # type: ignore[operator]
