@@ -90,12 +90,13 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         states.resize(states.size() + width);
         queue.push({paid, g, n, static_cast<int32_t>(nodes.size() - 1)});
     };
-    const auto room = [&](const State* s) {
+    const auto room = [&](const State* s, int t) {
         double sum = 0;
         for (size_t p = 0; p < width; ++p)
             if (lambda[p] > 0) {
-                const Piece& piece = team.pieces[p];
-                sum += lambda[p] * (s[p] == piece.paid() ? paid_room[p] : piece.machine->room[s[p]]);
+                const Machine& machine = *team.pieces[p].machine;
+                if (s[p] < machine.states) sum += lambda[p] * machine.room[s[p]];
+                else if (machine.sense > 0) sum += lambda[p] * (n - 1 - t);  // paid: all that follows may count, for free
             }
         return sum;
     };
@@ -121,7 +122,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             double paid = 0;
             if (price) paid = paid0 + due;
             else g -= due;
-            const double f = g + ahead + room(to.data());
+            const double f = g + ahead + room(to.data(), t);
             if (!(f > floor)) continue;
             nodes.push_back({g, paid, parent, t, q, j});
             states.insert(states.end(), to.begin(), to.end());

@@ -23,7 +23,6 @@ struct BestFirst {
     const std::vector<double>& H;
     const Team& team;                   // pieces that are not folded
     const std::vector<double>& lambda;  // (team)  0 for pieces without a multiplier
-    const std::vector<double>& paid_room;  // (team)  room in the paid state
     // If set, (n, Q): the least that the fold still costs. Then the cheapest labelling comes first, whatever its score,
     // and among the cheapest the one with the highest score; H must leave costs out.
     const double* price = nullptr;

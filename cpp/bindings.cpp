@@ -148,6 +148,7 @@ NB_MODULE(_native, module) {
         .def_rw("time_limit", &Options::time_limit)
         .def_rw("max_states", &Options::max_states)
         .def_rw("width", &Options::width)
+        .def_rw("fold_states", &Options::fold_states)
         .def_rw("tau", &Options::tau)
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);

@@ -24,6 +24,7 @@ Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search&,
 }
 
 Answer run_search(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    search.small_fold = options.fold_states;
     Answer out = search.best(s, options.max_states, control);
     const Counters& c = search.counters;
     const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
@@ -135,6 +136,7 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
     Control control(stop, std::move(poll), options.time_limit);
     control.begin();
     Search search;
+    search.small_fold = options.fold_states;
     return search.k_best(Sequence(problem, b), k, options.max_states, control);
 }
 

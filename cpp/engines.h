@@ -13,6 +13,7 @@ struct Options {
     double time_limit = -1;    // seconds per sequence; negative: none
     int64_t max_states = -1;   // negative: none
     int width = 8;             // beam
+    int fold_states = 64;      // search: fold while the product has at most so many states
     double tau = 1.0;          // two_stage
     uint64_t seed = 0;         // relax: the order in which rules are looked at
     bool arcs = false;         // product, relax: count lattice arcs

@@ -8,7 +8,6 @@
 namespace bridle {
 namespace {
 
-constexpr int kSmallFold = 64;    // fold everything while the product has at most so many states
 constexpr int kLargeFold = 4096;  // the most states that are ever folded
 constexpr size_t kFoldCells = size_t{1} << 25;
 constexpr int kPasses = 80;
@@ -74,11 +73,12 @@ void Search::arrange(Control&) {
         if (active_[k]) order.push_back(static_cast<int>(k));
     const auto rank = [&](int k) {
         const Piece& p = s.pieces[k];
-        return std::make_pair(counts(p) ? (p.mode == Mode::per_sequence && p.machine->sense > 0 ? 1 : 2) : 0, p.n_states());
+        if (counts(p) && p.mode == Mode::per_sequence) return std::make_pair(1, 0);  // weak multipliers; rules stay together
+        return std::make_pair(counts(p) ? 2 : 0, p.n_states());
     };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis_.n) * trellis_.m);
-    const int most = static_cast<int>(std::max<size_t>(8, std::min<size_t>(fold_limit_, kFoldCells / cells)));
+    const int most = static_cast<int>(std::max<size_t>(1, std::min<size_t>(fold_limit_, kFoldCells / cells)));
 
     const auto members = [&](size_t count) {
         std::vector<int> chosen(order.begin(), order.begin() + count);
@@ -97,7 +97,12 @@ void Search::arrange(Control&) {
         }
     }
     Team inside;
+    const auto cuts_a_rule = [&](size_t at) {  // the pieces that one price pays for go in together or not at all
+        return at > 0 && at < order.size() && s.pieces[order[at]].mode == Mode::per_sequence &&
+               s.pieces[order[at]].rule == s.pieces[order[at - 1]].rule;
+    };
     for (;; --folded) {
+        while (cuts_a_rule(folded)) --folded;
         inside.set(members(folded));
         if (fold_.build(inside, trellis_.n, trellis_.m, most)) break;
     }
@@ -108,7 +113,6 @@ void Search::arrange(Control&) {
     team_.set(std::move(outside));
     lambda_.assign(team_.size(), 0.0);
     top_.assign(team_.size(), 0.0);
-    paid_room_.assign(team_.size(), 0.0);
     const auto share = [&](const Piece& piece) {  // pieces that one price pays for
         return std::count_if(team_.pieces.begin(), team_.pieces.end(), [&](const Piece& p) { return p.rule == piece.rule; });
     };
@@ -120,7 +124,6 @@ void Search::arrange(Control&) {
             case Mode::hard: top_[p] = kInf; break;
             case Mode::per_violation: top_[p] = piece.penalty; break;
             case Mode::per_sequence:  // once paid, whatever still counts is free: the multiplier must not exceed its share
-                if (piece.machine->sense > 0) paid_room_[p] = trellis_.n;
                 top_[p] = piece.penalty / (share(piece) * (piece.machine->sense > 0 ? trellis_.n + 1.0 : std::max(1, piece.machine->limit)));
         }
     }
@@ -211,7 +214,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
     plain_.plain(s);
     judge_.load(s);
     fold_.clear();
-    fold_limit_ = kSmallFold;
+    fold_limit_ = small_fold;
     active_.assign(s.pieces.size(), 0);
     team_.set({});
     lambda_.clear();
@@ -260,7 +263,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
         const bool larger = fold_limit_ < kLargeFold;
         const int64_t left = max_states_ < 0 ? -1 : std::max<int64_t>(0, max_states_ - counters.expansions);
         const int64_t most = larger ? (left < 0 ? patience : std::min(left, patience)) : left;
-        BestFirst between{trellis_, fold_, plain_, best_H_, team_, lambda_, paid_room_};
+        BestFirst between{trellis_, fold_, plain_, best_H_, team_, lambda_};
         const double floor = best_.score > -kInf ? best_.score + slack() : -kInf;
         between.run(1, floor, most, control);
         counters.expansions += between.expansions;
@@ -303,7 +306,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
             H_valid_ = true;
         }
         const int64_t left = max_states < 0 ? -1 : std::max<int64_t>(0, max_states - counters.expansions);
-        BestFirst all{trellis_, fold_, plain_, best_H_, team_, lambda_, paid_room_};
+        BestFirst all{trellis_, fold_, plain_, best_H_, team_, lambda_};
         all.run(k, -kInf, left, control);
         counters.expansions += all.expansions;
         out.clear();
@@ -323,7 +326,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
                 if (!all.complete) a.status = Status::limit;
             return out;
         }
-        fold_limit_ = std::max(fold_limit_, kSmallFold * 8);
+        fold_limit_ = std::max(fold_limit_, small_fold * 8);
         arrange(control);
         if (team_.size() > 0) multiply(control);
     }

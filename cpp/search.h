@@ -45,6 +45,8 @@ class Search {
   public:
     Counters counters;
 
+    int small_fold = 64;  // fold everything while the product has at most so many states
+
     Answer best(const Sequence& s, int64_t max_states, Control& control);
     std::vector<Answer> k_best(const Sequence& s, int k, int64_t max_states, Control& control);
 
@@ -64,7 +66,7 @@ class Search {
     Team team_, all_;
     Judge judge_;
     std::vector<char> active_;              // (pieces)
-    std::vector<double> lambda_, top_, paid_room_;  // (team)
+    std::vector<double> lambda_, top_;  // (team)
     std::vector<double> H_, best_H_;
     bool H_valid_ = false;  // best_H_ belongs to fold_ and lambda_
     Answer best_;

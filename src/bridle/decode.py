@@ -57,13 +57,14 @@ class Decoder:
         stage: Literal["native", "ilp"] = "native",
         formulation: Literal["tight", "paper"] = "tight",
         seed: int = 0,
+        fold_states: int = 64,
     ) -> None:
         if not isinstance(labels, Labels):
             labels = Labels(labels)
         self.labels, self.rules = labels, tuple(rules)
         self.engine, self.on_infeasible = engine, on_infeasible
-        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation)
-        self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed)
+        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, fold_states)
+        self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, fold_states)
         self._lowering = Lowering(self.labels, self.rules)
         self.plan = self._plan()
         self._engine: Engine = engine_named(self.plan.engine)
@@ -150,7 +151,7 @@ class Decoder:
     def with_rules(self, rules: Iterable[Rule], **changes: Any) -> Decoder:
         """The same decoder with other rules."""
         options = {name: getattr(self.options, name) for name in ("time_limit", "max_states", "width", "tau", "stage",
-                                                                  "formulation", "seed")}
+                                                                  "formulation", "seed", "fold_states")}
         return Decoder(
             self.labels, rules, **{"engine": self.engine, "on_infeasible": self.on_infeasible, **options, **changes}
         )
@@ -238,7 +239,8 @@ def _nothing_found(engine: str, b: int, count: int, bound: float) -> LimitReache
 
 
 def _check_options(
-    time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str
+    time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str,
+    fold_states: int,
 ) -> None:
     def fail(name: str, got: object, wanted: str) -> EngineError:
         return EngineError(f"bad option {name}", got=repr(got), wanted=wanted)
@@ -251,6 +253,8 @@ def _check_options(
         raise fail("on_infeasible", on_infeasible, "'raise' or 'relax'")
     if not (isinstance(width, int) and width >= 1):
         raise fail("width", width, "a whole number >= 1")
+    if not (isinstance(fold_states, int) and 1 <= fold_states <= 4096):
+        raise fail("fold_states", fold_states, "a whole number from 1 to 4096")
     if not (isinstance(tau, (int, float)) and 0 <= tau <= 1):
         raise fail("tau", tau, "a number from 0 to 1")
     if stage not in ("native", "ilp"):

@@ -31,6 +31,7 @@ class Options:
     stage: str = "native"  # two_stage: "native" or "ilp"
     formulation: str = "tight"  # ilp
     seed: int = 0  # relax
+    fold_states: int = 64  # search: fold broken rules into the lattice while their product has so few states
     arcs: bool = True  # product, relax: count lattice arcs
 
     def native(self) -> _native.Options:
@@ -38,6 +39,7 @@ class Options:
         out.time_limit = -1.0 if self.time_limit is None else float(self.time_limit)
         out.max_states = -1 if self.max_states is None else int(self.max_states)
         out.width, out.tau, out.seed, out.arcs = self.width, self.tau, self.seed, self.arcs
+        out.fold_states = self.fold_states
         return out
 
 

@@ -1,0 +1,339 @@
+#include "spans.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <queue>
+#include <thread>
+
+namespace bridle {
+namespace {
+
+constexpr int64_t kMostStates = 1 << 20;
+constexpr int64_t kMostCells = int64_t{1} << 28;  // of H: (n + 1) * Q
+constexpr int64_t kMostNodes = int64_t{1} << 30;
+constexpr int64_t kBreath = 1 << 16;  // steps between two looks at the clock
+
+struct Late {};  // the time of this sequence is up
+
+// The possible words of one sequence and the rules that are folded into them.
+class Graph {
+  public:
+    explicit Graph(Control& control) : control_(control) {}
+
+    void load(const SpanBatch& batch, const Sequence& s) {
+        n_ = batch.n[s.b];
+        m_ = s.m;
+        arcs_in_all_ = s.n;
+        label_ = batch.label + s.begin;
+        const double* score = batch.problem.unary64 + s.begin;
+        const int32_t* span = batch.spans + 2 * s.begin;
+        first_.assign(n_ + 2, 0);  // arcs by where they start, in the order they were given
+        for (int a = 0; a < s.n; ++a)
+            if (score[a] > -kInf) ++first_[span[2 * a] + 2];
+        for (int b = 2; b <= n_ + 1; ++b) first_[b] += first_[b - 1];
+        arcs_.resize(first_[n_ + 1]);
+        for (int a = 0; a < s.n; ++a)
+            if (score[a] > -kInf) arcs_[first_[span[2 * a] + 1]++] = {score[a], span[2 * a + 1], a};
+    }
+
+    // Folds these pieces in. False: too large.
+    bool fold(std::vector<Piece> pieces, int64_t max_states) {
+        Team team;
+        team.set(std::move(pieces));
+        int64_t most = std::min(kMostStates, std::max<int64_t>(1, kMostCells / (n_ + 1)));
+        if (max_states >= 0) most = std::min(most, max_states);
+        return fold_.build(team, arcs_in_all_, m_, static_cast<int>(most));
+    }
+
+    // Fills H; returns the best score, -inf if there is no path.
+    double backward() {
+        const size_t Q = fold_.Q;
+        H_.resize((n_ + 1) * Q);
+        double* last = H_.data() + n_ * Q;
+        for (size_t q = 0; q < Q; ++q) last[q] = -fold_.final[q];
+        for (int b = n_ - 1; b >= 0; --b) {
+            double* here = H_.data() + b * Q;
+            std::fill_n(here, Q, -kInf);
+            for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
+                const double* there = H_.data() + arc->end * Q;
+                if (fold_.plain()) {
+                    here[0] = std::max(here[0], arc->score + there[0]);
+                    continue;
+                }
+                for (size_t q = 0; q < Q; ++q) {
+                    const int to = next(*arc, q);
+                    if (to >= 0) here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[to]);
+                }
+            }
+            breathe((end(b) - begin(b) + 1) * Q);
+        }
+        return H_[0];
+    }
+
+    // The best path by H.
+    void read(std::vector<int32_t>& path) const {
+        path.clear();
+        for (int b = 0, q = 0; b < n_;) {
+            const Arc* best = nullptr;
+            double top = -kInf;
+            for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
+                const double value = ahead(*arc, q);
+                if (value > top) top = value, best = arc;
+            }
+            path.push_back(best->number);
+            q = next(*best, q);
+            b = best->end;
+        }
+    }
+
+    // The k best paths by H, best first. False: too many steps to keep.
+    bool k_best(int k, std::vector<Found>& found) {
+        struct Node {
+            double g;
+            int32_t parent, arc, b, q;
+        };
+        struct Entry {
+            double f;
+            int32_t b, node;
+            bool operator<(const Entry& other) const { return f < other.f || (f == other.f && b < other.b); }
+        };
+        const size_t Q = fold_.Q;
+        std::vector<Node> nodes{{0.0, -1, -1, 0, 0}};
+        std::vector<int32_t> times((n_ + 1) * Q, 0);  // a state that was left k times leads to nothing new
+        std::priority_queue<Entry> queue;
+        if (H_[0] > -kInf) queue.push({H_[0], 0, 0});
+        found.clear();
+        while (!queue.empty() && static_cast<int>(found.size()) < k) {
+            const Entry top = queue.top();
+            queue.pop();
+            const Node node = nodes[top.node];
+            if (node.b == n_) {
+                Found& one = found.emplace_back(Found{top.f, {}});
+                for (int32_t v = top.node; nodes[v].parent >= 0; v = nodes[v].parent) one.path.push_back(nodes[v].arc);
+                std::reverse(one.path.begin(), one.path.end());
+                continue;
+            }
+            if (times[node.b * Q + node.q]++ >= k) continue;
+            for (const Arc *arc = begin(node.b), *stop = end(node.b); arc < stop; ++arc) {
+                const double f = node.g + ahead(*arc, node.q);
+                if (!(f > -kInf)) continue;
+                if (static_cast<int64_t>(nodes.size()) >= kMostNodes) return false;
+                queue.push({f, arc->end, static_cast<int32_t>(nodes.size())});
+                nodes.push_back({node.g + arc->score - (fold_.plain() ? 0.0 : cost(*arc, node.q)), top.node, arc->number,
+                                 arc->end, next(*arc, node.q)});
+            }
+            breathe(end(node.b) - begin(node.b) + 1);
+        }
+        // Scores are sums in another order than H: rounding may have swapped equals.
+        std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+        return true;
+    }
+
+    int64_t states() const { return fold_.Q; }
+
+  private:
+    struct Arc {
+        double score;
+        int32_t end, number;
+    };
+    const Arc* begin(int b) const { return arcs_.data() + first_[b]; }
+    const Arc* end(int b) const { return arcs_.data() + first_[b + 1]; }
+    int next(const Arc& arc, size_t q) const {
+        return fold_.plain() ? 0 : fold_.next(arc.number, static_cast<int>(q))[label_[arc.number]];
+    }
+    double cost(const Arc& arc, size_t q) const {
+        return fold_.cost(arc.number, static_cast<int>(q))[label_[arc.number]];
+    }
+    double ahead(const Arc& arc, int q) const {  // the best that begins with this arc
+        const int to = next(arc, q);
+        if (to < 0) return -kInf;
+        return arc.score - (fold_.plain() ? 0.0 : cost(arc, q)) + H_[static_cast<size_t>(arc.end) * fold_.Q + to];
+    }
+    void breathe(int64_t steps) {
+        if ((work_ += steps) < kBreath) return;
+        work_ = 0;
+        control_.check();
+        if (control_.late()) throw Late();
+    }
+
+    Control& control_;
+    int n_ = 0, m_ = 0, arcs_in_all_ = 0;
+    int64_t work_ = 0;
+    const int32_t* label_ = nullptr;  // (A)
+    std::vector<int32_t> first_;      // (n + 2)  arcs that start at b: first_[b] .. first_[b + 1] - 1
+    std::vector<Arc> arcs_;           // possible ones, by start
+    Fold fold_;
+    std::vector<double> H_;  // (n + 1, Q)
+};
+
+// The rules that are folded in, and what the others say of a path.
+class Lazy {
+  public:
+    Lazy(const SpanBatch& batch, const Sequence& s, bool lazy)
+        : s_(s), rules_(batch.problem.rules), label_(batch.label + s.begin), active_(rules_.size(), !lazy) {}
+
+    std::vector<Piece> active() const {
+        std::vector<Piece> out;
+        for (const Piece& p : s_.pieces)
+            if (active_[p.rule]) out.push_back(p);
+        return out;
+    }
+    // Violations of each rule by a path; returns what the rules that are not folded in cost, +inf if a hard one breaks.
+    double extra(const std::vector<int32_t>& path) {
+        hits.assign(rules_.size(), 0);
+        for (const Piece& p : s_.pieces) {
+            int state = 0;
+            for (const int32_t a : path) {
+                const int cell = p.at(a, state, label_[a]);
+                hits[p.rule] += p.machine->hits[cell];
+                state = p.machine->step[cell];
+            }
+            hits[p.rule] += p.machine->final[state];
+        }
+        double sum = 0;
+        for (size_t r = 0; r < rules_.size(); ++r)
+            if (hits[r] && !active_[r]) sum += price(r);
+        return sum;
+    }
+    void activate_broken() {  // by the path that was asked about last
+        for (size_t r = 0; r < rules_.size(); ++r)
+            if (hits[r] && price(r) > 0) active_[r] = true;
+    }
+    std::vector<int32_t> hits;  // (rules)
+
+  private:
+    double price(size_t r) const {
+        if (rules_[r].mode == Mode::hard) return kInf;
+        return rules_[r].penalty * (rules_[r].mode == Mode::per_violation ? hits[r] : 1);
+    }
+    const Sequence& s_;
+    const std::vector<Rule>& rules_;
+    const int32_t* label_;
+    std::vector<char> active_;  // (rules)
+};
+
+// The best path; `hits` are its violations. A bound is the best score under the rules folded in so far.
+Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32_t>& hits, int64_t* counters) {
+    Answer out;
+    std::vector<int32_t> path;
+    try {
+        for (out.status = Status::limit;;) {
+            if (!graph.fold(rules.active(), options.max_states)) {
+                if (!(out.score > -kInf)) out.status = Status::too_large;
+                return out;
+            }
+            ++counters[0];
+            counters[1] = graph.states();
+            const double relaxed = graph.backward();
+            if (!(relaxed > -kInf)) {
+                out.status = Status::infeasible;
+                out.bound = -kInf;
+                return out;
+            }
+            out.bound = std::min(out.bound, relaxed);
+            graph.read(path);
+            const double extra = rules.extra(path);
+            if (relaxed - extra > out.score) out.score = relaxed - extra, out.path = path, hits = rules.hits;
+            if (out.score >= out.bound) {
+                out.status = Status::optimal;
+                return out;
+            }
+            rules.activate_broken();
+        }
+    } catch (const Late&) {
+        if (!(out.score > -kInf)) out.status = Status::nothing_found;
+        return out;
+    }
+}
+
+// Does the work of all sequences on some threads. False: stopped.
+bool spread(int64_t count, int threads, double time_limit, const std::function<bool()>& poll,
+            const std::function<void(const std::function<int64_t()>&, Control&)>& work) {
+    std::atomic<bool> stop{false}, failed{false};
+    std::atomic<int64_t> next{0};
+    std::exception_ptr failure;
+    const auto take = [&] { return std::min(count, next.fetch_add(1)); };
+    const auto one = [&](const std::function<bool()>& ask) {
+        try {
+            Control control(stop, ask, time_limit);
+            work(take, control);
+        } catch (const Stopped&) {
+        } catch (...) {
+            if (!failed.exchange(true)) failure = std::current_exception();
+            stop = true;
+        }
+    };
+    std::mutex door;
+    std::condition_variable done;
+    int running = threads - 1;
+    std::vector<std::thread> others;
+    for (int k = 1; k < threads; ++k)
+        others.emplace_back([&] {
+            one({});
+            const std::lock_guard lock(door);
+            --running;
+            done.notify_one();
+        });
+    one(poll);
+    for (std::unique_lock lock(door); running > 0;)
+        if (done.wait_for(lock, std::chrono::milliseconds(50)) == std::cv_status::timeout && poll && poll()) stop = true;
+    for (std::thread& other : others) other.join();
+    if (failure) std::rethrow_exception(failure);
+    return !stop;
+}
+
+}  // namespace
+
+bool run_spans(const SpanBatch& batch, bool lazy, const Options& options, int threads, std::function<bool()> poll,
+               const SpanOutputs& out) {
+    const size_t n_rules = batch.problem.rules.size();
+    threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, batch.problem.B)));
+    return spread(batch.problem.B, threads, options.time_limit, poll, [&](const auto& take, Control& control) {
+        Graph graph(control);
+        std::vector<int32_t> hits;
+        for (int64_t b; (b = take()) < batch.problem.B;) {
+            control.check();
+            control.begin();
+            const Sequence s(batch.problem, b);
+            Lazy rules(batch, s, lazy);
+            graph.load(batch, s);
+            const Answer answer = best(graph, rules, options, hits, out.counters + b * kCounters);
+            out.score[b] = answer.score;
+            out.bound[b] = answer.bound;
+            out.status[b] = static_cast<uint8_t>(answer.status);
+            if (!(answer.score > -kInf)) continue;
+            out.length[b] = static_cast<int32_t>(answer.path.size());
+            std::copy(answer.path.begin(), answer.path.end(), out.path + s.begin);
+            std::copy(hits.begin(), hits.end(), out.hits + b * n_rules);
+        }
+    });
+}
+
+Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, std::function<bool()> poll,
+                    std::vector<Found>& found) {
+    std::atomic<bool> stop{false};
+    Control control(stop, std::move(poll), options.time_limit);
+    control.begin();
+    const Sequence s(batch.problem, b);
+    Graph graph(control);
+    Lazy rules(batch, s, true);
+    graph.load(batch, s);
+    try {
+        for (bool whole = false; !whole;) {  // the k best under some rules are the k best when they break no other
+            found.clear();
+            if (!graph.fold(rules.active(), options.max_states)) return Status::too_large;
+            if (!(graph.backward() > -kInf)) return Status::infeasible;
+            if (!graph.k_best(k, found)) return Status::too_large;
+            whole = true;
+            for (const Found& one : found)
+                if (rules.extra(one.path) > 0) whole = false, rules.activate_broken();
+        }
+    } catch (const Late&) {
+        found.clear();
+        return Status::nothing_found;
+    }
+    return Status::optimal;
+}
+
+}  // namespace bridle

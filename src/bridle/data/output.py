@@ -1,0 +1,115 @@
+"""Output as lines that stay whole: on Ctrl-C, on errors, on a full disk.
+
+A file is written beside its place, as NAME.part, and gets its name when all is done.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bridle.errors import FileError
+
+
+class Lines:
+    """Writes whole lines to a file, or to standard output (None or "-")."""
+
+    def __init__(self, path: str | None) -> None:
+        self.count = 0  # lines written
+        self.kept: Path | None = None  # where the lines are if the work did not end
+        self.path = None if path in (None, "-") else Path(str(path)).resolve()
+        self.part: Path | None = None
+        if self.path is None:
+            sys.stdout.flush()
+            # past Python's buffer: what failed to be written is not written again when the program ends
+            self.raw: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+            return
+        if not self.path.exists() or self.path.is_file():  # a device or a pipe is written as it is
+            self.part = self.path.with_name(self.path.name + ".part")
+        try:
+            self.raw = (self.part or self.path).open("wb", buffering=0)
+        except (OSError, ValueError) as error:
+            raise self._failed(error) from None
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write lines (their ends are added). Either all of a line is written or nothing."""
+        for line in lines:
+            data = memoryview((line + "\n").encode())
+            done = 0
+            with deferred_interrupt():
+                try:
+                    while done < len(data):
+                        done += self.raw.write(data[done:])
+                except BrokenPipeError:
+                    raise
+                except OSError as error:
+                    self._drop(done)
+                    raise self._failed(error) from None
+            self.count += 1
+
+    def _drop(self, done: int) -> None:
+        """Take back the beginning of a line that could not be ended."""
+        if done and self.part is not None:
+            self.raw.truncate(self.raw.tell() - done)
+
+    def _failed(self, error: Exception) -> FileError:
+        number = getattr(error, "errno", None)
+        return FileError(
+            f"cannot write {self.path or 'to standard output'}", got=getattr(error, "strerror", None) or str(error),
+            wanted="a place with room for the output",
+            cause="The disk is full." if number in (errno.ENOSPC, errno.EDQUOT) else None,
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self.path is None:
+            self.raw.flush()
+            return
+        try:
+            self.raw.close()
+            if self.part is None:
+                return
+            if kind is None:
+                os.replace(self.part, self.path)
+            elif self.count:
+                self.kept = self.part
+            else:
+                self.part.unlink()
+        except OSError as failed:
+            if kind is None:
+                raise self._failed(failed) from None
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[None]:
+    """Ctrl-C waits until the block is done; a second one does not wait (the reader may have stopped reading)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt

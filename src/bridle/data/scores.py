@@ -1,0 +1,254 @@
+"""Score files: npz, or JSON lines (plain, gzipped, or from standard input), read in chunks.
+
+One JSON line is one sequence; null, "-inf" and -Infinity among the numbers stand for what is impossible:
+
+    {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "pairwise": [[...], [...]], "start": [...], "end": [...],
+     "tokens": ["a", "b"], "given": {"verb": 1}, "labels": ["O", "A0"]}
+
+Only `unary` must be there. `labels` names the columns, on the first line or on all. Other keys are passed over.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bridle.data.chunk import Chunk, Pace, ScoreFile
+from bridle.data.npz import Array, open_npz
+from bridle.errors import BridleError, FileError
+from bridle.lattice import Batch, Lattice
+
+__all__ = ["Chunk", "Pace", "ScoreFile", "open_scores", "save_scores"]
+_KEYS = ("id", "unary", "pairwise", "start", "end", "tokens", "given", "labels")
+_HEADS = ("pairwise", "start", "end")
+
+
+def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None) -> ScoreFile:
+    """Open a score file; "-" is standard input. n_labels: how wide an empty `unary` is, if the file does not say."""
+    pace = pace or Pace()
+    if path == "-":
+        return _open_lines(sys.stdin.buffer, "<stdin>", pace, n_labels, None)
+    file = Path(path)
+    try:
+        stream = file.open("rb")
+        magic = stream.read(6)
+        stream.seek(0)
+        size = file.stat().st_size
+    except (OSError, ValueError) as error:  # ValueError: a null in the path
+        raise _unreadable(path, error) from None
+    if magic.startswith(b"PK") or file.suffix == ".npz":
+        stream.close()
+        return open_npz(file, pace)
+    if magic.startswith(b"\x93NUMPY"):
+        stream.close()
+        raise FileError(
+            f"{path}: a single array is not a score file", got="an npy file", wanted="npz or JSON lines",
+            cause="numpy.savez(path, unary=array) writes an npz file.",
+        )  # fmt: skip
+    return _open_lines(stream, path, pace, n_labels, size)
+
+
+def _unreadable(path: str, error: Exception) -> FileError:
+    return FileError(
+        f"{path}: cannot read this score file", got=getattr(error, "strerror", None) or str(error),
+        wanted="an npz file or JSON lines",
+    )  # fmt: skip
+
+
+def _open_lines(stream: IO[bytes], name: str, pace: Pace, n_labels: int | None, size: int | None) -> ScoreFile:
+    reader = _Lines(stream, name, pace, n_labels)
+    first = next(reader.items, None)  # the label names may stand on it
+    back: Iterable[_Item] = () if first is None else (first,)
+    return ScoreFile(reader.labels, reader.chunks(back), size, lambda: reader.read)
+
+
+_Item = tuple[Lattice, dict[str, Any], Any, str]  # with its given values, its id and where it stands
+
+
+class _Lines:
+    """Reads sequences from JSON lines."""
+
+    def __init__(self, stream: IO[bytes], name: str, pace: Pace, n_labels: int | None) -> None:
+        self.stream, self.name, self.pace, self.n_labels = stream, name, pace, n_labels
+        self.labels: tuple[str, ...] | None = None
+        self.read = 0  # bytes
+        self.shared: dict[str, tuple[Any, Array]] = {}  # the last pairwise, start and end
+        self.items = self._items()
+
+    def chunks(self, back: Iterable[_Item]) -> Iterator[Chunk]:
+        held, tokens = list(back), sum(len(item[0]) for item in back)
+        wrong: BridleError | None = None
+        try:
+            while True:
+                if len(held) >= self.pace.sequences or tokens >= self.pace.tokens:
+                    yield _chunk(held)
+                    held, tokens = [], 0
+                try:
+                    item = next(self.items, None)
+                except BridleError as error:  # what stands before the bad line is still good
+                    item, wrong = None, error
+                if item is None:
+                    break
+                held.append(item)
+                tokens += len(item[0])
+            if held:
+                yield _chunk(held)
+            if wrong is not None:
+                raise wrong
+        finally:
+            if self.stream is not sys.stdin.buffer:
+                self.stream.close()
+
+    def _raw(self) -> Iterator[bytes]:
+        try:
+            peek = getattr(self.stream, "peek", None)
+            packed = peek is not None and peek(2)[:2] == b"\x1f\x8b"
+            lines: Iterable[bytes] = gzip.GzipFile(fileobj=self.stream) if packed else self.stream
+            for line in lines:
+                self.read = self.stream.tell() if packed and self.stream.seekable() else self.read + len(line)
+                yield line
+        except (OSError, EOFError, zlib.error) as error:
+            raise _unreadable(self.name, error) from None
+
+    def _items(self) -> Iterator[_Item]:
+        count = 0
+        for number, raw in enumerate(self._raw(), start=1):
+            if not raw.strip():
+                continue
+            where = f"{self.name}:{number}"
+            try:
+                lattice, given, name = self._item(_parsed(raw, first=number == 1))
+            except BridleError as error:
+                error.args = (f"{where}: {error.args[0]}",)
+                raise
+            yield lattice, given, count if name is None else name, where
+            count += 1
+
+    def _item(self, line: dict[str, Any]) -> tuple[Lattice, dict[str, Any], Any]:
+        for key in line:
+            if key not in _KEYS and (near := get_close_matches(key, _KEYS, n=1, cutoff=0.8)):
+                raise FileError("unknown key", got=repr(key), wanted=f"{near[0]!r}", cause="A misspelt key?")
+        if "unary" not in line:
+            raise FileError("no scores", got=", ".join(map(repr, line)) or "no keys", wanted="the key 'unary'")
+        if (names := line.get("labels")) is not None:
+            self._name(names)
+        m = len(self.labels) if self.labels is not None else self.n_labels
+        unary: Any = line["unary"]
+        unary = np.zeros((0, m)) if unary == [] and m else as_array("unary", unary)
+        lattice = Lattice(unary, **{key: self._head(key, line.get(key)) for key in _HEADS})
+        if m is not None and lattice.n_labels != m:
+            raise FileError(
+                "unary has another number of columns than there are labels", got=lattice.n_labels, wanted=m,
+                cause="Do the columns stand in the order of the labels?",
+            )  # fmt: skip
+        given = line.get("given") or {}
+        if not isinstance(given, dict):
+            raise FileError("given is not an object", got=type(given).__name__, wanted='such as {"verb": 3}')
+        if (tokens := line.get("tokens")) is not None:
+            if not isinstance(tokens, list) or not all(isinstance(x, str) for x in tokens):
+                raise FileError("tokens are not a list of strings", got=repr(tokens)[:60], wanted='["I", "left", ...]')
+            if len(tokens) != len(lattice):
+                raise FileError("tokens and unary differ in length", got=len(tokens), wanted=len(lattice))
+            given = {"tokens": tokens, **given}
+        return lattice, given, line.get("id")
+
+    def _name(self, names: Any) -> None:
+        if not isinstance(names, list) or not all(isinstance(x, str) for x in names):
+            raise FileError("labels are not a list of names", got=repr(names)[:60], wanted='["O", "A0", ...]')
+        if self.labels is None:
+            self.labels = tuple(names)
+        if self.labels != tuple(names):
+            raise FileError("the labels change within the file", got=", ".join(names), wanted=", ".join(self.labels))
+
+    def _head(self, key: str, value: Any) -> Array | None:
+        """The array of a value; the last one again if nothing changed, so that a batch can share it."""
+        if value is None:
+            return None
+        known = self.shared.get(key)
+        if known is None or known[0] != value:
+            known = self.shared[key] = (value, as_array(key, value))
+        return known[1]
+
+
+def _chunk(items: list[_Item]) -> Chunk:
+    lattices, givens, ids, where = zip(*items, strict=True)
+    return Chunk(list(lattices), list(givens), list(ids), list(where))
+
+
+def _parsed(raw: bytes, first: bool) -> dict[str, Any]:
+    try:
+        line = json.loads(raw.decode("utf-8-sig" if first else "utf-8"))
+    except (ValueError, RecursionError) as error:  # bytes that are not UTF-8, or not JSON
+        raise FileError(
+            "not a JSON line", got=str(error), wanted='{"unary": [[...], ...], ...} on one line',
+            cause="One sequence per line; is the file cut off?",
+        ) from None  # fmt: skip
+    if not isinstance(line, dict):
+        raise FileError("a line is not an object", got=type(line).__name__, wanted='{"unary": [[...], ...], ...}')
+    return line
+
+
+def as_array(name: str, value: Any) -> Array:
+    """Numbers out of JSON; null, "-inf" and "-Infinity" are -inf."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":
+            array = np.asarray(_numbers(value), dtype=np.float64)
+    except (ValueError, OverflowError, RecursionError) as error:
+        got = "lists of different lengths" if "inhomogeneous" in str(error) else str(error)
+        raise FileError(f"{name} is not an array of numbers", got=got, wanted="numbers, null for -inf") from None
+    return array
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbers(x) for x in value]
+    if value is None or value in ("-inf", "-Infinity"):
+        return -np.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(repr(value)[:60])
+    return float(value)
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------
+
+
+def save_scores(
+    path: str | Path,
+    lattices: Sequence[Lattice] | Batch,
+    *,
+    labels: Iterable[str] | None = None,
+    givens: Sequence[Mapping[str, Any]] | None = None,
+    ids: Sequence[Any] | None = None,
+) -> None:
+    """Write a score file: npz for a Batch, JSON lines (.gz: packed) for lattices."""
+    file = Path(path)
+    if isinstance(lattices, Batch):
+        arrays = {key: getattr(lattices, key) for key in ("unary", "offsets", *_HEADS)}
+        if labels is not None:
+            arrays["labels"] = np.array(list(labels))
+        if givens is not None and any("tokens" in given for given in givens):
+            arrays["tokens"] = np.array([str(x) for given in givens for x in given["tokens"]])
+        with file.open("wb") as stream:
+            np.savez(stream, **{key: value for key, value in arrays.items() if value is not None})
+        return
+    names = None if labels is None else list(labels)
+    with gzip.open(file, "wt", encoding="utf-8") if file.suffix == ".gz" else file.open("w", encoding="utf-8") as text:
+        for k, lattice in enumerate(lattices):
+            line: dict[str, Any] = {"id": k if ids is None else ids[k]}
+            if k == 0 and names is not None:
+                line["labels"] = names
+            for key in ("unary", *_HEADS):
+                if (value := getattr(lattice, key)) is not None:
+                    line[key] = np.where(np.isneginf(value), None, value).tolist()
+            if givens is not None and givens[k]:
+                line["given"] = dict(givens[k])
+            text.write(json.dumps(line) + "\n")

@@ -1,0 +1,239 @@
+"""The contract that every engine keeps, checked against plain enumeration on one random problem at a time.
+
+`examine(seed)` returns complaints; no complaint, no mismatch. test_contract.py and soak.py run it over many seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from strategies import labellings, random_problem, random_rule, random_soft
+
+import bridle
+from bridle.labels import Labels
+from bridle.lattice import Lattice
+from bridle.rules.base import Rule, Soft
+from bridle.rules.refer import Scene
+
+Path = tuple[int, ...]
+
+
+@dataclass
+class Oracle:
+    """All labellings of a problem: lattice score, what soft rules cost, is every hard rule obeyed."""
+
+    rows: list[tuple[Path, float, float, bool]]
+
+    @classmethod
+    def of(cls, labels: Labels, rules: list[Rule], lattice: Lattice, given: dict[str, object]) -> Oracle:
+        rows = []
+        for path in labellings(len(lattice), len(labels)):
+            score = lattice.score(path)
+            if score == -math.inf:
+                continue
+            scene = Scene(path, labels, given)
+            cost, fine = 0.0, True
+            for rule in rules:
+                broken = rule.breaks(scene)
+                if isinstance(rule, Soft):
+                    cost += rule.cost(broken)
+                elif broken:
+                    fine = False
+                    break
+            rows.append((path, score, cost, fine))
+        return cls(rows)
+
+    @property
+    def ranked(self) -> list[tuple[float, Path]]:
+        """Labellings that obey the hard rules, best first."""
+        return sorted(((score - cost, path) for path, score, cost, fine in self.rows if fine), reverse=True)
+
+    def two_stage(self, tau: float) -> tuple[float, float] | None:
+        """(least penalty within tau of the best score, the highest score with it)"""
+        fine = [(score, cost) for _, score, cost, ok in self.rows if ok]
+        if not fine:
+            return None
+        best = max(score for score, _ in fine)
+        near = [(cost, -score) for score, cost in fine if score >= best - (1 - tau) * abs(best) - 1e-9]
+        cost, score = min(near)
+        return cost, -score
+
+
+def close(a: float, b: float) -> bool:
+    return a == b or abs(a - b) <= 1e-6 * max(1.0, abs(a), abs(b))
+
+
+def examine(seed: int, *, ilp: bool = True) -> list[str]:
+    """All complaints about one random problem."""
+    rng = np.random.default_rng([20, seed])
+    labels, rules, lattice, given = random_problem(rng, n_max=6 if rng.random() < 0.3 else 4, depth=2)
+    oracle = Oracle.of(labels, rules, lattice, given)
+    complaints: list[str] = []
+
+    def complain(text: str) -> None:
+        complaints.append(f"seed {seed}: {text}; rules {[str(rule) for rule in rules]}, n={len(lattice)}, {labels}")
+
+    def ask(engine: str, **options: object) -> bridle.Decoding | None:
+        """A decoding that the judge accepts, or None if the engine says infeasible (and is right)."""
+        name = " ".join([engine, *map(str, options.values())])
+        try:
+            d = bridle.Decoder(labels, rules, engine, **options).decode(lattice, given)  # type: ignore[arg-type]
+        except bridle.Infeasible as error:
+            if oracle.ranked:
+                complain(f"{name} says infeasible, but {oracle.ranked[0]} is not")
+            elif engine == "search":
+                complaints.extend(f"seed {seed}: {text}" for text in examine_clash(error, labels, rules, lattice, given))
+            return None
+        except (bridle.EngineError, bridle.LimitReached) as error:
+            if engine not in ("viterbi", "beam", "relax"):
+                complain(f"{name}: {error}")
+            return None
+        verdict = bridle.check(lattice, rules, d, given)
+        if not verdict.ok:
+            complain(f"{name}: {verdict.complaints}")
+        if not oracle.ranked:
+            complain(f"{name} found {d.labels}, but nothing obeys the rules")
+            return None
+        return d
+
+    exact = [("search", {}), ("search", {"fold_states": int(rng.choice([1, 3]))}), ("product", {}), ("relax", {}), ("viterbi", {}), ("auto", {})]
+    if ilp:
+        exact += [("ilp", {"formulation": "tight"}), ("ilp", {"formulation": "paper"})]
+    for engine, options in exact:
+        d = ask(engine, **options)
+        if d is not None and not (d.optimal and close(d.score, oracle.ranked[0][0])):
+            complain(f"{engine} {options} found {d.score} ({d.labels}), optimum {oracle.ranked[0]}, optimal={d.optimal}")
+    d = ask("beam", width=2)
+    if d is not None and (d.bound < oracle.ranked[0][0] - 1e-9 or d.score > oracle.ranked[0][0] + 1e-9):
+        complain(f"beam: score {d.score}, bound {d.bound}, optimum {oracle.ranked[0][0]}")
+    tau = float(rng.choice([1.0, 0.9, 0.5, 0.0]))
+    for stage in ("native", "ilp") if ilp else ("native",):
+        d = ask("two_stage", tau=tau, stage=stage)
+        wanted = oracle.two_stage(tau)
+        if d is not None and wanted is not None:
+            got = (d.penalty, d.score + d.penalty)
+            if not (close(got[0], wanted[0]) and close(got[1], wanted[1])):
+                complain(f"two_stage {stage} tau={tau}: penalty and score {got}, wanted {wanted}")
+    if oracle.ranked:
+        complaints.extend(f"seed {seed}: {text}" for text in examine_k_best(labels, rules, lattice, given, oracle, rng))
+        complaints.extend(f"seed {seed}: {text}" for text in examine_sums(labels, rules, lattice, given, oracle))
+        complaints.extend(f"seed {seed}: {text}" for text in examine_limits(labels, rules, lattice, given, oracle, rng))
+    return complaints
+
+
+def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
+    """Sorted, distinct, complete."""
+    k = int(rng.choice([1, 2, 5, 10_000]))
+    found = bridle.Decoder(labels, rules, fold_states=int(rng.choice([1, 64]))).k_best(lattice, k, given)
+    wanted = oracle.ranked[:k]
+    if [round(d.score, 6) for d in found] != [round(score, 6) for score, _ in wanted]:
+        yield f"k_best({k}): {[d.score for d in found]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"
+    if len({tuple(d.ids) for d in found}) != len(found):
+        yield f"k_best({k}) repeats itself; {[str(r) for r in rules]}"
+    for d in found:
+        if complaints := bridle.check(lattice, rules, d, given).complaints:
+            yield f"k_best({k}): {complaints}"
+
+
+def examine_sums(labels, rules, lattice, given, oracle):  # type: ignore[no-untyped-def]
+    """Marginals and probabilities are sums over all labellings."""
+    decoder = bridle.Decoder(labels, rules)
+    weights = {path: math.exp(score) for path, score, _, _ in oracle.rows}
+    fine = {path: weights[path] for path, _, _, ok in oracle.rows if ok}
+    table = np.zeros((len(lattice), len(labels)))
+    for path, weight in fine.items():
+        for t, y in enumerate(path):
+            table[t, y] += weight / sum(fine.values())
+    if not np.allclose(decoder.marginals(lattice, given), table, atol=1e-9):
+        yield f"marginals differ; {[str(r) for r in rules]}"
+    whole, told = sum(weights.values()), decoder.probability(lattice, given)
+    if not close(told.all, sum(fine.values()) / whole):
+        yield f"P(all) = {told.all}, wanted {sum(fine.values()) / whole}; {[str(r) for r in rules]}"
+    for rule, p in told.each:
+        held = sum(w for path, w in weights.items() if rule.breaks(Scene(path, labels, given)) == 0)
+        if not close(p, held / whole):
+            yield f"P({rule}) = {p}, wanted {held / whole}"
+
+
+def examine_limits(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
+    """Stopped or not, the bound is true and the labelling, if any, obeys the rules."""
+    engine = str(rng.choice(["search", "relax"]))
+    limits = {"time_limit": 0.0} if rng.random() < 0.5 else {"max_states": 1}
+    try:
+        d = bridle.Decoder(labels, rules, engine, **limits).decode(lattice, given)
+    except bridle.LimitReached as error:
+        if error.bound < oracle.ranked[0][0] - 1e-9:
+            yield f"{engine} {limits}: bound {error.bound} below {oracle.ranked[0]}"
+        return
+    except bridle.EngineError:
+        return
+    if d.bound < oracle.ranked[0][0] - 1e-9 or (d.optimal and not close(d.score, oracle.ranked[0][0])):
+        yield f"{engine} {limits}: {d}, optimum {oracle.ranked[0]}; {[str(r) for r in rules]}"
+    if complaints := bridle.check(lattice, rules, d, given).complaints:
+        yield f"{engine} {limits}: {complaints}"
+
+
+def examine_clash(error, labels, rules, lattice, given):  # type: ignore[no-untyped-def]
+    """A clashing set is infeasible, and no longer if any one rule is left out; relaxing breaks the fewest."""
+    rows = Oracle.of(labels, [], lattice, given).rows
+    if not rows:
+        if error.clash:
+            yield f"the lattice is empty, but {error.clash} are blamed"
+        return
+
+    def feasible(some: list[Rule]) -> bool:
+        return any(all(rule.breaks(Scene(path, labels, given)) == 0 for rule in some) for path, *_ in rows)
+
+    clash = list(error.clash)
+    if feasible(clash):
+        yield f"no clash: {[str(r) for r in clash]}"
+    for k in range(len(clash)):
+        if not feasible(clash[:k] + clash[k + 1 :]):
+            yield f"not minimal: {[str(r) for r in clash]}"
+    d = bridle.Decoder(labels, rules, on_infeasible="relax").decode(lattice, given)
+
+    def judged(path: Path) -> tuple[int, float]:
+        scene = Scene(path, labels, given)
+        hard = sum(rule.breaks(scene) for rule in rules if not isinstance(rule, Soft))
+        soft = sum(rule.cost(rule.breaks(scene)) for rule in rules if isinstance(rule, Soft))
+        return hard, -(lattice.score(path) - soft)
+
+    best = min(judged(path) for path, *_ in rows)
+    mine = judged(tuple(d.ids.tolist()))
+    if not (d.relaxed and mine[0] == best[0] and close(mine[1], best[1])):
+        yield f"relaxed {mine}, wanted {best}; {[str(r) for r in rules]}"
+    if complaints := bridle.check(lattice, rules, d, given).complaints:
+        yield f"relaxed: {complaints}"
+
+
+def examine_medium(seed: int) -> list[str]:
+    """Too large to enumerate: `search`, folding much or little, against `product`, which intersects everything."""
+    rng = np.random.default_rng([21, seed])
+    n, m = int(rng.integers(8, 30)), int(rng.integers(3, 7))
+    scheme = [None, "IO"][int(rng.integers(2))]
+    labels = Labels([f"L{y}" for y in range(m)], scheme)  # type: ignore[arg-type]
+    given: dict[str, object] = {}
+    kinds = ["AtMost", "AtLeast", "Exactly", "NoDuplicates", "Before", "IfPresent", "FollowedBy", "Length", "SameLabel"]
+    rules: list[Rule] = []
+    for _ in range(int(rng.integers(2, 7))):
+        rule, _ = random_rule(rng, labels, n, given, 0, str(rng.choice(kinds)))
+        rules.append(random_soft(rng, rule) if rng.random() < 0.4 else rule)
+    pairwise = None if rng.random() < 0.3 else rng.normal(size=(m, m) if rng.random() < 0.7 else (n - 1, m, m))
+    lattice = Lattice(rng.normal(size=(n, m)) * 2, pairwise)
+    scores = {}
+    for name, options in [
+        ("product", {}), ("search", {}), ("search", {"fold_states": 1}), ("search", {"fold_states": 8}), ("relax", {}),
+    ]:
+        try:
+            d = bridle.Decoder(labels, rules, name, **options).decode(lattice, given)  # type: ignore[arg-type]
+            told = bridle.check(lattice, rules, d, given)
+            scores[name, *options.values()] = d.score if told.ok and d.optimal else math.nan
+        except bridle.Infeasible:
+            scores[name, *options.values()] = -math.inf
+        except bridle.EngineError:  # too large for product, or penalties per violation for relax
+            continue
+    if not all(close(a, b) for a in scores.values() for b in scores.values()):
+        return [f"medium seed {seed}: {scores}; rules {[str(rule) for rule in rules]}, n={n}, m={m}"]
+    return []
