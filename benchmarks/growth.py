@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from bridle import rules as r
 from bridle.labels import Labels
 from bridle.lattice import Lattice
 from bridle.rules import Rule
-from measure import Report, best_of
+from measure import Report
 
-LIMIT = 20.0  # seconds for one sequence; one that meets it is counted, not hidden
+LIMIT = 5.0  # seconds for one sequence; one that meets it is counted, not hidden
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _rule(rng: np.random.Generator, names: list[str], y: list[str]) -> Rule:
 
 
 def mix(n: int, m: int, n_rules: int, count: int, seed: int = 7) -> Mix:
-    """A problem of the given size; a fifth of the rules are soft, and those may be broken in gold."""
+    """A problem of the given size; a fifth of the rules are soft, and a few of those are broken in gold."""
     rng = np.random.default_rng([seed, n, m, n_rules])
     labels = Labels(["O", *(f"T{k}" for k in range(1, m))], scheme="IO")
     gold = _gold(rng, n, m)
@@ -73,10 +74,9 @@ def mix(n: int, m: int, n_rules: int, count: int, seed: int = 7) -> Mix:
     rules: list[Rule] = []
     while len(rules) < n_rules:
         rule = _rule(rng, list(labels.names[1:]), named)
-        if rng.random() < 0.2:
-            rules.append(rule.soft(round(float(rng.uniform(2, 5)), 1)))
-        elif rule not in rules and rule.holds(gold, labels):
-            rules.append(rule)
+        soft = rng.random() < 0.2
+        if rule not in rules and (rule.holds(gold, labels) or (soft and rng.random() < 0.1)):
+            rules.append(rule.soft(round(float(rng.uniform(2, 5)), 1)) if soft else rule)
     pairwise = rng.normal(0, 0.3, (m, m)) + 0.7 * np.eye(m)
     lattices = []
     for _ in range(count):
@@ -102,29 +102,44 @@ def exponent(x: list[float], y: list[float]) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
+def _timed(decoder: bridle.Decoder, lattice: Lattice) -> tuple[float, bool]:
+    """Seconds, and whether the answer is proved. Automata are built when first needed: the second run is the one."""
+    for again in (True, False):
+        begin = time.perf_counter()
+        try:
+            proved = bool(decoder.decode(lattice).optimal)
+        except bridle.LimitReached:
+            proved = False
+        took = time.perf_counter() - begin
+        if again and took > LIMIT / 2:
+            break
+    return took, proved
+
+
 def run_growth(report: Report) -> None:
-    count = 3 if report.quick else 12
+    draws, count = (1, 3) if report.quick else (4, 5)  # sets of rules, lattices for each
     curves: dict[str, Any] = {}
-    optimal: list[bool] = []
+    found: list[bool] = []
     for axis, sizes in AXES.items():
         if report.quick:
-            sizes = sizes[:: len(sizes) - 1]
-        means, slowest = [], []
+            sizes = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
+        means, slowest, shares = [], [], []
         for n, m, n_rules in sizes:
-            problem = mix(n, m, n_rules, count)
-            decoder = bridle.Decoder(problem.labels, rules=problem.rules, time_limit=LIMIT)
-            times = []
-            for lattice in problem.lattices:
-                found: list[Any] = []
-                times.append(best_of(1, lambda d=decoder, x=lattice, f=found: f.append(d.decode(x)))[0])
-                optimal.append(bool(found[0].optimal))
+            runs = []
+            for draw in range(draws):
+                problem = mix(n, m, n_rules, count, seed=draw)
+                decoder = bridle.Decoder(problem.labels, rules=problem.rules, time_limit=LIMIT)
+                runs += [_timed(decoder, lattice) for lattice in problem.lattices]
+            times = [took for took, _ in runs]
             means.append(float(np.mean(times)))
             slowest.append(max(times))
+            shares.append(float(np.mean([proved for _, proved in runs])))
+            found += [proved for _, proved in runs]
         x = [size[PLACE[axis]] for size in sizes]
-        curves[axis] = {"x": x, "seconds": means, "slowest": slowest, "exponent": exponent(x, means)}
+        curves[axis] = {"x": x, "seconds": means, "slowest": slowest, "proved": shares, "exponent": exponent(x, means)}
         shown = ", ".join(f"{a:,}: {1e3 * s:.2f} ms" for a, s in zip(x, means, strict=True))
         report.notes.append(f"growth with {axis}: exponent {curves[axis]['exponent']:.2f} ({shown})")
-    report.proved["growth"] = float(np.mean(optimal))
+    report.proved["growth"] = float(np.mean(found))
     report.data["growth"] = curves
 
 

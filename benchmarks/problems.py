@@ -179,7 +179,7 @@ def softened(problem: Problem, seed: int = 5) -> Problem:
 # ---- hard lattices: each label at most one segment ------------------------------------------------------------------
 
 
-def hard(count: int, seed: int = 2, n: int = 60, noise: float = 1.0) -> Problem:
+def hard(count: int, seed: int = 2, n: int = 60, noise: float = 0.9) -> Problem:
     """Citation-like: 13 fields, 8 to 13 gold segments, scores so noisy that many best paths come back to a field."""
     rng = np.random.default_rng(seed)
     labels = Labels([f"F{k}" for k in range(13)])

@@ -27,7 +27,7 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
         grown.clear();
         later.clear();
         const double* u = trellis.unary(t);
-        const double* h = guide ? guide->H + static_cast<size_t>(t) * guide->fold->Q * m : nullptr;
+        const double* h = guide ? guide->H + static_cast<size_t>(t) * guide->fold->Q * trellis.width : nullptr;
         for (size_t b = 0; b < kept[t].size(); ++b) {
             const Hypothesis& from = kept[t][b];
             for (int j = 0; j < m; ++j) {
@@ -35,7 +35,7 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
                 double g = from.g + u[j];
                 if (t > 0) g += steps.at(t - 1, from.y, j);
                 if (q < 0 || !(g > -kInf)) continue;
-                const double ahead = h ? h[static_cast<size_t>(q) * m + j] : 0.0;
+                const double ahead = h ? h[static_cast<size_t>(q) * trellis.width + j] : 0.0;
                 if (!(ahead > -kInf)) continue;
                 const auto at = static_cast<int32_t>(later.size());
                 later.resize(at + size);

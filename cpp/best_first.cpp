@@ -107,7 +107,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         const int q0 = parent < 0 ? 0 : nodes[parent].q, y0 = parent < 0 ? -1 : nodes[parent].y;
         if (parent >= 0) std::copy_n(states.begin() + parent * width, width, from.begin());
         const double* u = trellis.unary(t);
-        const double* h = H.data() + static_cast<size_t>(t) * fold.Q * m;
+        const double* h = H.data() + static_cast<size_t>(t) * fold.Q * trellis.width;
         const int32_t* next = fold.plain() ? nullptr : fold.next(t, q0);
         const double* cost = fold.plain() ? nullptr : fold.cost(t, q0);
         for (int j = 0; j < m; ++j) {
@@ -115,7 +115,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             if (q < 0) continue;
             double g = g0 + u[j];
             if (parent >= 0) g += steps.at(t - 1, y0, j);
-            const double ahead = h[static_cast<size_t>(q) * m + j];
+            const double ahead = h[static_cast<size_t>(q) * trellis.width + j];
             if (!(g + ahead > -kInf)) continue;
             const double due = team.advance(from.data(), to.data(), j, t) + (cost ? cost[j] : 0.0);
             if (due == kInf) continue;

@@ -47,7 +47,7 @@ struct Lattice {
                 const int to = fold.plain() ? 0 : fold.next(t, q)[j];
                 if (to < 0) continue;
                 const size_t cell = static_cast<size_t>(to) * m + j;
-                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) + H[t * width + cell] > -kInf)) continue;
+                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) + H[(static_cast<size_t>(t) * fold.Q + to) * trellis.width + j] > -kInf)) continue;
                 ++count;
                 there[cell] = 1;
             }

@@ -87,6 +87,7 @@ void Search::arrange(Control&) {
         for (int k : chosen) out.push_back(s.pieces[k]);
         return out;
     };
+    // Counted rules have good multipliers: they are folded only if all fits, or when multipliers alone took too long.
     size_t folded = order.size();
     double product = 1;
     for (size_t c = 0; c < order.size(); ++c) {
@@ -105,6 +106,8 @@ void Search::arrange(Control&) {
         while (cuts_a_rule(folded)) --folded;
         inside.set(members(folded));
         if (fold_.build(inside, trellis_.n, trellis_.m, most)) break;
+        if (fold_limit_ <= small_fold)
+            while (folded > 1 && rank(order[folded - 2]).first == 2) --folded;
     }
     std::vector<int> rest(order.begin() + folded, order.end());
     std::sort(rest.begin(), rest.end());

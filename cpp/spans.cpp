@@ -10,7 +10,7 @@ namespace bridle {
 namespace {
 
 constexpr int64_t kMostStates = 1 << 20;
-constexpr int64_t kMostCells = int64_t{1} << 28;  // of H: (n + 1) * Q
+constexpr int64_t kMostCells = int64_t{1} << 26;  // of H: (n + 1) * Q
 constexpr int64_t kMostNodes = int64_t{1} << 30;
 constexpr int64_t kBreath = 1 << 16;  // steps between two looks at the clock
 
@@ -237,6 +237,7 @@ Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32
             if (relaxed - extra > out.score) out.score = relaxed - extra, out.path = path, hits = rules.hits;
             if (out.score >= out.bound) {
                 out.status = Status::optimal;
+                out.bound = out.score;  // above it only by rounding
                 return out;
             }
             rules.activate_broken();

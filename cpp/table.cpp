@@ -8,11 +8,12 @@ void Table::build(const double* dense, int m, bool grouped) {
     constexpr double none = -std::numeric_limits<double>::infinity();
     const size_t size = static_cast<size_t>(m) * m;
     m_ = m;
+    width_ = padded(m);
     dense_.assign(dense, dense + size);
     flat_ = grouped && std::all_of(dense_.begin(), dense_.end(), [](double v) { return v == 0; });
     groups_.clear();
     members_.clear();
-    columns_.resize(size);
+    columns_.assign(static_cast<size_t>(m) * width_, none);
     if (flat_) return;
     std::vector<char> done(m, 0);
     double* column = columns_.data();
@@ -24,7 +25,7 @@ void Table::build(const double* dense, int m, bool grouped) {
             if (column[i] > none) low = std::min(low, i), high = i + 1;
         }
         if (low >= high) continue;  // nothing leads to j
-        Group g{static_cast<int>(members_.size()), 0, low, high};
+        Group g{static_cast<int>(members_.size()), 0, low / kLanes * kLanes, padded(high)};
         members_.push_back(j);
         for (int k = j + 1; grouped && k < m; ++k) {
             bool alike = !done[k];
@@ -33,7 +34,7 @@ void Table::build(const double* dense, int m, bool grouped) {
         }
         g.end = static_cast<int>(members_.size());
         groups_.push_back(g);
-        column += m;
+        column += width_;
     }
 }
 

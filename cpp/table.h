@@ -3,6 +3,7 @@
 //
 // Columns that are alike (no pairwise scores, or the many labels that may follow a closed segment) are taken together,
 // and only the range of i where a column is possible is touched: O(m) without pairwise scores, sparse under BIO and BIOES.
+// Rows are padded to whole vectors of kLanes scores, the padding being -inf.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 
 namespace bridle {
 
+constexpr int kLanes = 8;
+constexpr int padded(int m) { return (m + kLanes - 1) / kLanes * kLanes; }
+
 class Table {
   public:
     Table() = default;
@@ -18,39 +22,44 @@ class Table {
     void build(const double* dense, int m, bool grouped);
 
     double at(int i, int j) const { return dense_[static_cast<size_t>(i) * m_ + j]; }
-    const double* row(int i) const { return dense_.data() + static_cast<size_t>(i) * m_; }
 
+    // w and out have padded(m) scores.
     __attribute__((always_inline)) inline void back(const double* __restrict w, double* __restrict out) const {
         constexpr double none = -std::numeric_limits<double>::infinity();
-        const int m = m_;
+        const int width = width_;
         if (flat_) {
-            double best = none;
-            for (int j = 0; j < m; ++j) best = w[j] > best ? w[j] : best;
-            for (int i = 0; i < m; ++i) out[i] = best;
+            double lane[kLanes];
+            for (int k = 0; k < kLanes; ++k) lane[k] = w[k];
+            for (int j = kLanes; j < width; j += kLanes)
+                for (int k = 0; k < kLanes; ++k) lane[k] = w[j + k] > lane[k] ? w[j + k] : lane[k];
+            double best = lane[0];
+            for (int k = 1; k < kLanes; ++k) best = lane[k] > best ? lane[k] : best;
+            for (int i = 0; i < width; ++i) out[i] = best;
             return;
         }
-        for (int i = 0; i < m; ++i) out[i] = none;
+        for (int i = 0; i < width; ++i) out[i] = none;
         const double* column = columns_.data();
         for (const Group& g : groups_) {
             double x = none;
             for (int k = g.begin; k < g.end; ++k) x = w[members_[k]] > x ? w[members_[k]] : x;
             if (x > none) {
                 const double* __restrict c = column;
-                for (int i = g.low; i < g.high; ++i) {
-                    const double v = c[i] + x;
-                    out[i] = v > out[i] ? v : out[i];
-                }
+                for (int i = g.low; i < g.high; i += kLanes)
+                    for (int k = 0; k < kLanes; ++k) {
+                        const double v = c[i + k] + x;
+                        out[i + k] = v > out[i + k] ? v : out[i + k];
+                    }
             }
-            column += m;
+            column += width;
         }
     }
 
   private:
     struct Group {
         int begin, end;  // its members
-        int low, high;   // where its column is not all -inf
+        int low, high;   // where its column is not all -inf, in whole vectors
     };
-    int m_ = 0;
+    int m_ = 0, width_ = 0;
     bool flat_ = false;  // all scores are 0
     std::vector<double> dense_, columns_;
     std::vector<int> members_;

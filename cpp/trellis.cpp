@@ -38,11 +38,12 @@ BRIDLE_CLONES void back_dense(const double* step, const double* add, const doubl
 
 // Rows high-1 .. low of H over one state (no automaton), the row above being `after`.
 BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t* tied, const double* unary, int low,
-                              int high, const double* after, double* H, double* w, int m) {
+                              int high, const double* after, double* H, double* w, int width) {
     for (int t = high - 1; t >= low; --t) {
-        const double* u = unary + static_cast<size_t>(t + 1) * m;
-        for (int j = 0; j < m; ++j) w[j] = u[j] + after[j];
-        double* row = H + static_cast<size_t>(t - low) * m;
+        const double* u = unary + static_cast<size_t>(t + 1) * width;
+        for (int j = 0; j < width; j += kLanes)
+            for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] + after[j + k];
+        double* row = H + static_cast<size_t>(t - low) * width;
         if (tied && tied[t + 1]) tie.back(w, row);
         else free.back(w, row);
         after = row;
@@ -100,17 +101,22 @@ void Trellis::load(const Sequence& s) {
     sequence_ = &s;
     n = s.n;
     m = s.m;
-    row_.resize(m);
-    w_.resize(m);
+    width = padded(m);
+    row_.assign(width, -kInf);
+    w_.assign(width, -kInf);
     unary_.clear();
-    const size_t cells = static_cast<size_t>(n) * m;
+    const size_t cells = static_cast<size_t>(n) * width;
     if (cells > kKeepCells) return;
     unary_.resize(cells);
-    for (int t = 0; t < n; ++t) s.row(t, unary_.data() + static_cast<size_t>(t) * m);
+    for (int t = 0; t < n; ++t) {
+        double* row = unary_.data() + static_cast<size_t>(t) * width;
+        s.row(t, row);
+        std::fill(row + m, row + width, -kInf);
+    }
 }
 
 const double* Trellis::unary(int t) const {
-    if (!unary_.empty()) return unary_.data() + static_cast<size_t>(t) * m;
+    if (!unary_.empty()) return unary_.data() + static_cast<size_t>(t) * width;
     sequence_->row(t, row_.data());
     return row_.data();
 }
@@ -118,21 +124,21 @@ const double* Trellis::unary(int t) const {
 void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H,
                    Control& control) const {
     const int Q = fold.Q;
-    const size_t width = static_cast<size_t>(Q) * m;
+    const size_t layer = static_cast<size_t>(Q) * width;
     constexpr int kChunk = 4096;  // positions between two looks at the clock
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - kChunk);
         control.check();
         if (fold.plain() && !steps.per_step_ && !unary_.empty()) {
-            back_plain(*steps.free_, *steps.tie_, steps.tied_, unary_.data(), bottom, top, after, H + (bottom - low) * width,
-                       w_.data(), m);
-            after = H + (bottom - low) * width;
+            back_plain(*steps.free_, *steps.tie_, steps.tied_, unary_.data(), bottom, top, after, H + (bottom - low) * layer,
+                       w_.data(), width);
+            after = H + (bottom - low) * layer;
             top = bottom;
             continue;
         }
         for (int t = top - 1; t >= bottom; --t) {
             const double* u = unary(t + 1);
-            double* row = H + (t - low) * width;
+            double* row = H + (t - low) * layer;
             for (int q = 0; q < Q; ++q) {
                 if (fold.plain()) {
                     for (int j = 0; j < m; ++j) w_[j] = u[j] + after[j];
@@ -140,9 +146,9 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                     const int32_t* next = fold.next(t + 1, q);
                     const double* cost = fold.cost(t + 1, q);
                     for (int j = 0; j < m; ++j)
-                        w_[j] = next[j] < 0 ? -kInf : u[j] - cost[j] + after[static_cast<size_t>(next[j]) * m + j];
+                        w_[j] = next[j] < 0 ? -kInf : u[j] - cost[j] + after[static_cast<size_t>(next[j]) * width + j];
                 }
-                steps.back(t, w_.data(), row + static_cast<size_t>(q) * m);
+                steps.back(t, w_.data(), row + static_cast<size_t>(q) * width);
             }
             after = row;
         }
@@ -159,7 +165,7 @@ double Trellis::enter(const Fold& fold, const Steps& steps, const double* H0, in
     for (int j = 0; j < m; ++j) {
         const int to = next ? next[j] : 0;
         if (to < 0) continue;
-        const double v = u[j] + steps.first(j) - (cost ? cost[j] : 0.0) + H0[static_cast<size_t>(to) * m + j];
+        const double v = u[j] + steps.first(j) - (cost ? cost[j] : 0.0) + H0[static_cast<size_t>(to) * width + j];
         if (v > best) best = v, q = to, y = j;
     }
     return best;
@@ -174,7 +180,7 @@ void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, i
     for (int j = 0; j < m; ++j) {
         const int to = next ? next[j] : 0;
         if (to < 0) continue;
-        const double v = steps.at(t - 1, y, j) + u[j] - (cost ? cost[j] : 0.0) + H[static_cast<size_t>(to) * m + j];
+        const double v = steps.at(t - 1, y, j) + u[j] - (cost ? cost[j] : 0.0) + H[static_cast<size_t>(to) * width + j];
         if (v > best) best = v, best_q = to, best_y = j;
     }
     q = best_q, y = best_y;
@@ -182,18 +188,18 @@ void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, i
 
 namespace {
 
-void last_row(const Fold& fold, int m, double* out) {
-    for (int q = 0; q < fold.Q; ++q) std::fill_n(out + static_cast<size_t>(q) * m, m, 0.0 - fold.final[q]);
+void last_row(const Fold& fold, int width, double* out) {
+    for (int q = 0; q < fold.Q; ++q) std::fill_n(out + static_cast<size_t>(q) * width, width, 0.0 - fold.final[q]);
 }
 
 }  // namespace
 
 double Trellis::backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const {
     if (n == 0) return -fold.final[0];
-    const size_t width = static_cast<size_t>(fold.Q) * m;
-    H.resize(width * n);
-    double* last = H.data() + width * (n - 1);
-    last_row(fold, m, last);
+    const size_t layer = static_cast<size_t>(fold.Q) * width;
+    H.resize(layer * n);
+    double* last = H.data() + layer * (n - 1);
+    last_row(fold, width, last);
     rows(fold, steps, 0, n - 1, last, H.data(), control);
     int q;
     int32_t y;
@@ -202,19 +208,19 @@ double Trellis::backward(const Fold& fold, const Steps& steps, std::vector<doubl
 
 void Trellis::read(const Fold& fold, const Steps& steps, const std::vector<double>& H, int32_t* path) const {
     if (n == 0) return;
-    const size_t width = static_cast<size_t>(fold.Q) * m;
+    const size_t layer = static_cast<size_t>(fold.Q) * width;
     int q;
     enter(fold, steps, H.data(), q, path[0]);
     for (int t = 1; t < n; ++t) {
         path[t] = path[t - 1];
-        go(fold, steps, t, H.data() + width * t, q, path[t]);
+        go(fold, steps, t, H.data() + layer * t, q, path[t]);
     }
 }
 
 double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control) {
     if (n == 0) return -fold.final[0];
-    const size_t width = static_cast<size_t>(fold.Q) * m;
-    if (width * n <= kKeepCells) {
+    const size_t layer = static_cast<size_t>(fold.Q) * width;
+    if (layer * n <= kKeepCells) {
         const double best = backward(fold, steps, buffer_, control);
         if (best > -kInf) read(fold, steps, buffer_, path);
         return best;
@@ -222,20 +228,20 @@ double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, C
     // Keep row t for every t that begins a block; make the rows of a block again when the path walks through it.
     const int block = std::max(2, static_cast<int>(std::sqrt(static_cast<double>(n))));
     const int blocks = (n + block - 1) / block;
-    kept_.resize(width * blocks);
-    buffer_.resize(width * block);
-    std::vector<double> last(width);
-    last_row(fold, m, last.data());
+    kept_.resize(layer * blocks);
+    buffer_.resize(layer * block);
+    std::vector<double> last(layer);
+    last_row(fold, width, last.data());
     const auto fill = [&](int b) {  // rows of block b into buffer_
         const int low = b * block, high = std::min(n, low + block);
-        const double* after = b + 1 < blocks ? kept_.data() + width * (b + 1) : nullptr;
+        const double* after = b + 1 < blocks ? kept_.data() + layer * (b + 1) : nullptr;
         if (after) return rows(fold, steps, low, high, after, buffer_.data(), control);
-        std::copy(last.begin(), last.end(), buffer_.begin() + width * (high - 1 - low));
+        std::copy(last.begin(), last.end(), buffer_.begin() + layer * (high - 1 - low));
         rows(fold, steps, low, high - 1, last.data(), buffer_.data(), control);
     };
     for (int b = blocks - 1; b >= 0; --b) {
         fill(b);
-        std::copy_n(buffer_.begin(), width, kept_.begin() + width * b);
+        std::copy_n(buffer_.begin(), layer, kept_.begin() + layer * b);
     }
     int q;
     const double best = enter(fold, steps, kept_.data(), q, path[0]);
@@ -244,7 +250,7 @@ double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, C
         fill(b);
         for (int t = std::max(1, b * block); t < std::min(n, (b + 1) * block); ++t) {
             path[t] = path[t - 1];
-            go(fold, steps, t, buffer_.data() + width * (t - b * block), q, path[t]);
+            go(fold, steps, t, buffer_.data() + layer * (t - b * block), q, path[t]);
         }
     }
     return best;

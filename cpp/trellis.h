@@ -1,6 +1,7 @@
 // Best paths over labels x states of a folded automaton.
 //   H[t][q][i] = max over j of  step(t, i, j) + unary[t+1][j] - cost[q][j] + H[t+1][next(q, j)][j]
 //   H[n-1][q][i] = -final[q]
+// (n, Q, width): rows are padded to whole vectors
 // the best score from position t on, label i and state q being reached there. The best path is then read off forwards.
 #pragma once
 
@@ -42,12 +43,13 @@ class Steps {
 class Trellis {
   public:
     int n = 0, m = 0;
+    int width = 0;  // of a row of scores: m, padded
 
     void load(const Sequence& s);  // keeps all rows if they are few, else reads them again when asked
     const double* unary(int t) const;
     const Sequence& sequence() const { return *sequence_; }
 
-    // Fills H (n, Q, m); returns the best score, -inf if there is no path.
+    // Fills H (n, Q, width); returns the best score, -inf if there is no path.
     double backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const;
     // The best path by an H that `backward` filled.
     void read(const Fold& fold, const Steps& steps, const std::vector<double>& H, int32_t* path) const;

@@ -24,7 +24,7 @@ from bridle.lattice import Batch, Lattice
 try:
     from lzma import LZMAError
 except ImportError:  # a Python built without it cannot read such archives either
-    LZMAError = zlib.error  # type: ignore[misc]
+    LZMAError = zlib.error  # type: ignore[assignment,misc]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -117,15 +117,22 @@ def _open(path: Path, pace: Pace) -> ScoreFile:
         labels = tuple(names.all().tolist())
     n = unary.shape[0]
     offsets = _Rows(archive, "offsets").all() if "offsets" in held else np.array([0, n])
-    offsets = Batch(np.zeros((n, 1), dtype=np.bool_), offsets).offsets if n == 0 else _checked(offsets, n)
+    if not _cuts(offsets, n):
+        raise FileError(
+            "offsets do not cut the tokens into sequences", got=f"{offsets.tolist()}"[:60],
+            wanted=f"rising whole numbers from 0 to {n}",
+            cause="It has one entry more than there are sequences: [0, n0, n0 + n1, ...].",
+        )  # fmt: skip
+    offsets = offsets.astype(np.int64)
     tokens = _strings(_Rows(archive, "tokens"), n) if "tokens" in held else None
     reader = _Reader(path, unary, offsets, small, tokens, pace)
     return ScoreFile(labels, reader.chunks(), len(offsets) - 1, lambda: reader.at)
 
 
-def _checked(offsets: Array, n: int) -> npt.NDArray[np.int64]:
-    """As Batch wants them, without the scores."""
-    return Batch(np.broadcast_to(np.float32(0), (n, 1)), offsets).offsets
+def _cuts(offsets: Array, n: int) -> bool:
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
+        return False
+    return bool(offsets[0] == 0 and offsets[-1] == n and (offsets[1:] >= offsets[:-1]).all())
 
 
 def _strings(rows: _Rows, length: int) -> _Rows:

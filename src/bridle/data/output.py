@@ -6,7 +6,6 @@ A file is written beside its place, as NAME.part, and gets its name when all is 
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
 import threading
@@ -40,25 +39,21 @@ class Lines:
             raise self._failed(error) from None
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines (their ends are added). Either all of a line is written or nothing."""
-        for line in lines:
-            data = memoryview((line + "\n").encode())
-            done = 0
-            with deferred_interrupt():
-                try:
-                    while done < len(data):
-                        done += self.raw.write(data[done:])
-                except BrokenPipeError:
-                    raise
-                except OSError as error:
-                    self._drop(done)
-                    raise self._failed(error) from None
-            self.count += 1
-
-    def _drop(self, done: int) -> None:
-        """Take back the beginning of a line that could not be ended."""
-        if done and self.part is not None:
-            self.raw.truncate(self.raw.tell() - done)
+        """Write lines (their ends are added). What cannot be written is left out by whole lines."""
+        data = "".join(line + "\n" for line in lines).encode()
+        done = 0
+        with deferred_interrupt():
+            try:
+                while done < len(data):
+                    done += self.raw.write(memoryview(data)[done:])
+            except OSError as error:
+                whole = data.rfind(b"\n", 0, done) + 1
+                if self.part is not None:
+                    self.raw.truncate(self.raw.tell() - (done - whole))
+                done = whole
+                raise (error if isinstance(error, BrokenPipeError) else self._failed(error)) from None
+            finally:
+                self.count += data.count(b"\n", 0, done)
 
     def _failed(self, error: Exception) -> FileError:
         number = getattr(error, "errno", None)
@@ -82,7 +77,7 @@ class Lines:
             if self.part is None:
                 return
             if kind is None:
-                os.replace(self.part, self.path)
+                self.part.replace(self.path)
             elif self.count:
                 self.kept = self.part
             else:
@@ -95,8 +90,9 @@ class Lines:
 @contextmanager
 def deferred_interrupt() -> Iterator[None]:
     """Ctrl-C waits until the block is done; a second one does not wait (the reader may have stopped reading)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield  # somebody else looks after it
         return
     asked = False
 
@@ -106,7 +102,7 @@ def deferred_interrupt() -> Iterator[None]:
             raise KeyboardInterrupt
         asked = True
 
-    before = signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:

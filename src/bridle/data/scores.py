@@ -84,28 +84,25 @@ class _Lines:
         self.items = self._items()
 
     def chunks(self, back: Iterable[_Item]) -> Iterator[Chunk]:
-        held, tokens = list(back), sum(len(item[0]) for item in back)
+        held = list(back)
+        tokens = sum(len(item[0]) for item in held)
         wrong: BridleError | None = None
-        try:
-            while True:
-                if len(held) >= self.pace.sequences or tokens >= self.pace.tokens:
-                    yield _chunk(held)
-                    held, tokens = [], 0
-                try:
-                    item = next(self.items, None)
-                except BridleError as error:  # what stands before the bad line is still good
-                    item, wrong = None, error
-                if item is None:
-                    break
-                held.append(item)
-                tokens += len(item[0])
-            if held:
+        while True:
+            if len(held) >= self.pace.sequences or tokens >= self.pace.tokens:
                 yield _chunk(held)
-            if wrong is not None:
-                raise wrong
-        finally:
-            if self.stream is not sys.stdin.buffer:
-                self.stream.close()
+                held, tokens = [], 0
+            try:
+                item = next(self.items, None)
+            except BridleError as error:  # what stands before the bad line is still good
+                item, wrong = None, error
+            if item is None:
+                break
+            held.append(item)
+            tokens += len(item[0])
+        if held:
+            yield _chunk(held)
+        if wrong is not None:
+            raise wrong
 
     def _raw(self) -> Iterator[bytes]:
         try:
@@ -117,6 +114,9 @@ class _Lines:
                 yield line
         except (OSError, EOFError, zlib.error) as error:
             raise _unreadable(self.name, error) from None
+        finally:
+            if self.stream is not sys.stdin.buffer:
+                self.stream.close()
 
     def _items(self) -> Iterator[_Item]:
         count = 0
@@ -248,7 +248,12 @@ def save_scores(
                 line["labels"] = names
             for key in ("unary", *_HEADS):
                 if (value := getattr(lattice, key)) is not None:
-                    line[key] = np.where(np.isneginf(value), None, value).tolist()
+                    line[key] = _listed(value)
             if givens is not None and givens[k]:
                 line["given"] = dict(givens[k])
             text.write(json.dumps(line) + "\n")
+
+
+def _listed(scores: Array) -> Any:
+    made: Array = np.where(np.isneginf(scores), None, scores)  # type: ignore[call-overload]
+    return made.tolist()

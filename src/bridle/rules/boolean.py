@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from bridle.automata import DFA, Walk, check_regex, from_regex
@@ -124,11 +123,6 @@ class Not(_Formula):
 
     def truth(self, held: Sequence[bool]) -> bool:
         return not held[0]
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str, labels: Labels) -> DFA:
-    return from_regex(pattern, labels.matching, len(labels))
 
 
 @lru_cache(maxsize=256)

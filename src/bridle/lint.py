@@ -1,0 +1,382 @@
+"""A linter for .rules files: what cannot be read, cannot hold, clashes, or says nothing.
+
+Rules that do not look at positions are automata D over labels; all questions about them are one question, asked of
+non-empty sequences: is there a word that all of some automata accept?
+
+    rule r never holds           no word in  D(r)
+    r always holds               no word in  ~D(r)
+    rules R clash                no word in  & D(R)
+    rules R imply r              no word in  ~D(r) & D(R)
+
+R is grown lazily: a word that breaks a rule brings this rule in, so the products stay small and the rules that matter
+are named. A rule of several automata (no duplicates of A, B) is broken when one of them is. Rules about given values
+and positions are compared where they name the same place.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bridle.automata import DFA, Machine, from_regex
+from bridle.errors import BridleError, RuleError
+from bridle.labels import Bools, Labels
+from bridle.rules.base import Names, Place, Rule, Soft
+from bridle.rules.boolean import Matches, Not, _Formula
+from bridle.rules.refer import Given
+from bridle.rules.text import Line, parse_lines
+
+Level = Literal["error", "warning", "info"]
+_MOST_STEPS = 1_000_000  # steps of automata that one question may take
+_ALL_STEPS = 10_000_000  # and all of them together: a few seconds
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """Something to say about a line of a .rules file (line 0: about the file)."""
+
+    line: int
+    level: Level
+    code: str
+    message: str
+
+
+class _TooLarge(Exception):  # noqa: N818
+    """A question that would take too long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Static:
+    """A rule that looks at no positions: a labelling obeys it if all its automata accept."""
+
+    line: int
+    rule: Rule
+    parts: tuple[DFA, ...]
+
+    @property
+    def hard(self) -> bool:
+        return not isinstance(self.rule, Soft)
+
+
+@dataclass(slots=True)
+class _Automata:
+    """Answers questions about automata, within a budget."""
+
+    left: int = _ALL_STEPS
+
+    def word(self, automata: Sequence[DFA]) -> list[int] | None:
+        """A shortest non-empty word that all accept, or None."""
+        steps = [d.step.tolist() for d in automata]
+        accepting = [d.accepting.tolist() for d in automata]
+        alive = [_alive(d) for d in automata]
+        start = (0,) * len(automata)
+        came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]] = {}
+        todo: list[tuple[int, ...]] = [start]
+        m = automata[0].n_labels
+        spent = 0
+        for states in todo:  # breadth first; the start counts as reached only when a word leads back to it
+            spent += m * len(automata)
+            if spent > min(_MOST_STEPS, self.left):
+                self.left -= spent
+                raise _TooLarge
+            for y in range(m):
+                after = tuple([step[s][y] for step, s in zip(steps, states, strict=True)])
+                if after in came or not all(a[s] for a, s in zip(alive, after, strict=True)):
+                    continue
+                came[after] = (None if states is start else states, y)
+                if all(a[s] for a, s in zip(accepting, after, strict=True)):
+                    self.left -= spent
+                    return _traced(came, after)
+                if after != start:
+                    todo.append(after)
+        self.left -= spent
+        return None
+
+    def without(self, first: Sequence[DFA], rules: Sequence[_Static]) -> list[_Static] | None:
+        """A minimal set of rules that leaves no word to `first`; None: there is a word under all of them."""
+        found = self._closing(first, rules)
+        for rule in list(found or ()):
+            fewer = [other for other in found or () if other is not rule]
+            if (closing := self._closing(first, fewer)) is not None:
+                found = closing
+        return found
+
+    def _closing(self, first: Sequence[DFA], rules: Sequence[_Static]) -> list[_Static] | None:
+        used: dict[int, _Static] = {}
+        automata = list(first)
+        while True:
+            found = self.word(automata) if automata else [0]
+            if found is None:
+                return list(used.values())
+            broken = next(((rule, part) for rule in rules for part in rule.parts if not part.accepts(found)), None)
+            if broken is None:
+                return None
+            used[id(broken[0])] = broken[0]
+            automata.append(broken[1])
+
+    def follows(self, rule: _Static, rules: Sequence[_Static]) -> list[_Static] | None:
+        """Rules from which another one follows, or None."""
+        by: dict[int, _Static] = {}
+        for part in rule.parts:
+            found = self.without([~part], rules)
+            if found is None:
+                return None
+            by.update((other.line, other) for other in found)
+        return list(by.values())
+
+
+def _alive(dfa: DFA) -> list[bool]:
+    """(S,): from which states acceptance can be reached."""
+    alive = dfa.accepting.copy()
+    while True:
+        more = alive | alive[dfa.step].any(axis=1)
+        if (more == alive).all():
+            return [bool(x) for x in alive]
+        alive = more
+
+
+def _traced(came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]], states: tuple[int, ...]) -> list[int]:
+    path: list[int] = []
+    at: tuple[int, ...] | None = states
+    while at is not None:
+        at, y = came[at]
+        path.append(y)
+    return path[::-1]
+
+
+def lint(lines: Iterable[str], labels: Labels | None = None) -> list[Finding]:
+    """Look through the lines of a .rules file. Without labels: only what can be said without them.
+
+    >>> [f.message for f in lint(["forbid A", "at least 1 token of A"], Labels(["A", "B"]))]
+    ['these rules cannot hold together: line 1 (forbid A); line 2 (at least 1 token of A)']
+    """
+    found: list[Finding] = []
+    rules: list[Line] = []
+    for number, text in enumerate(lines, start=1):
+        try:
+            rules += [Line(line.rule, number, line.comment) for line in parse_lines([text])]
+        except BridleError as error:
+            found.append(Finding(number, "error", "syntax", _one_line(str(error).removeprefix("1: "))))
+    if not rules and not found:
+        found.append(Finding(0, "info", "no-rules", "the file has no rules"))
+    found += _duplicates(rules)
+    found += _penalties(rules)
+    found += _givens(rules)
+    if labels is None:
+        found.append(Finding(0, "info", "no-labels", "no labels: only the text of the rules was checked"))
+        return sorted(found)
+    good = []
+    for line in rules:
+        wrong = _unknown(line, labels)
+        found += wrong
+        good += [] if wrong else [line]
+    found += _places(good, labels)
+    found += _compared(good, labels, skip={f.line for f in found if f.code == "duplicate"})
+    return sorted(found)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _core(rule: Rule) -> Rule:
+    return rule.rule if isinstance(rule, Soft) else rule
+
+
+def _leaves(rule: Rule) -> list[Rule]:
+    """The rules that a formula is made of."""
+    if isinstance(rule, Soft):
+        return _leaves(rule.rule)
+    return [leaf for part in rule.parts for leaf in _leaves(part)] if isinstance(rule, _Formula) else [rule]
+
+
+# ---- what the text says -----------------------------------------------------------------------------------------
+
+
+def _duplicates(rules: list[Line]) -> list[Finding]:
+    out = []
+    seen: dict[tuple[Rule, bool], Line] = {}
+    for line in rules:
+        soft = isinstance(line.rule, Soft)
+        first = seen.setdefault((_core(line.rule), soft), line)
+        if first is not line:
+            more = "; both penalties are paid" if soft else ""
+            out.append(Finding(line.number, "warning", "duplicate", f"the same rule as line {first.number}{more}"))
+    for (core, soft), line in seen.items():
+        if soft and (hard := seen.get((core, False))) is not None:
+            text = f"line {hard.number} is the same rule without a penalty: never paid"
+            out.append(Finding(line.number, "warning", "never-bites", text))
+    return out
+
+
+def _penalties(rules: list[Line]) -> list[Finding]:
+    return [
+        Finding(line.number, "warning", "zero-penalty", "a penalty of 0: the rule may be broken for nothing")
+        for line in rules
+        if isinstance(line.rule, Soft) and line.rule.penalty == 0
+    ]
+
+
+def _givens(rules: list[Line]) -> list[Finding]:
+    out = []
+    for line in rules:
+        names = [x.key for field in line.rule.names() for x in field.items if isinstance(x, Given)]
+        keys = dict.fromkeys([*names, *(key for place in line.rule.places() for key in place.keys)])
+        if keys:
+            out.append(Finding(line.number, "info", "given", "needs given: " + ", ".join(keys)))
+    return out
+
+
+def _unknown(line: Line, labels: Labels) -> list[Finding]:
+    """Names that are no labels."""
+    asked: dict[str, None] = {}
+
+    def find(name: str) -> frozenset[int]:
+        asked[name] = None
+        return frozenset()
+
+    for leaf in _leaves(line.rule):
+        if isinstance(leaf, Matches):
+            from_regex(leaf.pattern, find, 1)
+        for field in leaf.names():
+            asked.update((x, None) for x in field.items if isinstance(x, str))
+    known = [*labels.names, *sorted(labels.types - set(labels.names))]
+    out = []
+    for name in asked:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
+            out.append(Finding(line.number, "error", "unknown-label", f"unknown label {name!r}{hint}"))
+    return out
+
+
+# ---- what the automata say --------------------------------------------------------------------------------------
+
+
+def _resolved(rule: Rule, labels: Labels) -> tuple[Any, ...]:
+    return tuple(field.resolve(labels, {}) for field in rule.names())
+
+
+def _fixed(rule: Rule) -> bool:
+    return all(isinstance(field, Names) and field.fixed for field in rule.names())
+
+
+def _static(line: Line, labels: Labels) -> _Static | None:
+    """The automaton of a rule that looks at no positions and at nothing given."""
+    rule = _core(line.rule)
+    if rule.places() or not _fixed(rule):
+        return None
+    walks = rule.walks(_resolved(rule, labels), labels)
+    return _Static(line.number, line.rule, tuple(Machine.build(walk, len(labels)).dfa() for walk in walks))
+
+
+def _compared(lines: list[Line], labels: Labels, skip: set[int]) -> list[Finding]:
+    out: list[Finding] = []
+    ask = _Automata()
+    rules: list[_Static] = []
+    for line in lines:
+        try:
+            if (made := _static(line, labels)) is not None:
+                rules.append(made)
+        except RuleError:
+            out.append(_large(line.number))
+    sound = []
+    for rule in rules:
+        finding = _alone(rule, ask)
+        out += finding
+        if not finding and rule.line not in skip:
+            sound.append(rule)
+    hard = [rule for rule in sound if rule.hard]
+    try:
+        clash = ask.without([], hard) if hard else None
+    except _TooLarge:
+        return [*out, _large(0)]
+    if clash is not None:
+        names = "; ".join(f"line {rule.line} ({rule.rule})" for rule in sorted(clash, key=lambda rule: rule.line))
+        last = max(rule.line for rule in clash)
+        return [*out, Finding(last, "error", "clash", f"these rules cannot hold together: {names}")]
+    return out + _among(sound, hard, ask)
+
+
+def _large(line: int) -> Finding:
+    text = "too large to be checked in full as automata"
+    return Finding(line, "info", "too-large", f"this rule is {text}" if line else f"the rules together are {text}")
+
+
+def _alone(rule: _Static, ask: _Automata) -> list[Finding]:
+    """A rule by itself: never or always true?"""
+    try:
+        if ask.without([], [rule]) is not None:
+            if rule.hard:
+                return [Finding(rule.line, "error", "never-holds", "no labelling of any length obeys this rule")]
+            return [Finding(rule.line, "warning", "always-broken", "no labelling obeys this rule: always paid")]
+        if all(ask.word([~part]) is None for part in rule.parts):
+            return [Finding(rule.line, "warning", "always-holds", "every labelling obeys this rule: it says nothing")]
+    except _TooLarge:
+        return [_large(rule.line)]
+    return []
+
+
+def _among(rules: list[_Static], hard: list[_Static], ask: _Automata) -> list[Finding]:
+    """A rule among the hard ones: implied by them, or (soft) contradicted? The later of two equal rules is named."""
+    out = []
+    needed = list(hard)
+    for rule in reversed(rules):
+        others = [other for other in needed if other is not rule]
+        try:
+            by = ask.follows(rule, others)
+            if by is not None and rule.hard:
+                needed = others
+                out.append(Finding(rule.line, "warning", "redundant", f"already follows from {_lines(by)}"))
+            elif by is not None:
+                out.append(Finding(rule.line, "warning", "never-bites", f"always holds under {_lines(by)}: never paid"))
+            elif not rule.hard and (clash := ask.without([], [rule, *others])) is not None:
+                message = f"cannot hold under {_lines([x for x in clash if x is not rule])}: always paid"
+                out.append(Finding(rule.line, "warning", "always-broken", message))
+        except _TooLarge:
+            if ask.left <= 0:
+                return [*out, _large(0)]
+            out.append(_large(rule.line))
+    return out
+
+
+def _lines(rules: list[_Static]) -> str:
+    numbers = sorted(rule.line for rule in rules)
+    return ("line " if len(numbers) == 1 else "lines ") + ", ".join(map(str, numbers))
+
+
+# ---- rules about places -----------------------------------------------------------------------------------------
+
+
+def _places(lines: list[Line], labels: Labels) -> list[Finding]:
+    """Hard token rules that leave no label to a place they all name."""
+    everywhere: list[tuple[int, Rule, Bools]] = []
+    at: dict[Place, list[tuple[int, Rule, Bools]]] = {}
+    for line in lines:
+        for rule in line.rule.conjuncts():
+            if isinstance(rule, (Soft, Not)) or not _fixed(rule):
+                continue
+            mask = rule.mask(_resolved(rule, labels), labels)
+            if mask is None or mask.token is None:
+                continue
+            place = next(iter(rule.places()), None)
+            (everywhere if place is None else at.setdefault(place, [])).append((line.number, line.rule, mask.token))
+    out = []
+    for group in at.values():
+        clash = [*everywhere, *group]
+        if np.logical_and.reduce([token for _, _, token in clash]).any():
+            continue
+        for one in list(clash):
+            fewer = [x for x in clash if x is not one]
+            if fewer and not np.logical_and.reduce([token for _, _, token in fewer]).any():
+                clash = fewer
+        if not any(one in group for one in clash):  # the rules without a place clash by themselves
+            continue
+        names = "; ".join(f"line {number} ({rule})" for number, rule, _ in clash)
+        text = f"these rules leave no label to a place they name: {names}"
+        out.append(Finding(max(number for number, _, _ in clash), "error", "clash", text))
+    return out

@@ -1,0 +1,513 @@
+"""Word lattices: decode over spans instead of tokens (Zhao & Marcus 2012, section 3.3).
+
+Boundaries 0 .. n between n characters are nodes, possible words are arcs, a path holds each character once. A rule sees
+the words of a path as a sequence with one label per word; `tokens(regex)` speaks of the text of a word.
+
+    lattice = bridle.SpanLattice.all_words(len(text), score, max_length=8, characters=text)
+    d = bridle.SpanDecoder(rules=[r.at_most(5, of="WORD", count="tokens")]).decode(lattice)
+    d.words, d.score, d.optimal
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native, spans_ilp
+from bridle.check import Verdict
+from bridle.decode import Plan
+from bridle.errors import EngineError, GivenError, Infeasible, LatticeError, LimitReached, RuleError
+from bridle.labels import UNTYPED, Labels
+from bridle.lattice import Scores, as_scores
+from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Options
+from bridle.rules.base import Rule, Soft
+from bridle.rules.lower import Lowering
+from bridle.rules.refer import Tokens
+
+Ints = npt.NDArray[np.int32]
+Path = Sequence[int] | npt.NDArray[np.integer]  # arcs, left to right
+Given = Mapping[str, Any]
+ScoreWords = Callable[[Ints, Ints], npt.ArrayLike]  # starts (A,), ends (A,) -> (A,), or (A, m): one score per label
+
+ENGINES = ("auto", "ilp", "product", "search", "viterbi")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpanLattice:
+    """Possible words over n characters and their log-scores; -inf means impossible. Arcs may stand in any order."""
+
+    n: int  # characters
+    spans: Ints  # (A, 2)  start and end of each possible word, end not included
+    scores: Scores  # (A,)
+    labels: Ints  # (A,)    label id of each
+    characters: Sequence[str] | None  # (n,)
+
+    def __init__(
+        self,
+        n: int,
+        spans: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        characters: Sequence[str] | None = None,
+    ) -> None:
+        n = _number("n", n, 0)
+        pairs = _whole("spans", spans, (-1, 2), "pairs (start, end)")
+        bad = np.flatnonzero((pairs[:, 0] < 0) | (pairs[:, 1] > n) | (pairs[:, 0] >= pairs[:, 1]))
+        if bad.size:
+            raise LatticeError(
+                f"span {bad[0]} is no word", got=tuple(pairs[bad[0]].tolist()), wanted=f"0 <= start < end <= {n}",
+                cause="The end is not part of the span, as in Python slices.",
+            )
+        count = len(pairs)
+        ids = np.zeros(count) if labels is None else _whole("labels", labels, (-1,), "label ids")
+        if len(ids) != count or (count and ids.min() < 0):
+            raise LatticeError("labels do not fit the spans", got=f"{len(ids)} ids", wanted=f"{count} ids >= 0")
+        if characters is not None and len(characters) != n:
+            raise LatticeError("characters have another length than the lattice", got=len(characters), wanted=n)
+        put = object.__setattr__
+        put(self, "n", n)
+        put(self, "spans", np.ascontiguousarray(pairs, dtype=np.int32))
+        put(self, "scores", as_scores("scores", scores, (count,), "one per span").astype(np.float64, copy=False))
+        put(self, "labels", np.ascontiguousarray(ids, dtype=np.int32))
+        put(self, "characters", characters if characters is None or isinstance(characters, str) else tuple(characters))
+
+    @classmethod
+    def all_words(
+        cls,
+        n: int,
+        score: ScoreWords | npt.ArrayLike,
+        max_length: int | None = None,
+        begins: Iterable[int] = (),
+        characters: Sequence[str] | None = None,
+    ) -> SpanLattice:
+        """All n(n+1)/2 words, or those up to max_length and without a known beginning inside.
+
+        score: a function of (starts, ends) with one score per word (A,) or one per word and label (A, m); or a table
+        (n, L) or (n, L, m) where [s, k] is the word of k + 1 characters that starts at s.
+        """
+        table = None if callable(score) else np.asarray(score)
+        n = _number("n", n, 0)
+        longest = n if max_length is None else _number("max_length", max_length, 1)
+        if table is not None:
+            if table.ndim not in (2, 3) or len(table) != n:
+                raise LatticeError("the table of word scores has a wrong shape", got=table.shape, wanted=f"({n}, any)")
+            longest = min(longest, table.shape[1])
+        start, more = np.nonzero(np.arange(n)[:, None] + np.arange(min(longest, n)) < n)
+        spans = np.stack([start, start + more + 1], axis=1).astype(np.int32)
+        fits = ~_crosses(n, spans, begins)
+        spans, more = spans[fits], more[fits]
+        values = np.asarray(score(spans[:, 0], spans[:, 1]) if callable(score) else table[spans[:, 0], more])  # type: ignore[index]
+        if values.ndim != 2:
+            return cls(n, spans, values, None, characters)
+        m = values.shape[1]
+        return cls(n, np.repeat(spans, m, axis=0), values.ravel(), np.tile(np.arange(m), len(spans)), characters)
+
+    def __len__(self) -> int:
+        """How many arcs there are."""
+        return len(self.spans)
+
+    def __repr__(self) -> str:
+        return f"SpanLattice({self.n} characters, {len(self)} possible words)"
+
+    def _path(self, path: Path) -> npt.NDArray[np.intp]:
+        arcs = np.asarray(path if len(path) else np.zeros(0, np.intp))
+        inside = arcs.ndim == 1 and arcs.dtype.kind in "iu" and bool(((arcs >= 0) & (arcs < len(self))).all())
+        at = self.spans[arcs] if inside else np.zeros((0, 2), dtype=np.int32)
+        if not inside or not np.array_equal(np.append(at[:, 0], self.n), np.append(0, at[:, 1])):
+            raise LatticeError(
+                "not a path of this lattice", got=list(path)[:12], wanted=f"arcs that join, from 0 to {self.n}",
+                cause="A path is a list of arc numbers; after cut() use the way back.",
+            )
+        return arcs.astype(np.intp)
+
+    def words(self, path: Path) -> list[tuple[int, int]]:
+        """The words of a path (arc numbers), as (start, end)."""
+        return [(a, b) for a, b in self.spans[self._path(path)].tolist()]
+
+    def texts(self, path: Path) -> list[str]:
+        """The words of a path, as text."""
+        return self._texts(self.spans[self._path(path)])
+
+    def score(self, path: Path) -> float:
+        """The score of a path."""
+        return float(self.scores[self._path(path)].sum())
+
+    def cut(self, at: Iterable[int]) -> tuple[SpanLattice, Callable[[Path], npt.NDArray[np.intp]]]:
+        """Without the words that cross a boundary where a word is known to begin; and the way back for its paths.
+
+        >>> smaller, back = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1]).cut([1])
+        >>> len(smaller), back([0, 1]).tolist()
+        (2, [1, 2])
+        """
+        kept = np.flatnonzero(~_crosses(self.n, self.spans, at))
+        smaller = SpanLattice(self.n, self.spans[kept], self.scores[kept], self.labels[kept], self.characters)
+        return smaller, lambda path: kept[np.asarray(path, dtype=np.intp)]
+
+    def _texts(self, spans: Ints) -> list[str]:
+        if self.characters is None:
+            raise GivenError(
+                "the text of words is asked for, but a lattice has no characters", got="characters=None",
+                wanted="SpanLattice(..., characters=text)",
+            )
+        return ["".join(self.characters[a:b]) for a, b in spans.tolist()]
+
+
+def _number(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**31 - 1:
+        raise LatticeError(f"{name} is not a number of characters", got=repr(value), wanted=f"a whole number >= {least}")
+    return int(value)
+
+
+def _whole(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning: str) -> npt.NDArray[np.int64]:
+    """Whole numbers of a shape (-1: any length)."""
+    try:
+        array = np.asarray(values)
+        if array.size == 0:
+            array = np.zeros((0, *shape[1:]), dtype=np.int64)
+        if array.dtype.kind in "iu" and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
+            return array.astype(np.int64)
+    except ValueError:  # ragged lists
+        pass
+    raise LatticeError(f"{name} are not {meaning}", got=repr(values)[:60], wanted=f"whole numbers, {meaning}")
+
+
+def _crosses(n: int, spans: Ints, at: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """(A,): does a boundary of `at` lie inside the word?"""
+    cuts = _whole("boundaries", list(at), (-1,), "boundaries between characters")
+    if cuts.size and (cuts.min() < 0 or cuts.max() > n):
+        raise LatticeError("a boundary is outside the lattice", got=cuts.tolist()[:12], wanted=f"0 .. {n}")
+    flags = np.zeros(n + 2, dtype=np.int64)
+    flags[cuts + 1] = 1
+    below = np.cumsum(flags)  # below[b]: how many cuts are < b
+    return np.asarray(below[spans[:, 1]] > below[spans[:, 0] + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class SpanDecoding:
+    """The best words of one sequence under the rules, and how we know."""
+
+    words: list[tuple[int, int]]  # start, end (not included), left to right
+    arcs: Ints  # their numbers in the lattice
+    ids: Ints  # their label ids
+    score: float  # lattice score - penalty
+    penalty: float  # what soft rules cost
+    violated: list[tuple[Rule, int]]  # soft rules that are broken, with how often
+    bound: float  # no path under the rules scores higher
+    optimal: bool  # bound and score meet
+    engine: str
+    stats: dict[str, Any]
+    label_set: Labels = field(repr=False)
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of each word."""
+        return [self.label_set.names[y] for y in self.ids]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def check_spans(
+    lattice: SpanLattice, rules: Sequence[Rule], decoding: SpanDecoding, given: Given | None = None, *,
+    tolerance: float = 1e-6,
+) -> Verdict:
+    """The judge for words: re-derives everything from plain definitions. It shares no code with the engines."""
+    complaints, at, total = [], 0, 0.0
+    for arc, word, y in zip(decoding.arcs.tolist(), decoding.words, decoding.ids.tolist(), strict=True):
+        if tuple(lattice.spans[arc].tolist()) != tuple(word) or int(lattice.labels[arc]) != y:
+            complaints.append(f"arc {arc} is not the word {word} with label {y}")
+        if word[0] != at:
+            complaints.append(f"the word {word} does not begin at {at}")
+        at, total = word[1], total + float(lattice.scores[arc])
+    if at != lattice.n:
+        complaints.append(f"the words end at {at}, not at {lattice.n}")
+    values = dict(given or {})
+    if lattice.characters is not None:
+        values["tokens"] = ["".join(lattice.characters[a:b]) for a, b in decoding.words]
+    counts = [rule.violations(decoding.ids, decoding.label_set, values) for rule in rules]
+    penalty = sum(rule.cost(v) for rule, v in zip(rules, counts, strict=True) if isinstance(rule, Soft))
+    score = total - penalty
+    near = tolerance * max(1.0, abs(score))
+    for name, got, wanted in (("score", decoding.score, score), ("penalty", decoding.penalty, penalty)):
+        if not abs(got - wanted) <= near:
+            complaints.append(f"the {name} is {wanted}, not {got}")
+    broken = [(rule, v) for rule, v in zip(rules, counts, strict=True) if v]
+    complaints += [f"a hard rule is broken {v} times: {rule}" for rule, v in broken if not isinstance(rule, Soft)]
+    if broken != decoding.violated:
+        complaints.append(f"violated should be {broken}, not {decoding.violated}")
+    if decoding.bound < score - near or (decoding.optimal and abs(decoding.bound - score) > near):
+        complaints.append(f"the bound {decoding.bound} does not fit the score {score}")
+    return Verdict(score, float(penalty), counts, complaints)
+
+
+class _Packed:
+    """Lattices end to end, their arcs in the place of tokens; and what an engine found for each."""
+
+    def __init__(self, lattices: Sequence[SpanLattice], labels: Labels, n_rules: int) -> None:
+        for k, lattice in enumerate(lattices):
+            if not isinstance(lattice, SpanLattice):
+                raise LatticeError(f"item {k} is not a word lattice", got=type(lattice).__name__, wanted="SpanLattice")
+        self.lattices = lattices
+        self.n = np.array([x.n for x in lattices], dtype=np.int32)
+        self.offsets = np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
+        self.spans = np.concatenate([np.zeros((0, 2), np.int32), *(x.spans for x in lattices)])
+        self.label = np.concatenate([np.zeros(0, np.int32), *(x.labels for x in lattices)])
+        self.scores = np.concatenate([np.zeros(0), *(x.scores for x in lattices)])
+        if self.label.size and (top := int(self.label.max())) >= len(labels):
+            raise LatticeError("a word has a label that no name stands for", got=top, wanted=f"below {len(labels)}")
+        count = len(lattices)
+        self.path = np.zeros(len(self.label), dtype=np.int32)
+        self.length = np.zeros(count, dtype=np.int32)
+        self.score, self.bound = np.full(count, -np.inf), np.full(count, np.inf)
+        self.status = np.zeros(count, dtype=np.uint8)
+        self.hits = np.zeros((count, n_rules), dtype=np.int32)
+        self.counters = np.zeros((count, _native.N_COUNTERS), dtype=np.int64)
+        self.stats: list[dict[str, Any]] | None = None
+
+
+class SpanDecodings(Sequence[SpanDecoding]):
+    """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for."""
+
+    def __init__(self, decoder: SpanDecoder, packed: _Packed) -> None:
+        self._decoder, self._packed = decoder, packed
+        self.scores, self.bounds = packed.score, packed.bound  # (B,)
+        self.optimal = packed.status == OPTIMAL  # (B,)
+
+    def __len__(self) -> int:
+        return len(self._packed.n)
+
+    @overload
+    def __getitem__(self, k: int) -> SpanDecoding: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[SpanDecoding]: ...
+    def __getitem__(self, k: int | slice) -> SpanDecoding | list[SpanDecoding]:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"sequence {k} of {len(self)}")
+        k, p = k % len(self), self._packed
+        arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
+        stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
+        violated = [(self._decoder.beyond[r], int(p.hits[k, r])) for r in np.flatnonzero(p.hits[k])]
+        bound, optimal, engine = float(p.bound[k]), bool(self.optimal[k]), self._decoder.plan.engine
+        return self._decoder.made(p.lattices[k], arcs, float(p.score[k]), violated, bound, optimal, engine, stats)
+
+
+class SpanDecoder:
+    """Finds the best words under the rules.
+
+    Engines: `viterbi` (hard rules about single words), `product` (all rules folded in at once), `search` (only those
+    that a best path breaks, until none is left), `ilp` (Zhao & Marcus 3.3; hard rules about single words), `auto`.
+
+    >>> lattice = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+    >>> d = SpanDecoder().decode(lattice)
+    >>> d.words, d.labels, d.score, d.optimal
+    ([(0, 2)], ['WORD'], 3.0, True)
+    """
+
+    def __init__(
+        self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule] = (), engine: str = "auto", *,
+        time_limit: float | None = None, max_states: int | None = None,
+    ) -> None:
+        self.labels = labels if isinstance(labels, Labels) else Labels([UNTYPED] if labels is None else labels)
+        self.rules = tuple(rules)
+        for rule in self.rules:
+            if not isinstance(rule, Rule):
+                raise RuleError("not a rule", got=repr(rule), wanted="a rule, such as rules.at_most(1, of='A0')")
+            for place in rule.places():
+                if not isinstance(place.source, Tokens):
+                    raise EngineError(
+                        "word lattices take no rules about positions", got=str(rule), wanted="tokens(...), or no place",
+                        cause="Which words there are is not known before; tokens(regex) speaks of the text of a word.",
+                    )
+        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
+            raise EngineError("bad option time_limit", got=repr(time_limit), wanted="seconds >= 0, or None")
+        if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
+            raise EngineError("bad option max_states", got=repr(max_states), wanted="a whole number >= 1, or None")
+        self.options = Options(time_limit=time_limit, max_states=max_states)
+        self._masks = Lowering(self.labels, [rule for rule in self.rules if self._single(rule)])
+        self._others = Lowering(self.labels, [rule for rule in self.rules if not self._single(rule)])
+        self._needs_texts = any(rule.places() for rule in self.rules)
+        self.plan = self._plan(engine)
+
+    def __repr__(self) -> str:
+        return f"SpanDecoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    @property
+    def beyond(self) -> tuple[Rule, ...]:
+        """Rules that are more than a mask on single words."""
+        return self._others.rules
+
+    def _single(self, rule: Rule) -> bool:
+        """Is it a hard rule about single words: is each arc by itself allowed or not?"""
+        if isinstance(rule, Soft):
+            return False
+        for part in rule.conjuncts():
+            mask = part.mask(tuple((frozenset(range(len(self.labels))),) for _ in part.names()), self.labels)
+            if mask is None or mask.token is None or any(x is not None for x in (mask.step, mask.first, mask.last)):
+                return False
+        return True
+
+    def _plan(self, engine: str) -> Plan:
+        if engine not in ENGINES:
+            raise EngineError("unknown engine for word lattices", got=repr(engine), wanted=", ".join(ENGINES))
+        if engine == "auto":
+            if self.beyond:
+                return Plan("search", f"masks cannot express: {self.beyond[0]}")
+            return Plan("viterbi", "every rule is about single words" if self.rules else "there are no rules")
+        if engine in ("viterbi", "ilp") and self.beyond:
+            raise EngineError(
+                f"engine {engine!r} takes only hard rules about single words", got=str(self.beyond[0]),
+                wanted="forbid, allow, fix and the like", cause="Use engine='auto'.",
+            )
+        return Plan(engine, "you asked for it")
+
+    # ---- decoding -------------------------------------------------------------------------------------------------
+
+    def decode(self, lattice: SpanLattice, given: Given | None = None) -> SpanDecoding:
+        """The best words of one sequence."""
+        return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
+
+    def decode_batch(
+        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None = None, threads: int = 0
+    ) -> SpanDecodings:
+        """The best words of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
+        if threads < 0:
+            raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
+        packed = self._solve(lattices, given, threads or os.cpu_count() or 1)
+        for b in np.flatnonzero((packed.status != OPTIMAL) & (packed.status != LIMIT)).tolist():
+            its, number = {} if given is None else given[b], b if len(lattices) > 1 else None
+            raise self._failure(int(packed.status[b]), lattices[b], its, number, float(packed.bound[b]))
+        return SpanDecodings(self, packed)
+
+    def k_best(self, lattice: SpanLattice, k: int, given: Given | None = None) -> list[SpanDecoding]:
+        """The k best paths under the rules (other arcs, other path), best first; fewer if there are fewer."""
+        if k < 1:
+            raise EngineError("k is not a number of paths", got=k, wanted="1 or more")
+        packed, problem = self._bind([lattice], None if given is None else [given])
+        status, found = _native.k_best_spans(
+            problem, packed.n, packed.spans, packed.label, 0, min(k, 2**31 - 1), self.options.native()
+        )
+        if status != OPTIMAL:
+            raise self._failure(status, lattice, given or {}, None, math.inf)
+        out, engine = [], "search" if self.beyond else "viterbi"
+        for path, score in found:
+            arcs = np.array(path, dtype=np.int32)
+            ids, values = lattice.labels[arcs], dict(given or {})
+            if self._needs_texts:
+                values["tokens"] = lattice.texts(arcs)
+            violated = [(rule, v) for rule in self.beyond if (v := rule.violations(ids, self.labels, values))]
+            out.append(self.made(lattice, arcs, score, violated, score, True, engine, {}))
+        return out
+
+    def made(
+        self, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
+        optimal: bool, engine: str, stats: dict[str, Any],
+    ) -> SpanDecoding:
+        """A decoding from what an engine found."""
+        words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
+        penalty = sum((rule.cost(v) for rule, v in violated if isinstance(rule, Soft)), 0.0)
+        ids = lattice.labels[arcs]
+        return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, self.labels)
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    def _bind(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None) -> tuple[_Packed, _native.Problem]:
+        """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
+        packed = _Packed(lattices, self.labels, len(self.beyond))
+        if given is not None and (isinstance(given, Mapping) or len(given) != len(lattices)):
+            got = "one dict" if isinstance(given, Mapping) else f"{len(given)} dicts"
+            raise GivenError("given does not fit the batch", got=got, wanted=f"a list of {len(lattices)} dicts")
+        if self._needs_texts:
+            given = [{**(given[b] if given else {}), "tokens": x._texts(x.spans)} for b, x in enumerate(lattices)]
+        allowed = self._masks.bind(packed.offsets, given, absorb=True).allowed
+        if allowed is not None:
+            bits = allowed[np.arange(len(allowed)), packed.label >> 6] >> (packed.label & 63).astype(np.uint64)
+            packed.scores = np.where(bits & np.uint64(1), packed.scores, -np.inf)
+        m = len(self.labels)
+        anything = np.ones((m, m), dtype=np.uint8)
+        problem = _native.Problem(packed.scores, packed.offsets, m, anything, anything)
+        problem.add_head(None, False, None, None)
+        problem.set_masks(np.zeros(len(lattices), dtype=np.int32), None, 0, None)
+        for rule in self.beyond:
+            mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
+            problem.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
+        for part in self._others.bind(packed.offsets, given, absorb=False).parts:
+            problem.add_part(part.rule, part.machines, part.which, part.marks)
+        return packed, problem
+
+    def _solve(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, threads: int) -> _Packed:
+        packed, problem = self._bind(lattices, given)
+        if self.plan.engine == "ilp":
+            self._solve_ilp(packed)
+            return packed
+        lazy = self.plan.engine != "product"
+        _native.decode_spans(
+            problem, packed.n, packed.spans, packed.label, lazy, threads, self.options.native(), packed.path,
+            packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
+        )
+        return packed
+
+    def _solve_ilp(self, packed: _Packed) -> None:
+        packed.stats = []
+        for b, lattice in enumerate(packed.lattices):
+            low, high = packed.offsets[b : b + 2]
+            made = spans_ilp.solve(lattice.n, lattice.spans, packed.scores[low:high], self.options.time_limit)
+            packed.stats.append(
+                {
+                    "lp_integral": made.lp_integral, "variables": made.n_variables, "rows": made.n_rows,
+                    "build_seconds": made.build_seconds, "solve_seconds": made.solve_seconds,
+                }
+            )  # fmt: skip
+            packed.bound[b] = made.bound
+            if made.arcs is None:
+                packed.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
+                continue
+            packed.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
+            packed.path[low : low + len(made.arcs)], packed.length[b] = made.arcs, len(made.arcs)
+            packed.score[b] = lattice.scores[made.arcs].sum()
+
+    def _failure(
+        self, status: int, lattice: SpanLattice, given: Given, sequence: int | None, bound: float
+    ) -> EngineError | LimitReached | Infeasible:
+        where = "" if sequence is None else f" of sequence {sequence}"
+        if status == TOO_LARGE:
+            return EngineError(
+                f"engine {self.plan.engine!r} cannot hold the intersection{where} with these rules",
+                got=f"{len(self.beyond)} rules", wanted="fewer states than max_states or memory allows",
+            )
+        if status == NOTHING_FOUND:
+            return LimitReached(
+                f"engine {self.plan.engine!r} stopped{where} before it found what obeys the rules", bound=bound,
+                got="no path", wanted="a higher time_limit",
+            )
+        return self._infeasible(lattice, given, where, sequence)
+
+    def _infeasible(self, lattice: SpanLattice, given: Given, where: str, sequence: int | None) -> Infeasible:
+        """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
+
+        def impossible(rules: Sequence[Rule]) -> bool:
+            return bool(SpanDecoder(self.labels, rules)._solve([lattice], [given], 1).status[0] == INFEASIBLE)
+
+        if impossible(()):
+            return Infeasible(
+                f"the lattice{where} has no path", got=f"{len(lattice)} possible words that do not join",
+                wanted=f"words that hold each of the {lattice.n} characters once",
+                cause="A character that no possible word holds, or scores of -inf; no rule is to blame.",
+                sequence=sequence,
+            )
+        clash = [rule for rule in self.rules if not isinstance(rule, Soft)]
+        for rule in list(clash):
+            if impossible(fewer := [other for other in clash if other is not rule]):
+                clash = fewer
+        return Infeasible(
+            f"no path{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
+            wanted="rules that can hold together (and with the words of the lattice)",
+            cause="Leave one of them out, or make it soft.", clash=clash, sequence=sequence,
+        )

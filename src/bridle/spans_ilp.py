@@ -1,0 +1,140 @@
+"""Word segmentation as an integer linear program (Zhao & Marcus 2012, section 3.3), solved by HiGHS.
+
+    maximise  sum of score(w) x(w)   subject to   sum of x(w) over the words w that hold c = 1, for every character c
+              x(w) is 0 or 1
+
+Every column is a run of ones (a word holds consecutive characters), so the matrix is totally unimodular and the linear
+relaxation has whole vertices: it is solved first and its solution is the answer; branching is there for a solver that
+should stop elsewhere. Impossible words (-inf, or forbidden by a rule) are columns with the upper limit 0.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import EngineError
+
+WHOLE = 1e-6  # how far from 0 or 1 a column may be
+_DONE = highspy.HighsModelStatus.kOptimal
+_NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+_LIMIT = highspy.HighsModelStatus.kTimeLimit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpanIlpAnswer:
+    """What the solver found and proved."""
+
+    arcs: npt.NDArray[np.int32] | None  # the words, left to right; None: infeasible, or none found within the limit
+    status: Literal["optimal", "limit", "infeasible"]
+    bound: float
+    lp_integral: bool  # the relaxation had a whole solution
+    n_variables: int = 0
+    n_rows: int = 0
+    build_seconds: float = 0.0
+    solve_seconds: float = 0.0
+
+
+def solve(
+    n: int, spans: npt.NDArray[np.int32], scores: npt.NDArray[np.float64], time_limit: float | None = None
+) -> SpanIlpAnswer:
+    """The words with the highest sum of scores that hold each of n characters once."""
+    if n == 0:
+        return SpanIlpAnswer(np.zeros(0, np.int32), "optimal", 0.0, True)
+    began = time.perf_counter()
+    if not len(spans):
+        return SpanIlpAnswer(None, "infeasible", -np.inf, True, 0, n)
+    highs = _load(n, spans, scores)
+    built = time.perf_counter()
+    deadline = np.inf if time_limit is None else began + time_limit
+    arcs, status, bound, whole = _run(highs, deadline)
+    if arcs is not None:
+        arcs = arcs[np.argsort(spans[arcs, 0])].astype(np.int32)
+        _certify(n, spans[arcs], scores[arcs], bound, status)
+        value = float(scores[arcs].sum())
+        bound = value if status == "optimal" else max(bound, value)
+    return SpanIlpAnswer(arcs, status, bound, whole, len(spans), n, built - began, time.perf_counter() - built)
+
+
+def _load(n: int, spans: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]) -> highspy.Highs:
+    count = len(spans)
+    lengths = spans[:, 1] - spans[:, 0]
+    begin = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.arange(begin[-1]) - np.repeat(begin[:-1] - spans[:, 0], lengths)  # the characters of each word
+    possible = np.isfinite(scores)
+    highs = highspy.Highs()
+    for name, option in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-9)):
+        highs.setOptionValue(name, option)
+    highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
+    status = highs.passModel(
+        count, n, len(rows), int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMaximize), 0.0,
+        np.where(possible, scores, 0.0), np.zeros(count), possible.astype(np.float64), np.ones(n), np.ones(n),
+        begin.astype(np.int32), rows.astype(np.int32), np.ones(len(rows)), np.ones(count, dtype=np.int32),
+    )  # fmt: skip
+    if status == highspy.HighsStatus.kError:
+        raise EngineError("the solver refused the program", got=f"{count} columns, {n} rows", wanted="finite scores")
+    return highs
+
+
+def _run(
+    highs: highspy.Highs, deadline: float
+) -> tuple[npt.NDArray[np.intp] | None, Literal["optimal", "limit", "infeasible"], float, bool]:
+    """Relaxation, then branch and bound if its solution is not whole: the words, status, bound, was it whole."""
+    status = _solve(highs, deadline, relaxed=True)
+    if status in _NONE:
+        return None, "infeasible", -np.inf, False
+    if status == _LIMIT:
+        return None, "limit", np.inf, False
+    bound = float(highs.getInfo().objective_function_value)
+    x = np.asarray(highs.getSolution().col_value)
+    if float(np.abs(x - x.round()).max()) <= WHOLE:
+        return np.flatnonzero(x > 0.5), "optimal", bound, True
+    status = _solve(highs, deadline, relaxed=False)
+    if status in _NONE:
+        return None, "infeasible", -np.inf, False
+    info = highs.getInfo()
+    bound = min(bound, float(info.mip_dual_bound))
+    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+        return None, "limit", bound, False
+    found = np.flatnonzero(np.asarray(highs.getSolution().col_value) > 0.5)
+    return found, "optimal" if status == _DONE else "limit", bound, False
+
+
+def _solve(highs: highspy.Highs, deadline: float, *, relaxed: bool) -> highspy.HighsModelStatus:
+    left = deadline - time.perf_counter()
+    if left <= 0:
+        return _LIMIT
+    highs.setOptionValue("solve_relaxation", relaxed)
+    if left < np.inf:
+        highs.setOptionValue("time_limit", left)
+    if highs.run() == highspy.HighsStatus.kError:
+        # The thread pool belongs to the whole process: another user of HiGHS may have made it with more threads.
+        highs.resetGlobalScheduler(True)
+        highs.run()
+    status = highs.getModelStatus()
+    if status not in (_DONE, _LIMIT, *_NONE):
+        raise EngineError("the solver failed", got=highs.modelStatusToString(status), wanted="an optimum")
+    return status
+
+
+def _certify(
+    n: int, spans: npt.NDArray[np.int32], scores: npt.NDArray[np.float64], bound: float, status: str
+) -> None:
+    """Rounding in the solver must not pass as an answer."""
+    chained = np.array_equal(np.append(spans[:, 0], n), np.append(0, spans[:, 1]))
+    value = float(scores.sum())
+    if not chained or not np.isfinite(value):
+        raise EngineError(
+            "the solver gave words that do not hold each character once", got=spans.tolist(), wanted="a path",
+            cause="Rounding in the solver: scores of very different sizes? Try engine='viterbi'.",
+        )
+    if status == "optimal" and abs(value - bound) > 1e-5 * (1.0 + abs(value)):
+        raise EngineError(
+            "the solver's objective is not the value of its words", got=bound, wanted=value,
+            cause="Scores of very different sizes? Try engine='viterbi'.",
+        )
