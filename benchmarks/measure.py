@@ -52,7 +52,7 @@ class Report:
         self.rows.append(Row(section, what, ours * 1e3, base * 1e3, ours / base, target, "<="))
 
     def agree(self, section: str, peer: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
-        """The same optimum on each sequence, or a line in `wrong`."""
+        """The same optimum on each sequence, or a line in `wrong`. The shorter side sets how many are compared."""
         for k, (a, b) in enumerate(zip(ours, theirs, strict=False)):
             if not abs(a - b) <= TOLERANCE * max(1.0, abs(b)):
                 self.wrong.append(f"{section}, sequence {k}: bridle {a:.9g}, {peer} {b:.9g}")

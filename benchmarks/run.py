@@ -123,6 +123,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out", help="folder for JSON and plots")
     chosen = parser.parse_args()
     console, report = Console(width=None if sys.stdout.isatty() else 140), Report(chosen.quick)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    report.data["load"] = load
+    if load > 0.5:
+        report.notes.append(f"the machine was busy (load {load:.1f}): times are rough, most of all two threads")
     begin = time.perf_counter()
     for name in chosen.only or SECTIONS:
         console.print(f"[dim]{name} ...[/dim]")

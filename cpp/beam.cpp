@@ -34,7 +34,7 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
                 const int q = fold ? fold->next(t, from.q)[j] : 0;
                 double g = from.g + u[j];
                 if (t > 0) g += steps.at(t - 1, from.y, j);
-                if (q < 0 || !(g > -kInf)) continue;
+                if (!(g > -kInf) || (fold && fold->cost(t, from.q)[j] == kInf)) continue;
                 const double ahead = h ? h[static_cast<size_t>(q) * trellis.width + j] : 0.0;
                 if (!(ahead > -kInf)) continue;
                 const auto at = static_cast<int32_t>(later.size());

@@ -112,7 +112,6 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         const double* cost = fold.plain() ? nullptr : fold.cost(t, q0);
         for (int j = 0; j < m; ++j) {
             const int q = next ? next[j] : 0;
-            if (q < 0) continue;
             double g = g0 + u[j];
             if (parent >= 0) g += steps.at(t - 1, y0, j);
             const double ahead = h[static_cast<size_t>(q) * trellis.width + j];

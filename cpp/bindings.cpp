@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "engines.h"
+#include "spans.h"
 
 namespace nb = nanobind;
 using namespace bridle;
@@ -161,4 +162,21 @@ NB_MODULE(_native, module) {
         .def("decode", &decode, nb::arg("engine"), nb::arg("threads"), nb::arg("options"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
         .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"), nb::arg("options"))
         .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("parts"), nb::arg("marginals").none(), nb::arg("max_states"));
+
+    // Word lattices: a Problem whose tokens are arcs.
+    module.def("decode_spans", [](PyProblem& p, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy, int threads, const Options& options, Out<int32_t> path,
+                                  Out<int32_t> length, Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
+        const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
+        const auto work = [&] { const nb::gil_scoped_release release; return run_spans({p.problem, n.data(), spans.data(), label.data()}, lazy, options, threads, interrupted, out); };
+        raise_if(!work());
+    }, nb::arg("problem"), nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("threads"), nb::arg("options"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"));
+    module.def("k_best_spans", [](PyProblem& p, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t sequence, int k, const Options& options) {
+        std::vector<Found> found;
+        const auto work = [&] { const nb::gil_scoped_release release; return k_best_spans({p.problem, n.data(), spans.data(), label.data()}, sequence, k, options, interrupted, found); };
+        Status status{};
+        try { status = work(); } catch (const Stopped&) { raise_if(true); }
+        nb::list out;
+        for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
+        return nb::make_tuple(static_cast<int>(status), out);
+    }, nb::arg("problem"), nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"), nb::arg("k"), nb::arg("options"));
 }

@@ -1,6 +1,7 @@
 #include "fold.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 namespace bridle {
@@ -67,77 +68,96 @@ class Index {
     std::unordered_map<uint64_t, std::vector<int32_t>> hashed_;
 };
 
+constexpr size_t kMostKnown = 512, kLargestKnown = 1 << 16;
+
 }  // namespace
 
 void Fold::clear() {
     Q = 1;
-    team_size_ = 0;
+    tables_.reset();
     final.assign(1, 0.0);
     kind_.clear();
 }
 
 void Fold::forget_costs() {
-    std::fill(cost_.begin(), cost_.end(), 0.0);
+    if (tables_) {
+        tables_ = std::make_shared<Tables>(*tables_);
+        for (double& c : tables_->cost) c = c < kInf ? 0.0 : kInf;
+    }
     for (double& f : final) f = f < kInf ? 0.0 : kInf;
 }
 
 bool Fold::build(const Team& team, int n, int m, int most) {
     clear();
-    m_ = m;
-    team_size_ = team.size();
-    if (team_size_ == 0) return true;
-    if (n == 0) {  // nothing to read: only the end counts
-        final[0] = team.finish(std::vector<State>(team_size_, 0).data());
-        return true;
-    }
+    if (team.size() == 0) return true;
+    width_ = padded(m);
     std::vector<int> first;
     kind_ = kinds_of(team, n, first);
-    const int kinds = static_cast<int>(first.size());
-    if (kinds >= 65535) return false;
+    // What the tables depend on: the machines, what breaking them costs, and the marks of each kind of position.
+    Key key;
+    key.reserve(team.size() * (3 + first.size()) + 1);
+    for (const Piece& p : team.pieces) {
+        int64_t bits;
+        static_assert(sizeof bits == sizeof p.penalty);
+        std::memcpy(&bits, &p.penalty, sizeof bits);
+        key.insert(key.end(), {reinterpret_cast<int64_t>(p.machine), static_cast<int64_t>(p.mode) << 32 | p.rule, bits});
+        if (p.marks && n > 0)
+            for (int t : first) key.push_back(p.marks[t]);
+    }
+    key.push_back(n == 0);
+    auto found = known_.find(key);
+    if (found != known_.end() && found->second->Q <= most) tables_ = found->second;
+    else if (found != known_.end()) return clear(), false;
+    else {
+        tables_ = n == 0 ? explore(team, {}, m, most) : explore(team, first, m, most);
+        if (!tables_) return clear(), false;
+        if (known_.size() >= kMostKnown) known_.clear();
+        if (tables_->next.size() <= kLargestKnown) known_.emplace(std::move(key), tables_);
+    }
+    Q = tables_->Q;
+    final = tables_->final;
+    return true;
+}
 
-    const size_t width = team_size_;
-    std::vector<State> states(width, 0);  // of all q, one after the other
+std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<int>& first, int m, int most) const {
+    const size_t size = team.size(), kinds = first.size();
+    std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
     Index index(team);
     index.find(states.data(), states, 0);
     std::vector<int32_t> next;  // (Q, kinds, m) while it grows
     std::vector<double> cost;
-    std::vector<State> to(width);
     int count = 1;
-    for (int q = 0; q < count; ++q) {
-        for (int k = 0; k < kinds; ++k) {
+    for (int q = 0; q < count; ++q)
+        for (size_t k = 0; k < kinds; ++k)
             for (int y = 0; y < m; ++y) {
-                const double c = team.advance(states.data() + q * width, to.data(), y, first[k]);
-                int32_t found = -1;
+                const double c = team.advance(states.data() + q * size, to.data(), y, first[k]);
+                int32_t found = 0;
                 if (c < kInf) {
                     found = index.find(to.data(), states, count);
                     if (found == count) {
-                        if (count >= most) return false;
+                        if (count >= most) return nullptr;
                         ++count;
                         states.insert(states.end(), to.begin(), to.end());
                     }
                 }
                 next.push_back(found);
-                cost.push_back(c < kInf ? c : 0.0);
+                cost.push_back(c);
             }
-        }
-    }
-    Q = count;
-    final.resize(Q);
-    for (int q = 0; q < Q; ++q) final[q] = team.finish(states.data() + q * width);
-    if (kinds == 1) {
-        next_ = std::move(next);
-        cost_ = std::move(cost);
-        return true;
-    }
-    next_.resize(next.size());
-    cost_.resize(cost.size());
-    for (int q = 0; q < Q; ++q)
-        for (int k = 0; k < kinds; ++k) {
-            const size_t from = (static_cast<size_t>(q) * kinds + k) * m, into = (static_cast<size_t>(k) * Q + q) * m;
-            std::copy_n(next.begin() + from, m, next_.begin() + into);
-            std::copy_n(cost.begin() + from, m, cost_.begin() + into);
-        }
-    return true;
+    auto made = std::make_shared<Tables>();
+    made->Q = count;
+    for (int q = 0; q < count; ++q) made->final.push_back(team.finish(states.data() + q * size));
+    made->next.assign(kinds * count * width_, 0);
+    made->cell.assign(kinds * count * width_, 0);
+    made->cost.assign(kinds * count * width_, kInf);
+    for (int q = 0; q < count; ++q)
+        for (size_t k = 0; k < kinds; ++k)
+            for (int y = 0; y < m; ++y) {
+                const size_t from = (q * kinds + k) * m + y, into = (k * count + q) * width_ + y;
+                made->next[into] = next[from];
+                made->cell[into] = next[from] * width_ + y;
+                made->cost[into] = cost[from];
+            }
+    return made;
 }
 
 }  // namespace bridle

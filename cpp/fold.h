@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "team.h"
@@ -15,21 +17,30 @@ class Fold {
 
     // Explores what can be reached. False when there are more than `most` states.
     bool build(const Team& team, int n, int m, int most);
-    void clear();  // no rule at all: one state
+    void clear();         // no rule at all: one state
     void forget_costs();  // what is allowed stays allowed, but nothing has a price
 
-    bool plain() const { return team_size_ == 0; }
-    const int32_t* next(int64_t t, int q) const { return next_.data() + cell(t, q); }  // (m)  -1: a hard rule breaks
-    const double* cost(int64_t t, int q) const { return cost_.data() + cell(t, q); }   // (m)
+    bool plain() const { return !tables_; }
+    // Reading label j at position t in state q (padded rows):
+    const double* cost(int64_t t, int q) const { return tables_->cost.data() + row(t, q); }   // +inf: a hard rule breaks
+    const int32_t* next(int64_t t, int q) const { return tables_->next.data() + row(t, q); }  // the next state
+    const int32_t* cell(int64_t t, int q) const { return tables_->cell.data() + row(t, q); }  // next * width + j
 
   private:
-    size_t cell(int64_t t, int q) const {
-        return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * m_;
-    }
-    int m_ = 0, team_size_ = 0;
+    struct Tables {  // (kinds, Q, width)
+        int Q = 0;
+        std::vector<int32_t> next, cell;
+        std::vector<double> cost, final;
+    };
+    using Key = std::vector<int64_t>;
+
+    size_t row(int64_t t, int q) const { return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_; }
+    std::shared_ptr<Tables> explore(const Team& team, const std::vector<int>& first, int m, int most) const;
+
+    int width_ = 0;
     std::vector<uint16_t> kind_;  // (n) which table a position uses; empty: all the first
-    std::vector<int32_t> next_;   // (kinds, Q, m)
-    std::vector<double> cost_;
+    std::shared_ptr<Tables> tables_;
+    std::map<Key, std::shared_ptr<Tables>> known_;  // the same rules are broken again and again
 };
 
 }  // namespace bridle

@@ -45,7 +45,7 @@ struct Lattice {
             const double* u = trellis.unary(t);
             for (int j = 0; j < m; ++j) {
                 const int to = fold.plain() ? 0 : fold.next(t, q)[j];
-                if (to < 0) continue;
+                if (!fold.plain() && fold.cost(t, q)[j] == kInf) continue;
                 const size_t cell = static_cast<size_t>(to) * m + j;
                 if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) + H[(static_cast<size_t>(t) * fold.Q + to) * trellis.width + j] > -kInf)) continue;
                 ++count;

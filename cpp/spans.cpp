@@ -28,6 +28,7 @@ class Graph {
         label_ = batch.label + s.begin;
         const double* score = batch.problem.unary64 + s.begin;
         const int32_t* span = batch.spans + 2 * s.begin;
+        if (in_order(score, span)) return;
         first_.assign(n_ + 2, 0);  // arcs by where they start, in the order they were given
         for (int a = 0; a < s.n; ++a)
             if (score[a] > -kInf) ++first_[span[2 * a] + 2];
@@ -54,16 +55,19 @@ class Graph {
         for (size_t q = 0; q < Q; ++q) last[q] = -fold_.final[q];
         for (int b = n_ - 1; b >= 0; --b) {
             double* here = H_.data() + b * Q;
-            std::fill_n(here, Q, -kInf);
-            for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
-                const double* there = H_.data() + arc->end * Q;
-                if (fold_.plain()) {
-                    here[0] = std::max(here[0], arc->score + there[0]);
-                    continue;
-                }
-                for (size_t q = 0; q < Q; ++q) {
-                    const int to = next(*arc, q);
-                    if (to >= 0) here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[to]);
+            if (fold_.plain()) {
+                double top = -kInf;
+                for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc)
+                    top = std::max(top, arc->score + H_[arc->end]);
+                here[0] = top;
+            } else {
+                std::fill_n(here, Q, -kInf);
+                for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
+                    const double* there = H_.data() + arc->end * Q;
+                    for (size_t q = 0; q < Q; ++q) {
+                        const int to = next(*arc, q);
+                        if (to >= 0) here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[to]);
+                    }
                 }
             }
             breathe((end(b) - begin(b) + 1) * Q);
@@ -137,6 +141,21 @@ class Graph {
         double score;
         int32_t end, number;
     };
+    // Takes the arcs as they are if they come by start, as they mostly do; else false.
+    bool in_order(const double* score, const int32_t* span) {
+        first_.resize(n_ + 2);
+        arcs_.resize(arcs_in_all_);
+        int b = 0, count = 0;
+        first_[0] = 0;
+        for (int a = 0; a < arcs_in_all_; ++a) {
+            if (!(score[a] > -kInf)) continue;
+            if (span[2 * a] < b) return false;
+            while (b < span[2 * a]) first_[++b] = count;
+            arcs_[count++] = {score[a], span[2 * a + 1], a};
+        }
+        while (b < n_) first_[++b] = count;
+        return true;
+    }
     const Arc* begin(int b) const { return arcs_.data() + first_[b]; }
     const Arc* end(int b) const { return arcs_.data() + first_[b + 1]; }
     int next(const Arc& arc, size_t q) const {

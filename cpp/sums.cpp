@@ -51,7 +51,7 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts,
 
     const int Q = fold.Q;
     const size_t width = static_cast<size_t>(Q) * m;
-    const auto next = [&](int t, int q, int j) { return fold.plain() ? 0 : fold.next(t, q)[j]; };
+    const auto next = [&](int t, int q, int j) { return fold.plain() ? 0 : fold.cost(t, q)[j] < kInf ? fold.next(t, q)[j] : -1; };
     std::vector<double> A(width * (marginals ? n : 2));
     const auto row = [&](int t) { return A.data() + width * (marginals ? t : t % 2); };
     std::vector<LogSum> sums(width);

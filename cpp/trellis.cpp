@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kKeepCells = size_t{1} << 22;  // 32 MB of doubles: above that, rows are made twice instead of kept
 
 // out[i] = max over j of step[i][j] + add[i][j] + w[j], eight lanes at a time
-BRIDLE_CLONES void back_dense(const double* step, const double* add, const double* w, double* out, int m) {
+BRIDLE_CLONES void back_dense(const double* step, const double* add, const double* w, double* out, int m, int width) {
     for (int i = 0; i < m; ++i) {
         double lane[8];
         for (double& x : lane) x = -kInf;
@@ -34,6 +34,7 @@ BRIDLE_CLONES void back_dense(const double* step, const double* add, const doubl
         for (double x : lane) best = x > best ? x : best;
         out[i] = best;
     }
+    for (int i = m; i < width; ++i) out[i] = -kInf;
 }
 
 // Rows high-1 .. low of H over one state (no automaton), the row above being `after`.
@@ -50,7 +51,18 @@ BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t
     }
 }
 
-BRIDLE_CLONES void back_table(const Table& table, const double* w, double* out) { table.back(w, out); }
+// One row back, for all states of a fold.
+BRIDLE_CLONES void back_fold(const Table& table, const Fold& fold, int t, const double* u, const double* after, double* row,
+                             double* w, int width) {
+    const int Q = fold.Q;
+    const double* cost = fold.cost(t + 1, 0);
+    const int32_t* cell = fold.cell(t + 1, 0);
+    for (int q = 0; q < Q; ++q, cost += width, cell += width, row += width) {
+        for (int j = 0; j < width; j += kLanes)
+            for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] - cost[j + k] + after[cell[j + k]];
+        table.back(w, row);
+    }
+}
 
 void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, int m,
                std::vector<double>& out) {
@@ -89,12 +101,6 @@ void Steps::adjusted(const Sequence& s, const double* adjust, const double* firs
     if (tied_) own_tied_.build(sum_tied_.data(), m_, false);
     free_ = &own_free_;
     tie_ = &own_tied_;
-}
-
-void Steps::back(int t, const double* w, double* out) const {
-    const bool tie = tied_ && tied_[t + 1];
-    if (!per_step_) return back_table(*(tie ? tie_ : free_), w, out);
-    back_dense(per_step_ + static_cast<size_t>(t) * m_ * m_, tie ? add_tied_ : add_free_, w, out, m_);
 }
 
 void Trellis::load(const Sequence& s) {
@@ -139,16 +145,19 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
         for (int t = top - 1; t >= bottom; --t) {
             const double* u = unary(t + 1);
             double* row = H + (t - low) * layer;
-            for (int q = 0; q < Q; ++q) {
-                if (fold.plain()) {
-                    for (int j = 0; j < m; ++j) w_[j] = u[j] + after[j];
-                } else {
-                    const int32_t* next = fold.next(t + 1, q);
-                    const double* cost = fold.cost(t + 1, q);
-                    for (int j = 0; j < m; ++j)
-                        w_[j] = next[j] < 0 ? -kInf : u[j] - cost[j] + after[static_cast<size_t>(next[j]) * width + j];
+            if (!steps.per_step_ && !fold.plain()) {
+                back_fold(steps.table(t), fold, t, u, after, row, w_.data(), width);
+            } else {
+                for (int q = 0; q < Q; ++q) {
+                    if (fold.plain())
+                        for (int j = 0; j < width; ++j) w_[j] = u[j] + after[j];
+                    else
+                        for (int j = 0; j < width; ++j)
+                            w_[j] = u[j] - fold.cost(t + 1, q)[j] + after[fold.cell(t + 1, q)[j]];
+                    double* out = row + static_cast<size_t>(q) * width;
+                    if (steps.per_step_) back_dense(steps.score(t), steps.extra(t), w_.data(), out, m, width);
+                    else steps.table(t).back(w_.data(), out);
                 }
-                steps.back(t, w_.data(), row + static_cast<size_t>(q) * width);
             }
             after = row;
         }
@@ -164,7 +173,6 @@ double Trellis::enter(const Fold& fold, const Steps& steps, const double* H0, in
     q = 0, y = -1;
     for (int j = 0; j < m; ++j) {
         const int to = next ? next[j] : 0;
-        if (to < 0) continue;
         const double v = u[j] + steps.first(j) - (cost ? cost[j] : 0.0) + H0[static_cast<size_t>(to) * width + j];
         if (v > best) best = v, q = to, y = j;
     }
@@ -179,7 +187,6 @@ void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, i
     int best_q = 0, best_y = -1;
     for (int j = 0; j < m; ++j) {
         const int to = next ? next[j] : 0;
-        if (to < 0) continue;
         const double v = steps.at(t - 1, y, j) + u[j] - (cost ? cost[j] : 0.0) + H[static_cast<size_t>(to) * width + j];
         if (v > best) best = v, best_q = to, best_y = j;
     }

@@ -21,16 +21,18 @@ class Steps {
     void adjusted(const Sequence& s, const double* adjust, const double* first);
 
     double at(int t, int i, int j) const {  // from position t to t + 1
-        const bool tie = tied_ && tied_[t + 1];
-        if (!per_step_) return (tie ? tie_ : free_)->at(i, j);
+        if (!per_step_) return table(t).at(i, j);
         const size_t cell = static_cast<size_t>(i) * m_ + j;
-        return per_step_[static_cast<size_t>(t) * m_ * m_ + cell] + (tie ? add_tied_ : add_free_)[cell];
+        return score(t)[cell] + extra(t)[cell];
     }
     double first(int j) const { return first_ ? first_[j] : 0.0; }
-    void back(int t, const double* w, double* out) const;
 
   private:
     friend class Trellis;
+    bool tie(int t) const { return tied_ && tied_[t + 1]; }
+    const Table& table(int t) const { return *(tie(t) ? tie_ : free_); }
+    const double* score(int t) const { return per_step_ + static_cast<size_t>(t) * m_ * m_; }
+    const double* extra(int t) const { return tie(t) ? add_tied_ : add_free_; }
     int m_ = 0;
     const uint8_t* tied_ = nullptr;
     const Table *free_ = nullptr, *tie_ = nullptr;

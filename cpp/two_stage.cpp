@@ -22,7 +22,7 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold) {
             double best = kInf;
             for (int j = 0; j < m; ++j) {
                 const int to = fold.plain() ? 0 : fold.next(t + 1, q)[j];
-                if (to < 0 || !(u[j] > -kInf)) continue;
+                if (!(u[j] > -kInf)) continue;
                 best = std::min(best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
             }
             least[static_cast<size_t>(t) * Q + q] = best;

@@ -112,20 +112,20 @@ def decode(
     """
     lines: Lines | None = None
     with _exits():
+        names = _names(labels, labels_file)
+        obeyed = load(rules) if rules is not None else []
+        pace = Pace()
         try:
-            names = _names(labels, labels_file)
-            obeyed = load(rules) if rules is not None else []
-            pace = Pace()
-            source = open_scores(scores, pace, None if names is None else len(names))
-            decoder = bridle.Decoder(
-                _labels(_agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
-                max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
-            )  # fmt: skip
-            stream = Stream(decoder, on_infeasible.value, threads, k)
-            with Lines(out) as lines, _progress(progress, source, out) as step:
-                for records in stream.records(source.chunks, pace):
-                    lines.write(map(to_json, records))
-                    step()
+            with open_scores(scores, pace, None if names is None else len(names)) as source:
+                decoder = bridle.Decoder(
+                    _labels(_agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
+                    max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+                )  # fmt: skip
+                stream = Stream(decoder, on_infeasible.value, threads, k)
+                with Lines(out) as lines, _progress(progress, source, out) as step:
+                    for records in stream.records(source.chunks, pace):
+                        lines.write(map(to_json, records))
+                        step()
         except BaseException:
             if lines is not None and lines.kept is not None:
                 typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)

@@ -160,7 +160,8 @@ class SpanLattice:
 
 def _number(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**31 - 1:
-        raise LatticeError(f"{name} is not a number of characters", got=repr(value), wanted=f"a whole number >= {least}")
+        what = f"{name} is not a number of characters"
+        raise LatticeError(what, got=repr(value), wanted=f"a whole number >= {least}")
     return int(value)
 
 

@@ -52,9 +52,10 @@ def solve(
     highs = _load(n, spans, scores)
     built = time.perf_counter()
     deadline = np.inf if time_limit is None else began + time_limit
-    arcs, status, bound, whole = _run(highs, deadline)
-    if arcs is not None:
-        arcs = arcs[np.argsort(spans[arcs, 0])].astype(np.int32)
+    found, status, bound, whole = _run(highs, deadline)
+    arcs = None
+    if found is not None:
+        arcs = found[np.argsort(spans[found, 0])].astype(np.int32)
         _certify(n, spans[arcs], scores[arcs], bound, status)
         value = float(scores[arcs].sum())
         bound = value if status == "optimal" else max(bound, value)
@@ -67,7 +68,7 @@ def _load(n: int, spans: npt.NDArray[np.int32], scores: npt.NDArray[np.float64])
     begin = np.concatenate([[0], np.cumsum(lengths)])
     rows = np.arange(begin[-1]) - np.repeat(begin[:-1] - spans[:, 0], lengths)  # the characters of each word
     possible = np.isfinite(scores)
-    highs = highspy.Highs()
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, option in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-9)):
         highs.setOptionValue(name, option)
     highs.setOptionValue("dual_feasibility_tolerance", 1e-9)

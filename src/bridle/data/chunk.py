@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from bridle.lattice import Batch, Lattice
 
@@ -50,9 +50,16 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFile:
-    """An open score file. Chunks are read as they are asked for."""
+    """An open score file. Chunks are read as they are asked for; it closes after the last one, or as a `with` ends."""
 
     labels: tuple[str, ...] | None  # names of the columns, if the file has them
     chunks: Iterator[Chunk]
     total: int | None  # bytes (JSON lines) or sequences (npz) there are
     done: Callable[[], int]  # how many of them have been read
+    close: Callable[[], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -14,7 +14,8 @@ import gzip
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
@@ -67,7 +68,7 @@ def _open_lines(stream: IO[bytes], name: str, pace: Pace, n_labels: int | None, 
     reader = _Lines(stream, name, pace, n_labels)
     first = next(reader.items, None)  # the label names may stand on it
     back: Iterable[_Item] = () if first is None else (first,)
-    return ScoreFile(reader.labels, reader.chunks(back), size, lambda: reader.read)
+    return ScoreFile(reader.labels, reader.chunks(back), size, lambda: reader.read, reader.items.close)
 
 
 _Item = tuple[Lattice, dict[str, Any], Any, str]  # with its given values, its id and where it stands
@@ -104,7 +105,7 @@ class _Lines:
         if wrong is not None:
             raise wrong
 
-    def _raw(self) -> Iterator[bytes]:
+    def _raw(self) -> Generator[bytes, None, None]:
         try:
             peek = getattr(self.stream, "peek", None)
             packed = peek is not None and peek(2)[:2] == b"\x1f\x8b"
@@ -118,19 +119,20 @@ class _Lines:
             if self.stream is not sys.stdin.buffer:
                 self.stream.close()
 
-    def _items(self) -> Iterator[_Item]:
+    def _items(self) -> Generator[_Item, None, None]:
         count = 0
-        for number, raw in enumerate(self._raw(), start=1):
-            if not raw.strip():
-                continue
-            where = f"{self.name}:{number}"
-            try:
-                lattice, given, name = self._item(_parsed(raw, first=number == 1))
-            except BridleError as error:
-                error.args = (f"{where}: {error.args[0]}",)
-                raise
-            yield lattice, given, count if name is None else name, where
-            count += 1
+        with closing(self._raw()) as lines:
+            for number, raw in enumerate(lines, start=1):
+                if not raw.strip():
+                    continue
+                where = f"{self.name}:{number}"
+                try:
+                    lattice, given, name = self._item(_parsed(raw, first=number == 1))
+                except BridleError as error:
+                    error.args = (f"{where}: {error.args[0]}",)
+                    raise
+                yield lattice, given, count if name is None else name, where
+                count += 1
 
     def _item(self, line: dict[str, Any]) -> tuple[Lattice, dict[str, Any], Any]:
         for key in line:
@@ -200,8 +202,7 @@ def as_array(name: str, value: Any) -> Array:
     """Numbers out of JSON; null, "-inf" and "-Infinity" are -inf."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "fiu":
-            array = np.asarray(_numbers(value), dtype=np.float64)
+        array = np.asarray(value if array.dtype.kind in "fiu" else _numbers(value), dtype=np.float64)
     except (ValueError, OverflowError, RecursionError) as error:
         got = "lists of different lengths" if "inhomogeneous" in str(error) else str(error)
         raise FileError(f"{name} is not an array of numbers", got=got, wanted="numbers, null for -inf") from None

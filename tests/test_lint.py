@@ -1,0 +1,126 @@
+"""The linter: each kind of finding; and, on random rule sets, its verdicts against enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from bridle import Labels
+from bridle.lint import Finding, lint
+from bridle.rules.base import Rule, Soft
+from strategies import random_labels, random_rule, random_soft, seeds
+
+IO = Labels(["O", "A0", "A1"], "IO")
+BIO = Labels(["O", "B-PER", "I-PER"], "BIO")
+
+
+def found(*lines: str, labels: Labels | None = IO) -> list[tuple[int, str, str]]:
+    return [(f.line, f.level, f.code) for f in lint(lines, labels)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["at most 1 segment of A0", "", "# nothing", "A0 before A1 [penalty 2.0]"], []),
+        ([], [(0, "info", "no-rules")]),
+        (["what", "forbid A0", "A0 bfore A1"], [(1, "error", "syntax"), (3, "error", "syntax")]),
+        (["forbid A0 [penalty -1]"], [(1, "error", "syntax")]),
+        (["forbid A2, X", 'matches "O* Y"'], [(1, "error", "unknown-label")] * 2 + [(2, "error", "unknown-label")]),
+        (["(present A0) and (forbid A0)"], [(1, "error", "never-holds")]),
+        (['matches ""'], [(1, "error", "never-holds")]),
+        (["(present A0) and (forbid A0) [penalty 1]"], [(1, "warning", "always-broken")]),
+        (["present A0", "present A1", "at most 1 token of A0, A1"], [(3, "error", "clash")]),
+        (["forbid A0", "forbid A0"], [(2, "warning", "duplicate")]),
+        (["forbid A0 [penalty 1]", "forbid A0 [penalty 2]"], [(2, "warning", "duplicate")]),
+        (["label at given v is O", "label at given v is O"],
+         [(1, "info", "given"), (2, "info", "given"), (2, "warning", "duplicate")]),
+        (["label at 0 is O", "label at 0 is O [penalty 2]"], [(2, "warning", "never-bites")]),
+        (["no duplicates of A0, A1", "at most 1 segment of A0"], [(2, "warning", "redundant")]),
+        (["at most 1 segment of A0", "at most 1 segment of A1", "no duplicates of A0, A1"],
+         [(3, "warning", "redundant")]),
+        (["present A0", "not (forbid A0)"], [(2, "warning", "redundant")]),
+        (["at most 1 segment of A0", "at most 2 segments of A0 [penalty 1]"], [(2, "warning", "never-bites")]),
+        (["forbid A0", "starts with A0 [penalty 1]"], [(2, "warning", "always-broken")]),
+        (["if A0 then A0"], [(1, "warning", "always-holds")]),
+        (["forbid A0 [penalty 0]"], [(1, "warning", "zero-penalty")]),
+        (["forbid given bad at tokens /x/"], [(1, "info", "given")]),
+        (["fix A0 at tokens /x/", "fix A1 at tokens /x/", "fix A1 at tokens /y/"],
+         [(1, "info", "given"), (2, "error", "clash"), (2, "info", "given"), (3, "info", "given")]),
+        (["label at 0 is A0", "forbid A0"], [(2, "error", "clash")]),
+        (["length of A0 at least 20000"], [(1, "info", "too-large")]),
+    ],
+)  # fmt: skip
+def test_findings(lines: list[str], wanted: list[tuple[int, str, str]]) -> None:
+    assert found(*lines) == wanted
+
+
+def test_messages_help() -> None:
+    def message(*lines: str, labels: Labels = IO) -> str:
+        return lint(lines, labels)[0].message
+
+    assert message("forbid a0") == "unknown label 'a0'; did you mean 'A0'?"
+    assert message("forbid PRE", labels=BIO) == "unknown label 'PRE'; did you mean 'PER'?"
+    assert "line 1 (starts with A0); line 3 (forbid A0)" in message("starts with A0", "present A1", "forbid A0")
+    assert message("present A0", "at most 1 segment of A1", "at most 2 segments of A1").endswith("line 2")
+    assert message("at most 1 token of given frame at") != ""
+    assert message("forbid given bad at tokens /x/") == "needs given: bad, tokens"
+
+
+def test_without_labels_only_the_text_is_checked() -> None:
+    assert found("forbid X", "forbid X", "x y", labels=None) == [
+        (0, "info", "no-labels"), (2, "warning", "duplicate"), (3, "error", "syntax"),
+    ]  # fmt: skip
+
+
+def test_large_sets_end_in_time() -> None:
+    """Each at most once: the product has 3^13 states; the questions need few of them."""
+    labels = Labels(["O", *(f"L{k}" for k in range(13))], "IO")
+    rules = [f"at most 1 segment of L{k}" for k in range(13)]
+    assert found(*rules, labels=labels) == []
+    whole = f"no duplicates of {', '.join(labels.names[1:])}"
+    assert found(*rules, whole, labels=labels) == [(14, "warning", "redundant")]
+    total = f"at most 13 segments of {', '.join(labels.names[1:])}"  # needs them all
+    assert found(*rules, total, labels=labels) == [(14, "info", "too-large")]
+
+
+def test_verdicts_agree_with_enumeration() -> None:
+    """Up to length 4. What is said to hold for all lengths must hold there; a clash must leave no labelling."""
+    seen = set()
+    for rng in seeds(400):
+        labels = random_labels(rng)
+        if len(labels) > 3:
+            continue
+        rules: list[Rule] = []
+        for _ in range(int(rng.integers(1, 5))):
+            rule, _ = random_rule(rng, labels, 0, depth=1)
+            if not rule.places() and all(field.fixed for field in rule.names()):
+                rules.append(random_soft(rng, rule) if rng.random() < 0.3 else rule)
+        texts = [str(rule) for rule in rules]
+        words = [w for n in range(1, 5) for w in product(range(len(labels)), repeat=n)]
+        for finding in lint(texts, labels):
+            agrees(finding, rules, words, labels)
+            seen.add(finding.code)
+        codes = {f.code for f in lint(texts, labels)}
+        hard = [rule for rule in rules if not isinstance(rule, Soft)]
+        if not codes & {"clash", "never-holds", "too-large"} and len(labels) > 0:
+            longer = [*words, *product(range(len(labels)), repeat=6)]
+            assert any(all(rule.holds(w, labels) for rule in hard) for w in longer), texts
+    assert {"clash", "never-holds", "always-holds", "redundant", "never-bites"} <= seen
+
+
+def agrees(f: Finding, rules: list[Rule], words: list[tuple[int, ...]], labels: Labels) -> None:
+    rule = rules[f.line - 1] if f.line else None
+    others = [other for k, other in enumerate(rules) if k != f.line - 1 and not isinstance(other, Soft)]
+    legal = [w for w in words if all(other.holds(w, labels) for other in others)]
+    if f.code == "never-holds":
+        assert rule is not None and not any(rule.holds(w, labels) for w in words), f
+    elif f.code == "clash":
+        hard = [x for x in rules if not isinstance(x, Soft)]
+        assert not any(all(x.holds(w, labels) for x in hard) for w in words), f
+    elif f.code == "always-holds":
+        assert rule is not None and all(rule.holds(w, labels) for w in words), f
+    elif f.code in ("redundant", "never-bites"):
+        assert rule is not None and all(rule.holds(w, labels) for w in legal), f
+    elif f.code == "always-broken":
+        assert rule is not None and not any(rule.holds(w, labels) for w in legal), f
