@@ -89,52 +89,51 @@ bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
-void raise_if(bool stopped) {
-    if (stopped) throw nb::python_error();
+// Runs a kernel without the GIL; when it was stopped, raises what stopped it.
+template <class Work> auto freely(const Stop& stop, const Options& options, const Work& work) {
+    try {
+        const nb::gil_scoped_release release;
+        Control control(stop, interrupted, options.time_limit);
+        return work(control);
+    } catch (const Stopped&) {
+        if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        throw nb::python_error();
+    }
 }
 
-void decode(PyProblem& self, const std::string& engine, int threads, const Options& options, Out<int32_t> ids, Out<double> score,
-            Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
+void decode(const PyProblem& self, const std::string& engine, const Options& options, const Stop& stop, Out<int32_t> ids,
+            Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
     const Outputs out{ids.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
-    bool finished;
-    {
-        const nb::gil_scoped_release release;
-        finished = run(self.problem, engine_by_name(engine), options, threads, interrupted, out);
-    }
-    raise_if(!finished);
+    freely(stop, options, [&](Control& c) { run(self.problem, engine_by_name(engine), options, c, out); });
 }
 
-nb::list k_best_of(PyProblem& self, int64_t b, int k, const Options& options) {
-    std::vector<Answer> answers;
-    bool stopped = false;
-    {
-        const nb::gil_scoped_release release;
-        try {
-            answers = k_best(self.problem, b, k, options, interrupted);
-        } catch (const Stopped&) {
-            stopped = true;
-        }
-    }
-    raise_if(stopped);
+nb::list k_best_of(const PyProblem& self, int64_t b, int k, const Options& options) {
     nb::list out;
-    for (const Answer& a : answers) out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status)));
+    for (const Answer& a : freely({}, options, [&](Control& c) { return k_best(self.problem, b, k, options, c); }))
+        out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status)));
     return out;
 }
 
-double log_sum_of(PyProblem& self, int64_t b, const std::vector<int>& parts, nb::object marginals, int64_t max_states) {
+double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& parts, nb::object marginals, const Options& options) {
     double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
-    double value = 0;
-    bool stopped = false;
-    {
-        const nb::gil_scoped_release release;
-        try {
-            value = log_sum(self.problem, b, parts, into, max_states, interrupted);
-        } catch (const Stopped&) {
-            stopped = true;
-        }
-    }
-    raise_if(stopped);
-    return value;
+    return freely({}, options, [&](Control& c) { return log_sum(self.problem, b, parts, into, options.max_states, c); });
+}
+
+void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy, const Options& options,
+                  const Stop& stop, Out<int32_t> path, Out<int32_t> length, Out<double> score, Out<double> bound,
+                  Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
+    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
+    const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
+    freely(stop, options, [&](Control& c) { run_spans(batch, lazy, options, c, out); });
+}
+
+nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t b, int k, const Options& options) {
+    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
+    std::vector<Found> found;
+    const Status status = freely({}, options, [&](Control& c) { return k_best_spans(batch, b, k, options, c, found); });
+    nb::list out;
+    for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
+    return nb::make_tuple(static_cast<int>(status), out);
 }
 
 }  // namespace
@@ -153,30 +152,16 @@ NB_MODULE(_native, module) {
         .def_rw("tau", &Options::tau)
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);
+    nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("unary"), nb::arg("offsets"), nb::arg("m"), nb::arg("step_allowed"), nb::arg("same_type"))
         .def("add_head", &add_head, nb::arg("pairwise").none(), nb::arg("per_step"), nb::arg("start").none(), nb::arg("end").none())
         .def("set_masks", &set_masks, nb::arg("head_of"), nb::arg("allowed").none(), nb::arg("words"), nb::arg("tied").none())
         .def("add_rule", [](PyProblem& p, int mode, double penalty) { p.problem.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))
         .def("add_part", &add_part, nb::arg("rule"), nb::arg("machines"), nb::arg("which").none(), nb::arg("marks").none())
-        .def("decode", &decode, nb::arg("engine"), nb::arg("threads"), nb::arg("options"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
+        .def("decode", &decode, nb::arg("engine"), nb::arg("options"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
         .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"), nb::arg("options"))
-        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("parts"), nb::arg("marginals").none(), nb::arg("max_states"));
-
-    // Word lattices: a Problem whose tokens are arcs.
-    module.def("decode_spans", [](PyProblem& p, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy, int threads, const Options& options, Out<int32_t> path,
-                                  Out<int32_t> length, Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
-        const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
-        const auto work = [&] { const nb::gil_scoped_release release; return run_spans({p.problem, n.data(), spans.data(), label.data()}, lazy, options, threads, interrupted, out); };
-        raise_if(!work());
-    }, nb::arg("problem"), nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("threads"), nb::arg("options"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"));
-    module.def("k_best_spans", [](PyProblem& p, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t sequence, int k, const Options& options) {
-        std::vector<Found> found;
-        const auto work = [&] { const nb::gil_scoped_release release; return k_best_spans({p.problem, n.data(), spans.data(), label.data()}, sequence, k, options, interrupted, found); };
-        Status status{};
-        try { status = work(); } catch (const Stopped&) { raise_if(true); }
-        nb::list out;
-        for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
-        return nb::make_tuple(static_cast<int>(status), out);
-    }, nb::arg("problem"), nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"), nb::arg("k"), nb::arg("options"));
+        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("parts"), nb::arg("marginals").none(), nb::arg("options"))
+        .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("options"), nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
+        .def("k_best_spans", &k_best_spans_of, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"), nb::arg("k"), nb::arg("options"));
 }

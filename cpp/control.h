@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <functional>
 
 namespace bridle {
 
@@ -12,13 +11,18 @@ struct Stopped : std::exception {
     const char* what() const noexcept override { return "stopped"; }
 };
 
+// Shared by the threads that work on one batch.
+struct Stop {
+    std::atomic<bool> flag{false};
+};
+
 class Control {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `poll` is asked now and then by the thread that owns it whether to stop; other threads only see the flag.
-    Control(std::atomic<bool>& stop, std::function<bool()> poll, double seconds)
-        : stop_(stop), poll_(std::move(poll)), seconds_(seconds), asked_(Clock::now()) {}
+    // seconds: per sequence, negative: no limit. poll: asked now and then whether to stop, may be null.
+    Control(const Stop& stop, bool (*poll)(), double seconds)
+        : stop_(stop), poll_(poll), seconds_(seconds), asked_(Clock::now()) {}
 
     void begin() {  // a new sequence
         if (seconds_ >= 0)
@@ -26,20 +30,18 @@ class Control {
     }
     bool late() const { return seconds_ >= 0 && Clock::now() >= deadline_; }
     void check() {  // throws Stopped
-        if (poll_) {
-            const auto now = Clock::now();
-            if (now - asked_ > std::chrono::milliseconds(50)) {
-                asked_ = now;
-                if (poll_()) stop_ = true;
-            }
-        }
-        if (stop_) throw Stopped();
+        if (stop_.flag.load(std::memory_order_relaxed)) throw Stopped();
+        if (!poll_) return;
+        const auto now = Clock::now();
+        if (now - asked_ < std::chrono::milliseconds(50)) return;
+        asked_ = now;
+        if (poll_()) throw Stopped();
     }
 
   private:
-    std::atomic<bool>& stop_;
-    std::function<bool()> poll_;
-    double seconds_;  // negative: no limit
+    const Stop& stop_;
+    bool (*poll_)();
+    double seconds_;
     Clock::time_point asked_, deadline_;
 };
 

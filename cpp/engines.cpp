@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 
 #include "beam.h"
 
@@ -24,7 +21,6 @@ Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search&,
 }
 
 Answer run_search(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
-    search.small_fold = options.fold_states;
     Answer out = search.best(s, options.max_states, control);
     const Counters& c = search.counters;
     const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
@@ -78,62 +74,27 @@ void violations(const Sequence& s, const int32_t* path, int32_t* hits) {
     }
 }
 
-bool run(const Problem& problem, Engine engine, const Options& options, int threads, std::function<bool()> poll,
-         const Outputs& out) {
-    std::atomic<bool> stop{false};
-    std::atomic<int64_t> next{0};
-    std::exception_ptr failure;
-    std::atomic<bool> failed{false};
-    const int64_t chunk = std::max<int64_t>(1, std::min<int64_t>(64, problem.B / (4 * std::max(1, threads))));
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out) {
     const size_t n_rules = problem.rules.size();
-    const auto work = [&](std::function<bool()> ask) {
-        try {
-            Control control(stop, std::move(ask), options.time_limit);
-            Search search;
-            for (;;) {
-                const int64_t low = next.fetch_add(chunk), high = std::min(problem.B, low + chunk);
-                if (low >= problem.B) return;
-                for (int64_t b = low; b < high; ++b) {
-                    control.check();
-                    control.begin();
-                    const Sequence s(problem, b);
-                    const Answer answer = engine(s, options, control, search, out.counters + b * kCounters);
-                    out.score[b] = answer.score;
-                    out.bound[b] = answer.bound;
-                    out.status[b] = static_cast<uint8_t>(answer.status);
-                    if (!(answer.score > -kInf)) continue;
-                    std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-                    violations(s, answer.path.data(), out.hits + b * n_rules);
-                }
-            }
-        } catch (const Stopped&) {
-        } catch (...) {
-            if (!failed.exchange(true)) failure = std::current_exception();
-            stop = true;
-        }
-    };
-    std::mutex door;
-    std::condition_variable done;
-    int running = threads - 1;
-    std::vector<std::thread> others;
-    for (int k = 1; k < threads; ++k)
-        others.emplace_back([&] {
-            work({});
-            const std::lock_guard lock(door);
-            --running;
-            done.notify_one();
-        });
-    work(poll);
-    for (std::unique_lock lock(door); running > 0;)  // the last long sequences of others can still be stopped
-        if (done.wait_for(lock, std::chrono::milliseconds(50)) == std::cv_status::timeout && poll && poll()) stop = true;
-    for (std::thread& other : others) other.join();
-    if (failure) std::rethrow_exception(failure);
-    return !stop;
+    bool soft = false;  // without soft parts a labelling that was found breaks nothing
+    for (const Part& part : problem.parts) soft = soft || problem.rules[part.rule].mode != Mode::hard;
+    Search search;
+    search.small_fold = options.fold_states;
+    for (int64_t b = 0; b < problem.B; ++b) {
+        if ((b & 15) == 0) control.check();
+        control.begin();
+        const Sequence s(problem, b);
+        const Answer answer = engine(s, options, control, search, out.counters + b * kCounters);
+        out.score[b] = answer.score;
+        out.bound[b] = answer.bound;
+        out.status[b] = static_cast<uint8_t>(answer.status);
+        if (!(answer.score > -kInf)) continue;
+        std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
+        if (soft) violations(s, answer.path.data(), out.hits + b * n_rules);
+    }
 }
 
-std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, std::function<bool()> poll) {
-    std::atomic<bool> stop{false};
-    Control control(stop, std::move(poll), options.time_limit);
+std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
     control.begin();
     Search search;
     search.small_fold = options.fold_states;

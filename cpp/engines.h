@@ -1,7 +1,6 @@
-// One function per engine, each for one sequence; `run` spreads a batch over threads.
+// One function per engine, each for one sequence; `run` decodes a batch in one thread.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,16 +41,15 @@ struct Outputs {
     int64_t* counters;  // (B, kCounters)
 };
 
-// Decodes all sequences. `poll` is called by this thread now and then; true stops everything (returns false).
-bool run(const Problem& problem, Engine engine, const Options& options, int threads, std::function<bool()> poll,
-         const Outputs& out);
+// Decodes all sequences, or throws Stopped.
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out);
 
 // The k best labellings of sequence b: fewer if there are fewer.
-std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, std::function<bool()> poll);
+std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
 // log of the sum of exp(score) over the labellings that obey all hard parts; marginals (n, m) or null. +inf: too large.
 double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
-               std::function<bool()> poll);
+               Control& control);
 
 // Violations of each rule by a labelling of sequence b.
 void violations(const Sequence& s, const int32_t* path, int32_t* hits);

@@ -96,7 +96,7 @@ std::vector<Constraint> constraints_of(const Sequence& s, uint64_t seed) {
         else all.push_back({{p}, p.mode == Mode::hard ? -kInf : -p.penalty});
         last = p.rule;
     }
-    std::mt19937_64 random(seed + static_cast<uint64_t>(s.b));
+    std::mt19937_64 random(seed + static_cast<uint64_t>(s.n));
     for (size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[random() % k]);
     return all;
 }

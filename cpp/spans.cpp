@@ -1,10 +1,7 @@
 #include "spans.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <queue>
-#include <thread>
 
 namespace bridle {
 namespace {
@@ -64,10 +61,8 @@ class Graph {
                 std::fill_n(here, Q, -kInf);
                 for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
                     const double* there = H_.data() + arc->end * Q;
-                    for (size_t q = 0; q < Q; ++q) {
-                        const int to = next(*arc, q);
-                        if (to >= 0) here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[to]);
-                    }
+                    for (size_t q = 0; q < Q; ++q)
+                        here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[next(*arc, q)]);
                 }
             }
             breathe((end(b) - begin(b) + 1) * Q);
@@ -124,7 +119,7 @@ class Graph {
                 if (!(f > -kInf)) continue;
                 if (static_cast<int64_t>(nodes.size()) >= kMostNodes) return false;
                 queue.push({f, arc->end, static_cast<int32_t>(nodes.size())});
-                nodes.push_back({node.g + arc->score - (fold_.plain() ? 0.0 : cost(*arc, node.q)), top.node, arc->number,
+                nodes.push_back({node.g + arc->score - cost(*arc, node.q), top.node, arc->number,
                                  arc->end, next(*arc, node.q)});
             }
             breathe(end(node.b) - begin(node.b) + 1);
@@ -162,12 +157,10 @@ class Graph {
         return fold_.plain() ? 0 : fold_.next(arc.number, static_cast<int>(q))[label_[arc.number]];
     }
     double cost(const Arc& arc, size_t q) const {
-        return fold_.cost(arc.number, static_cast<int>(q))[label_[arc.number]];
+        return fold_.plain() ? 0.0 : fold_.cost(arc.number, static_cast<int>(q))[label_[arc.number]];
     }
     double ahead(const Arc& arc, int q) const {  // the best that begins with this arc
-        const int to = next(arc, q);
-        if (to < 0) return -kInf;
-        return arc.score - (fold_.plain() ? 0.0 : cost(arc, q)) + H_[static_cast<size_t>(arc.end) * fold_.Q + to];
+        return arc.score - cost(arc, q) + H_[static_cast<size_t>(arc.end) * fold_.Q + next(arc, q)];
     }
     void breathe(int64_t steps) {
         if ((work_ += steps) < kBreath) return;
@@ -267,73 +260,31 @@ Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32
     }
 }
 
-// Does the work of all sequences on some threads. False: stopped.
-bool spread(int64_t count, int threads, double time_limit, const std::function<bool()>& poll,
-            const std::function<void(const std::function<int64_t()>&, Control&)>& work) {
-    std::atomic<bool> stop{false}, failed{false};
-    std::atomic<int64_t> next{0};
-    std::exception_ptr failure;
-    const auto take = [&] { return std::min(count, next.fetch_add(1)); };
-    const auto one = [&](const std::function<bool()>& ask) {
-        try {
-            Control control(stop, ask, time_limit);
-            work(take, control);
-        } catch (const Stopped&) {
-        } catch (...) {
-            if (!failed.exchange(true)) failure = std::current_exception();
-            stop = true;
-        }
-    };
-    std::mutex door;
-    std::condition_variable done;
-    int running = threads - 1;
-    std::vector<std::thread> others;
-    for (int k = 1; k < threads; ++k)
-        others.emplace_back([&] {
-            one({});
-            const std::lock_guard lock(door);
-            --running;
-            done.notify_one();
-        });
-    one(poll);
-    for (std::unique_lock lock(door); running > 0;)
-        if (done.wait_for(lock, std::chrono::milliseconds(50)) == std::cv_status::timeout && poll && poll()) stop = true;
-    for (std::thread& other : others) other.join();
-    if (failure) std::rethrow_exception(failure);
-    return !stop;
-}
-
 }  // namespace
 
-bool run_spans(const SpanBatch& batch, bool lazy, const Options& options, int threads, std::function<bool()> poll,
-               const SpanOutputs& out) {
+void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Control& control, const SpanOutputs& out) {
     const size_t n_rules = batch.problem.rules.size();
-    threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, batch.problem.B)));
-    return spread(batch.problem.B, threads, options.time_limit, poll, [&](const auto& take, Control& control) {
-        Graph graph(control);
-        std::vector<int32_t> hits;
-        for (int64_t b; (b = take()) < batch.problem.B;) {
-            control.check();
-            control.begin();
-            const Sequence s(batch.problem, b);
-            Lazy rules(batch, s, lazy);
-            graph.load(batch, s);
-            const Answer answer = best(graph, rules, options, hits, out.counters + b * kCounters);
-            out.score[b] = answer.score;
-            out.bound[b] = answer.bound;
-            out.status[b] = static_cast<uint8_t>(answer.status);
-            if (!(answer.score > -kInf)) continue;
-            out.length[b] = static_cast<int32_t>(answer.path.size());
-            std::copy(answer.path.begin(), answer.path.end(), out.path + s.begin);
-            std::copy(hits.begin(), hits.end(), out.hits + b * n_rules);
-        }
-    });
+    Graph graph(control);
+    std::vector<int32_t> hits;
+    for (int64_t b = 0; b < batch.problem.B; ++b) {
+        control.check();
+        control.begin();
+        const Sequence s(batch.problem, b);
+        Lazy rules(batch, s, lazy);
+        graph.load(batch, s);
+        const Answer answer = best(graph, rules, options, hits, out.counters + b * kCounters);
+        out.score[b] = answer.score;
+        out.bound[b] = answer.bound;
+        out.status[b] = static_cast<uint8_t>(answer.status);
+        if (!(answer.score > -kInf)) continue;
+        out.length[b] = static_cast<int32_t>(answer.path.size());
+        std::copy(answer.path.begin(), answer.path.end(), out.path + s.begin);
+        std::copy(hits.begin(), hits.end(), out.hits + b * n_rules);
+    }
 }
 
-Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, std::function<bool()> poll,
+Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
                     std::vector<Found>& found) {
-    std::atomic<bool> stop{false};
-    Control control(stop, std::move(poll), options.time_limit);
     control.begin();
     const Sequence s(batch.problem, b);
     Graph graph(control);

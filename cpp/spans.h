@@ -10,7 +10,6 @@
 // A piece that reads a path looks up the mark of the arc, so machines, teams and folds serve as they are.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "engines.h"
@@ -33,14 +32,12 @@ struct SpanOutputs {
     int64_t* counters;        // (B, kCounters)  rounds, states
 };
 
-// Decodes all sequences. lazy: fold only rules that a best path breaks, until none is left; else all at once.
-// `poll` is called by this thread now and then; true stops everything (returns false).
-bool run_spans(const SpanBatch& batch, bool lazy, const Options& options, int threads, std::function<bool()> poll,
-               const SpanOutputs& out);
+// Decodes all sequences, or throws Stopped. lazy: fold only rules that a best path breaks, until none is left; else all at once.
+void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Control& control, const SpanOutputs& out);
 
 // The k best paths of sequence b, as arcs, best first: fewer if there are fewer. status optimal: they are proved;
 // infeasible, nothing_found (a limit) or too_large: there are none.
-Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, std::function<bool()> poll,
+Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
                     std::vector<Found>& found);
 
 }  // namespace bridle

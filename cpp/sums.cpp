@@ -25,9 +25,7 @@ struct LogSum {
 }  // namespace
 
 double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
-               std::function<bool()> poll) {
-    std::atomic<bool> stop{false};
-    Control control(stop, std::move(poll), -1);
+               Control& control) {
     const Sequence s(problem, b);
     std::vector<Piece> chosen;
     for (const Piece& p : s.pieces)

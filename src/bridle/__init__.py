@@ -27,6 +27,7 @@ from bridle.errors import (
 from bridle.explain import Explanation
 from bridle.labels import Labels, Segment
 from bridle.lattice import Batch, Lattice
+from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, check_spans
 from bridle.sums import Probability
 
 __version__ = "0.1.0"
@@ -34,5 +35,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Batch", "BridleError", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FileError", "GivenError",
     "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached", "Probability", "RuleError",
-    "RuleSyntaxError", "Segment", "Verdict", "check", "rules",
+    "RuleSyntaxError", "Segment", "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check",
+    "check_spans", "rules",
 ]  # fmt: skip

@@ -9,17 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from bridle import _native
 from bridle.decoding import Decoding, Decodings
 from bridle.engines import Engine, engine_named
-from bridle.errors import EngineError, GivenError, Infeasible, LimitReached
+from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
-from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Options, Problem
+from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
 from bridle.sums import Probability, marginals, probability
+from bridle.threads import in_threads
 
 Given = Mapping[str, Any]
 
@@ -95,26 +98,34 @@ class Decoder:
         """The best labellings of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
         if threads < 0:
             raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
-        problem = self._problem(lattices, given)
-        answers = self._engine.solve(problem, threads or os.cpu_count() or 1)
-        out = Decodings(answers, problem.offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
+        check_given(given, len(lattices))
+        count = len(lattices)
+
+        def solve(low: int, high: int, stop: _native.Stop) -> tuple[Answers, npt.NDArray[np.int64]]:
+            part = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+            its = None if given is None else given[low:high]
+            problem = Problem(self._lowering, part, its, self.options, first=low, stop=stop)
+            return self._engine.solve(problem), np.diff(problem.offsets)
+
+        parts = in_threads(solve, count, threads or os.cpu_count() or 1)
+        answers = Answers.joined([found for found, _ in parts])
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in parts]))]).astype(np.int64)
+        out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
         for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
             if answers.status[b] == NOTHING_FOUND:
-                raise _nothing_found(self.plan.engine, b, len(problem), float(answers.bound[b]))
-            assert answers.status[b] == INFEASIBLE
-            one, its = problem.lattices[b], problem.given(b)
+                raise _nothing_found(self.plan.engine, b, count, float(answers.bound[b]))
+            one, its = lattices[b], {} if given is None else given[b]
             if self.on_infeasible == "relax" and self._possible(one):
                 out.replace(b, self._relaxed(one, its))
             else:
-                raise self._infeasible(one, its, b if len(problem) > 1 else None)
+                raise self._infeasible(one, its, b if count > 1 else None)
         return out
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
         """The k best distinct labellings under the rules, best first; fewer if there are fewer."""
         if k < 1:
             raise EngineError("k is not a number of labellings", got=k, wanted="1 or more")
-        problem = self._problem([lattice], None if given is None else [given])
-        found = problem.native(absorb=True).k_best(0, k, self.options.native())
+        found = self._problem(lattice, given).native(absorb=True).k_best(0, k, self.options.native())
         if not found:
             raise self._infeasible(lattice, given or {}, None)
         out = []
@@ -136,11 +147,11 @@ class Decoder:
 
         The model is p(y) ~ exp(score(y)); soft rules are no part of it.
         """
-        return marginals(self._problem([lattice], None if given is None else [given]), self._infeasible)
+        return marginals(self._problem(lattice, given), self._infeasible)
 
     def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
         """How probable it is under the model that all hard rules hold, and each rule by itself."""
-        return probability(self._problem([lattice], None if given is None else [given]), self._infeasible)
+        return probability(self._problem(lattice, given), self._infeasible)
 
     def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
         """Why this labelling: which rules bit, what each cost, the best labelling without it."""
@@ -156,19 +167,13 @@ class Decoder:
             self.labels, rules, **{"engine": self.engine, "on_infeasible": self.on_infeasible, **options, **changes}
         )
 
-    def _problem(self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None) -> Problem:
-        if given is not None:
-            if isinstance(given, Mapping) or len(given) != len(lattices):
-                raise GivenError(
-                    "given does not fit the batch", got="one dict" if isinstance(given, Mapping) else f"{len(given)} dicts",
-                    wanted=f"a list of {len(lattices)}, one dict per sequence",
-                )
-        return Problem(self._lowering, lattices, given, self.options)
+    def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
+        return Problem(self._lowering, [lattice], None if given is None else [given], self.options)
 
     def _possible(self, lattice: Lattice) -> bool:
         """Has the lattice any path at all?"""
         problem = Problem(Lowering(self.labels, ()), [lattice], None, self.options)
-        return bool(engine_named("viterbi").solve(problem, 1).score[0] > -math.inf)
+        return bool(engine_named("viterbi").solve(problem).score[0] > -math.inf)
 
     def _infeasible(self, lattice: Lattice, given: Given, sequence: int | None) -> Infeasible:
         """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
@@ -183,7 +188,7 @@ class Decoder:
         for rule in list(clash):
             fewer = [other for other in clash if other is not rule]
             problem = Problem(Lowering(self.labels, fewer), [lattice], [given], Options())
-            if engine_named("search").solve(problem, 1).status[0] == INFEASIBLE:
+            if engine_named("search").solve(problem).status[0] == INFEASIBLE:
                 clash = fewer
         return Infeasible(
             f"no labelling{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),

@@ -174,6 +174,16 @@ class Batch:
     def n_labels(self) -> int:
         return int(self.unary.shape[1])
 
+    def part(self, low: int, high: int) -> Batch:
+        """Sequences low .. high-1, without a copy."""
+        made = object.__new__(Batch)
+        tokens = slice(int(self.offsets[low]), int(self.offsets[high]))
+        cuts = self.offsets[low : high + 1] - self.offsets[low]
+        values = (self.unary[tokens], cuts, self.pairwise, self.start, self.end)
+        for name, value in zip(("unary", "offsets", "pairwise", "start", "end"), values, strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
     def __getitem__(self, k: int) -> Lattice:
         """Sequence k as a Lattice."""
         if not -len(self) <= k < len(self):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import LatticeError
+from bridle.errors import GivenError, LatticeError
 from bridle.labels import Labels
 from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.base import Rule, Soft
@@ -66,15 +66,32 @@ class Answers:
             np.zeros((n_sequences, _native.N_COUNTERS), dtype=np.int64),
         )
 
+    @classmethod
+    def joined(cls, parts: list[Answers]) -> Answers:
+        """The answers of a batch that was decoded in pieces."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__ if name != "stats")
+        stats = [row for part in parts for row in part.stats or ()]
+        return cls(*arrays, stats=stats or None)
+
 
 class Problem:
     """Lattices packed end to end, with the rules bound to them on demand."""
 
     def __init__(
-        self, lowering: Lowering, lattices: Sequence[Lattice] | Batch, givens: Givens, options: Options
+        self,
+        lowering: Lowering,
+        lattices: Sequence[Lattice] | Batch,
+        givens: Givens,
+        options: Options,
+        *,
+        first: int = 0,  # the number of the first sequence, for messages
+        stop: _native.Stop | None = None,  # set it to end the work on this problem
     ) -> None:
         self.lowering, self.givens, self.options = lowering, givens, options
-        self.lattices = lattices
+        self.lattices, self.first = lattices, first
+        self.stop = _native.Stop() if stop is None else stop
         m = len(lowering.labels)
         self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
         if isinstance(lattices, Batch):
@@ -90,7 +107,7 @@ class Problem:
         head_of = []
         for k, lattice in enumerate(lattices):
             if not isinstance(lattice, Lattice):
-                raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+                raise LatticeError(f"item {self.first + k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
             _expect(lattice.n_labels, m)
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
@@ -123,7 +140,7 @@ class Problem:
     def native(self, *, absorb: bool) -> _native.Problem:
         """The problem in the kernels' hands. absorb: hard masks are folded into the lattice, else all are automata."""
         labels = self.labels
-        bound = self.lowering.bind(self.offsets, self.givens, absorb=absorb)
+        bound = self.lowering.bind(self.offsets, self.givens, absorb=absorb, first=self.first)
         made = _native.Problem(
             unary=self.unary,
             offsets=self.offsets,
@@ -146,6 +163,15 @@ class Problem:
     def parts_of(self, *, absorb: bool) -> list[int]:
         """The rule of each part, in the kernels' order."""
         return [part.rule for part in self.lowering.bind(self.offsets, self.givens, absorb=absorb).parts]
+
+
+def check_given(given: Givens, count: int) -> None:
+    """One dict per sequence, or nothing at all."""
+    if given is not None and (isinstance(given, Mapping) or len(given) != count):
+        raise GivenError(
+            "given does not fit the batch", got="one dict" if isinstance(given, Mapping) else f"{len(given)} dicts",
+            wanted=f"a list of {count}, one dict per sequence",
+        )
 
 
 @cache

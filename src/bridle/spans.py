@@ -25,10 +25,11 @@ from bridle.decode import Plan
 from bridle.errors import EngineError, GivenError, Infeasible, LatticeError, LimitReached, RuleError
 from bridle.labels import UNTYPED, Labels
 from bridle.lattice import Scores, as_scores
-from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Options
+from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Options, check_given
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
 from bridle.rules.refer import Tokens
+from bridle.threads import in_threads
 
 Ints = npt.NDArray[np.int32]
 Path = Sequence[int] | npt.NDArray[np.integer]  # arcs, left to right
@@ -271,6 +272,20 @@ class _Packed:
         self.counters = np.zeros((count, _native.N_COUNTERS), dtype=np.int64)
         self.stats: list[dict[str, Any]] | None = None
 
+    @classmethod
+    def joined(cls, parts: list[_Packed]) -> _Packed:
+        """Chunks of a batch, put together."""
+        whole = parts[0]
+        if len(parts) == 1:
+            return whole
+        whole.lattices = [lattice for part in parts for lattice in part.lattices]
+        whole.offsets = np.concatenate([[0], np.cumsum([len(lattice) for lattice in whole.lattices])]).astype(np.int64)
+        for name in ("n", "spans", "label", "scores", "path", "length", "score", "bound", "status", "hits", "counters"):
+            setattr(whole, name, np.concatenate([getattr(part, name) for part in parts]))
+        if whole.stats is not None:
+            whole.stats = [row for part in parts for row in part.stats or ()]
+        return whole
+
 
 class SpanDecodings(Sequence[SpanDecoding]):
     """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for."""
@@ -381,7 +396,12 @@ class SpanDecoder:
         """The best words of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
         if threads < 0:
             raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
-        packed = self._solve(lattices, given, threads or os.cpu_count() or 1)
+        check_given(given, len(lattices))
+
+        def solve(low: int, high: int, stop: _native.Stop) -> _Packed:
+            return self._solve(lattices[low:high], None if given is None else given[low:high], stop)
+
+        packed = _Packed.joined(in_threads(solve, len(lattices), threads or os.cpu_count() or 1))
         for b in np.flatnonzero((packed.status != OPTIMAL) & (packed.status != LIMIT)).tolist():
             its, number = {} if given is None else given[b], b if len(lattices) > 1 else None
             raise self._failure(int(packed.status[b]), lattices[b], its, number, float(packed.bound[b]))
@@ -392,8 +412,8 @@ class SpanDecoder:
         if k < 1:
             raise EngineError("k is not a number of paths", got=k, wanted="1 or more")
         packed, problem = self._bind([lattice], None if given is None else [given])
-        status, found = _native.k_best_spans(
-            problem, packed.n, packed.spans, packed.label, 0, min(k, 2**31 - 1), self.options.native()
+        status, found = problem.k_best_spans(
+            packed.n, packed.spans, packed.label, 0, min(k, 2**31 - 1), self.options.native()
         )
         if status != OPTIMAL:
             raise self._failure(status, lattice, given or {}, None, math.inf)
@@ -422,9 +442,6 @@ class SpanDecoder:
     def _bind(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None) -> tuple[_Packed, _native.Problem]:
         """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
         packed = _Packed(lattices, self.labels, len(self.beyond))
-        if given is not None and (isinstance(given, Mapping) or len(given) != len(lattices)):
-            got = "one dict" if isinstance(given, Mapping) else f"{len(given)} dicts"
-            raise GivenError("given does not fit the batch", got=got, wanted=f"a list of {len(lattices)} dicts")
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x._texts(x.spans)} for b, x in enumerate(lattices)]
         allowed = self._masks.bind(packed.offsets, given, absorb=True).allowed
@@ -443,15 +460,14 @@ class SpanDecoder:
             problem.add_part(part.rule, part.machines, part.which, part.marks)
         return packed, problem
 
-    def _solve(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, threads: int) -> _Packed:
+    def _solve(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, stop: _native.Stop) -> _Packed:
         packed, problem = self._bind(lattices, given)
         if self.plan.engine == "ilp":
             self._solve_ilp(packed)
             return packed
         lazy = self.plan.engine != "product"
-        _native.decode_spans(
-            problem, packed.n, packed.spans, packed.label, lazy, threads, self.options.native(), packed.path,
-            packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
+        problem.decode_spans(
+            packed.n, packed.spans, packed.label, lazy, self.options.native(), stop, packed.path, packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
         )
         return packed
 
@@ -494,7 +510,7 @@ class SpanDecoder:
         """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
 
         def impossible(rules: Sequence[Rule]) -> bool:
-            return bool(SpanDecoder(self.labels, rules)._solve([lattice], [given], 1).status[0] == INFEASIBLE)
+            return bool(SpanDecoder(self.labels, rules)._solve([lattice], [given], _native.Stop()).status[0] == INFEASIBLE)
 
         if impossible(()):
             return Infeasible(

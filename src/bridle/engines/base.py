@@ -28,7 +28,7 @@ class Engine:
     def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
         """Raise EngineError if this engine cannot take such rules. absorbed: which rules are masks."""
 
-    def solve(self, problem: Problem, threads: int) -> Answers:
+    def solve(self, problem: Problem) -> Answers:
         raise NotImplementedError
 
     def stats(self, answers: Answers, b: int) -> dict[str, Any]:
@@ -42,15 +42,15 @@ class NativeEngine(Engine):
     absorbs: ClassVar[bool] = True  # fold hard masks into the lattice first
     counters: ClassVar[tuple[str, ...]] = ()
 
-    def solve(self, problem: Problem, threads: int) -> Answers:
+    def solve(self, problem: Problem) -> Answers:
         answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules))
         problem.native(absorb=self.absorbs).decode(
-            self.name, threads, problem.options.native(), answers.ids, answers.score, answers.bound, answers.status,
+            self.name, problem.options.native(), problem.stop, answers.ids, answers.score, answers.bound, answers.status,
             answers.hits, answers.counters,
         )
         if (large := np.flatnonzero(answers.status == TOO_LARGE)).size:
             raise EngineError(
-                f"engine {self.name!r} cannot hold the intersection of sequence {int(large[0])} with these rules",
+                f"engine {self.name!r} cannot hold the intersection of sequence {problem.first + int(large[0])} with these rules",
                 got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",
                 cause="Use engine='search' or 'auto', which intersect only what is violated.",
             )

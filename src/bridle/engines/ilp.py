@@ -17,7 +17,7 @@ from bridle.rules.base import Soft
 class Ilp(Engine):
     name = "ilp"
 
-    def solve(self, problem: Problem, threads: int) -> Answers:
+    def solve(self, problem: Problem) -> Answers:
         options = problem.options
         formulation = cast(Literal["tight", "paper"], options.formulation)
         return solve_each(

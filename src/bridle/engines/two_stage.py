@@ -16,9 +16,9 @@ class TwoStage(NativeEngine):
     name = "two_stage"
     counters = ("expansions",)
 
-    def solve(self, problem: Problem, threads: int) -> Answers:
+    def solve(self, problem: Problem) -> Answers:
         if problem.options.stage == "native":
-            return super().solve(problem, threads)
+            return super().solve(problem)
         options = problem.options
         return solve_each(
             problem,

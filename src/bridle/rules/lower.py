@@ -50,8 +50,9 @@ class Bound:
 class _Columns:
     """The values that came with the sequences of a batch."""
 
-    def __init__(self, offsets: Ints, givens: Givens) -> None:
+    def __init__(self, offsets: Ints, givens: Givens, first: int = 0) -> None:
         self.offsets, self.givens = offsets, givens
+        self.first = first  # the number of the first sequence, for messages
         self.lengths = np.diff(offsets)
 
     def values(self, key: str) -> list[Any]:
@@ -65,7 +66,7 @@ class _Columns:
         except (KeyError, TypeError):
             for b, given in enumerate(self.givens):
                 if not isinstance(given, Mapping) or key not in given:
-                    raise missing(key, given, b) from None
+                    raise missing(key, given, self.first + b) from None
             raise
 
     def positions(self, place: Place) -> tuple[Ints, Ints]:
@@ -120,7 +121,7 @@ class _Columns:
         if (sizes != self.lengths).any():
             b = int(np.flatnonzero(sizes != self.lengths)[0])
             raise GivenError(
-                f"given['tokens'] of sequence {b} has another length than the sequence",
+                f"given['tokens'] of sequence {self.first + b} has another length than the sequence",
                 got=int(sizes[b]),
                 wanted=int(self.lengths[b]),
             )
@@ -136,7 +137,7 @@ class _Columns:
             try:
                 place.positions(n, self.givens[b] if self.givens is not None else {})
             except BridleError as error:
-                error.args = (f"sequence {b}: {error.args[0]}",)
+                error.args = (f"sequence {self.first + b}: {error.args[0]}",)
                 raise
 
     def sets(self, names: tuple[Names, ...], labels: Labels) -> tuple[list[AllSets], npt.NDArray[np.int32] | None]:
@@ -144,26 +145,33 @@ class _Columns:
         keys = [item.key for field_ in names for item in field_.items if isinstance(item, Given)]
         if not keys:
             return [tuple(field_.resolve(labels, {}) for field_ in names)], None
-        columns = [self.values(key) for key in keys]
-        found: dict[Any, int] = {}
+        rows: list[Any] = list(zip(*(self._hashable(key) for key in keys), strict=True))
+        found: dict[Any, int] = {row: k for k, row in enumerate(dict.fromkeys(rows))}
         made: list[AllSets] = []
-        which = np.empty(len(self.lengths), dtype=np.int32)
-        for b, values in enumerate(zip(*columns, strict=True)):
+        for row in found:
             try:
-                key = tuple(v if isinstance(v, str) else tuple(v) for v in values)
-                k = found.get(key)
-            except TypeError:
-                key, k = None, None
-            if k is None:
+                given = {key: label_names(value, key) for key, value in zip(keys, row, strict=True)}
+                made.append(tuple(field_.resolve(labels, given) for field_ in names))
+            except BridleError as error:
+                error.args = (f"sequence {self.first + rows.index(row)}: {error.args[0]}",)
+                raise
+        return made, np.fromiter(map(found.__getitem__, rows), dtype=np.int32, count=len(rows))
+
+    def _hashable(self, key: str) -> list[Any]:
+        """Label names of all sequences, lists as tuples."""
+        values = self.values(key)
+        try:
+            made = [value if type(value) is str else tuple(value) for value in values]
+            hash(tuple(made))
+        except TypeError:
+            for b, value in enumerate(values):
                 try:
-                    given = {name: label_names(v, name) for name, v in zip(keys, values, strict=True)}
-                    made.append(tuple(field_.resolve(labels, given) for field_ in names))
+                    label_names(value, key)
                 except BridleError as error:
-                    error.args = (f"sequence {b}: {error.args[0]}",)
+                    error.args = (f"sequence {self.first + b}: {error.args[0]}",)
                     raise
-                found[key] = k = len(made) - 1
-            which[b] = k
-        return made, which
+            raise
+        return made
 
 
 def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
@@ -249,12 +257,12 @@ class Lowering:
                     later.append((k, rule, hard))
         return bound, later
 
-    def bind(self, offsets: Ints, givens: Givens, *, absorb: bool) -> Bound:
-        """The rules for these sequences. absorb: hard rules that are masks become masks, else all become automata."""
+    def bind(self, offsets: Ints, givens: Givens, *, absorb: bool, first: int = 0) -> Bound:
+        """The rules for these sequences, numbered from `first`. absorb: hard rules that are masks become masks, else all become automata."""
         static, later = self._static[absorb]
         if not later:
             return static
-        columns = _Columns(offsets, givens)
+        columns = _Columns(offsets, givens, first)
         bound = Bound(static.step, parts=list(static.parts))
         for k, rule, hard in later:
             with named(self.rules[k]):
@@ -298,7 +306,7 @@ class Lowering:
             else:
                 bound.allowed &= np.repeat(bits[which], columns.lengths, axis=0)
                 continue
-            np.bitwise_and.at(bound.allowed, tokens, bits[0] if which is None else bits[which[owner]])
+            bound.allowed[tokens] &= bits[0] if which is None else bits[which[owner]]  # a token named twice: the same bits
 
     def _automata(
         self, bound: Bound, columns: _Columns, k: int, rule: Rule, made: list[AllSets], which: npt.NDArray[np.int32] | None
@@ -310,11 +318,11 @@ class Lowering:
             mark = np.zeros(int(columns.offsets[-1]), dtype=np.int64)
             for bit, place in enumerate(places):
                 tokens, _ = columns.positions(place)
-                mark[np.unique(tokens)] |= 1 << bit
+                mark[tokens] |= 1 << bit
             marks = tuple(range(1 << len(places))) if len(places) <= 3 else tuple(np.unique(np.append(mark, 0)).tolist())
             if len(marks) > 256 or len(places) > 62:
                 raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
-            table = np.searchsorted(np.array(marks), mark).astype(np.uint8)
+            table = (mark if len(places) <= 3 else np.searchsorted(np.array(marks), mark)).astype(np.uint8)
         walks = [self._walks(rule, sets, marks) for sets in made]
         for part in range(max((len(w) for w in walks), default=0)):
             if which is None:
