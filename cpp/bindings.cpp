@@ -103,7 +103,7 @@ template <class Work> auto freely(const Stop& stop, const Options& options, cons
 
 void decode(const PyProblem& self, const std::string& engine, const Options& options, const Stop& stop, Out<int32_t> ids,
             Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
-    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
+    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data(), counters.shape(1)};
     freely(stop, options, [&](Control& c) { run(self.problem, engine_by_name(engine), options, c, out); });
 }
 

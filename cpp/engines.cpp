@@ -84,7 +84,9 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         if ((b & 15) == 0) control.check();
         control.begin();
         const Sequence s(problem, b);
-        const Answer answer = engine(s, options, control, search, out.counters + b * kCounters);
+        int64_t counters[kCounters] = {};
+        const Answer answer = engine(s, options, control, search, counters);
+        std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
         out.status[b] = static_cast<uint8_t>(answer.status);

@@ -18,7 +18,8 @@ struct Options {
     bool arcs = false;         // product, relax: count lattice arcs
 };
 
-constexpr int kCounters = 24;  // numbers that an engine may leave per sequence; the Python side names them
+// Numbers that engines leave per sequence; the Python side names them. Any engine may be given fewer places than this.
+constexpr int kCounters = 24;
 
 using Engine = Answer (*)(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 
@@ -38,7 +39,8 @@ struct Outputs {
     double* bound;      // (B)
     uint8_t* status;    // (B)
     int32_t* hits;      // (B, rules)  violations
-    int64_t* counters;  // (B, kCounters)
+    int64_t* counters;  // (B, n_counters)
+    size_t n_counters;
 };
 
 // Decodes all sequences, or throws Stopped.

@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding import Decoding, Decodings
-from bridle.engines import Engine, engine_named
+from bridle.engines import Engine, engine_named, solve_one
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
-from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given
+from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given, offsets_of
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
 from bridle.sums import Probability, marginals, probability
@@ -99,17 +98,18 @@ class Decoder:
         if threads < 0:
             raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
         check_given(given, len(lattices))
-        count = len(lattices)
+        count, offsets = len(lattices), offsets_of(lattices)
+        answers = Answers.blank(int(offsets[-1]), count, len(self.rules), len(self._engine.counters))
 
-        def solve(low: int, high: int, stop: _native.Stop) -> tuple[Answers, npt.NDArray[np.int64]]:
-            part = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+        def solve(low: int, high: int, stop: _native.Stop) -> list[dict[str, Any]]:
+            some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
             its = None if given is None else given[low:high]
-            problem = Problem(self._lowering, part, its, self.options, first=low, stop=stop)
-            return self._engine.solve(problem), np.diff(problem.offsets)
+            part = answers.part(low, high, offsets)
+            self._engine.solve(Problem(self._lowering, some, its, self.options, first=low, stop=stop), part)
+            return part.stats
 
-        parts = in_threads(solve, count, threads or os.cpu_count() or 1)
-        answers = Answers.joined([found for found, _ in parts])
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in parts]))]).astype(np.int64)
+        for stats in in_threads(solve, count, threads or os.cpu_count() or 1):
+            answers.stats += stats
         out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
         for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
             if answers.status[b] == NOTHING_FOUND:
@@ -173,7 +173,7 @@ class Decoder:
     def _possible(self, lattice: Lattice) -> bool:
         """Has the lattice any path at all?"""
         problem = Problem(Lowering(self.labels, ()), [lattice], None, self.options)
-        return bool(engine_named("viterbi").solve(problem).score[0] > -math.inf)
+        return bool(solve_one("viterbi", problem).score[0] > -math.inf)
 
     def _infeasible(self, lattice: Lattice, given: Given, sequence: int | None) -> Infeasible:
         """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
@@ -188,7 +188,7 @@ class Decoder:
         for rule in list(clash):
             fewer = [other for other in clash if other is not rule]
             problem = Problem(Lowering(self.labels, fewer), [lattice], [given], Options())
-            if engine_named("search").solve(problem).status[0] == INFEASIBLE:
+            if solve_one("search", problem).status[0] == INFEASIBLE:
                 clash = fewer
         return Infeasible(
             f"no labelling{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),

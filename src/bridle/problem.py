@@ -53,27 +53,27 @@ class Answers:
     status: npt.NDArray[np.uint8]  # (B,)
     hits: npt.NDArray[np.int32]  # (B, R)  violations of each rule
     counters: npt.NDArray[np.int64]  # (B, X)
-    stats: list[dict[str, Any]] | None = None  # instead of counters, for engines in Python
+    stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
 
     @classmethod
-    def blank(cls, n_tokens: int, n_sequences: int, n_rules: int) -> Answers:
+    def blank(cls, n_tokens: int, n_sequences: int, n_rules: int, n_counters: int) -> Answers:
         return cls(
             np.zeros(n_tokens, dtype=np.int32),
             np.full(n_sequences, -np.inf),
             np.full(n_sequences, np.inf),
             np.zeros(n_sequences, dtype=np.uint8),
             np.zeros((n_sequences, n_rules), dtype=np.int32),
-            np.zeros((n_sequences, _native.N_COUNTERS), dtype=np.int64),
+            np.zeros((n_sequences, n_counters), dtype=np.int64),
+            [],
         )
 
-    @classmethod
-    def joined(cls, parts: list[Answers]) -> Answers:
-        """The answers of a batch that was decoded in pieces."""
-        if len(parts) == 1:
-            return parts[0]
-        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__ if name != "stats")
-        stats = [row for part in parts for row in part.stats or ()]
-        return cls(*arrays, stats=stats or None)
+    def part(self, low: int, high: int, offsets: npt.NDArray[np.int64]) -> Answers:
+        """Room for sequences low .. high-1: what is written there is written here (`stats` is not shared)."""
+        rows = slice(low, high)
+        return Answers(
+            self.ids[offsets[low] : offsets[high]], self.score[rows], self.bound[rows], self.status[rows],
+            self.hits[rows], self.counters[rows], [],
+        )
 
 
 class Problem:
@@ -105,9 +105,7 @@ class Problem:
     def _pack(self, lattices: Sequence[Lattice], m: int) -> None:
         known: dict[tuple[int, int, int], int] = {}
         head_of = []
-        for k, lattice in enumerate(lattices):
-            if not isinstance(lattice, Lattice):
-                raise LatticeError(f"item {self.first + k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+        for lattice in lattices:
             _expect(lattice.n_labels, m)
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
@@ -117,7 +115,7 @@ class Problem:
         if not self.heads:
             self.heads.append((None, None, None))
         self.head_of = np.array(head_of, dtype=np.int32)
-        self.offsets = np.concatenate([[0], np.cumsum([len(x) for x in lattices], dtype=np.int64)]).astype(np.int64)
+        self.offsets = offsets_of(lattices)
         if len(lattices) == 1:
             self.unary = lattices[0].unary
         else:
@@ -163,6 +161,16 @@ class Problem:
     def parts_of(self, *, absorb: bool) -> list[int]:
         """The rule of each part, in the kernels' order."""
         return [part.rule for part in self.lowering.bind(self.offsets, self.givens, absorb=absorb).parts]
+
+
+def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
+    """(B + 1,) where each sequence begins among all tokens."""
+    if isinstance(lattices, Batch):
+        return lattices.offsets
+    for k, lattice in enumerate(lattices):
+        if not isinstance(lattice, Lattice):
+            raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+    return np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
 
 
 def check_given(given: Givens, count: int) -> None:

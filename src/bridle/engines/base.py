@@ -18,6 +18,7 @@ class Engine:
 
     name: ClassVar[str] = ""
     exact: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
 
     def __init_subclass__(cls) -> None:
         if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
@@ -28,22 +29,21 @@ class Engine:
     def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
         """Raise EngineError if this engine cannot take such rules. absorbed: which rules are masks."""
 
-    def solve(self, problem: Problem) -> Answers:
+    def solve(self, problem: Problem, answers: Answers) -> None:
+        """Decode all sequences of the problem into `answers`."""
         raise NotImplementedError
 
     def stats(self, answers: Answers, b: int) -> dict[str, Any]:
         """The counters of sequence b, by name."""
-        return answers.stats[b] if answers.stats is not None else {}
+        return answers.stats[b]
 
 
 class NativeEngine(Engine):
     """An engine whose work is done by a kernel of the same name."""
 
     absorbs: ClassVar[bool] = True  # fold hard masks into the lattice first
-    counters: ClassVar[tuple[str, ...]] = ()
 
-    def solve(self, problem: Problem) -> Answers:
-        answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules))
+    def solve(self, problem: Problem, answers: Answers) -> None:
         problem.native(absorb=self.absorbs).decode(
             self.name, problem.options.native(), problem.stop, answers.ids, answers.score, answers.bound, answers.status,
             answers.hits, answers.counters,
@@ -54,14 +54,21 @@ class NativeEngine(Engine):
                 got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",
                 cause="Use engine='search' or 'auto', which intersect only what is violated.",
             )
-        return answers
 
     def stats(self, answers: Answers, b: int) -> dict[str, Any]:
-        return {name: int(v) for name, v in zip(self.counters, answers.counters[b].tolist(), strict=False)}
+        return dict(zip(self.counters, answers.counters[b].tolist(), strict=True))
 
 
 def engine_names() -> list[str]:
     return sorted(_ENGINES)
+
+
+def solve_one(name: str, problem: Problem) -> Answers:
+    """The answers of a named engine to a problem, in this thread."""
+    engine = engine_named(name)
+    answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules), len(engine.counters))
+    engine.solve(problem, answers)
+    return answers
 
 
 def engine_named(name: str) -> Engine:

@@ -17,21 +17,22 @@ from bridle.rules.base import Soft
 class Ilp(Engine):
     name = "ilp"
 
-    def solve(self, problem: Problem) -> Answers:
+    def solve(self, problem: Problem, answers: Answers) -> None:
         options = problem.options
         formulation = cast(Literal["tight", "paper"], options.formulation)
-        return solve_each(
+        solve_each(
             problem,
+            answers,
             lambda lattice, given: solve(
                 lattice, problem.rules, problem.labels, given, formulation=formulation, time_limit=options.time_limit
             ),
         )
 
 
-def solve_each(problem: Problem, solve_one: Callable[[Lattice, Mapping[str, Any]], IlpAnswer]) -> Answers:
+def solve_each(
+    problem: Problem, answers: Answers, solve_one: Callable[[Lattice, Mapping[str, Any]], IlpAnswer]
+) -> None:
     """One integer program per sequence."""
-    answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules))
-    answers.stats = []
     for b in range(len(problem)):
         lattice, given = problem.lattices[b], problem.given(b)
         made = solve_one(lattice, given)
@@ -55,4 +56,3 @@ def solve_each(problem: Problem, solve_one: Callable[[Lattice, Mapping[str, Any]
         answers.score[b] = lattice.score(made.ids) - float(np.sum(costs))
         if made.status == "optimal":
             answers.bound[b] = answers.score[b]
-    return answers

@@ -13,6 +13,7 @@ from bridle.rules.base import Rule, Soft
 class Relax(NativeEngine):
     name = "relax"
     absorbs = False
+    counters = ("intersections", "branches", "kept", *(f"arcs {k}" for k in range(21)))
 
     def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
         for rule in rules:

@@ -6,6 +6,8 @@ penalty; of those, the highest score. Natively, or as two integer programs (stag
 
 from __future__ import annotations
 
+from typing import Any
+
 from bridle.engines.base import NativeEngine
 from bridle.engines.ilp import solve_each
 from bridle.engines.ilp_model import solve_two_stage
@@ -16,13 +18,17 @@ class TwoStage(NativeEngine):
     name = "two_stage"
     counters = ("expansions",)
 
-    def solve(self, problem: Problem) -> Answers:
+    def solve(self, problem: Problem, answers: Answers) -> None:
         if problem.options.stage == "native":
-            return super().solve(problem)
+            return super().solve(problem, answers)
         options = problem.options
         return solve_each(
             problem,
+            answers,
             lambda lattice, given: solve_two_stage(
                 lattice, problem.rules, problem.labels, given, tau=options.tau, time_limit=options.time_limit
             ),
         )
+
+    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
+        return answers.stats[b] if answers.stats else super().stats(answers, b)
