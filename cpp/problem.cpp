@@ -1,5 +1,8 @@
 #include "problem.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "team.h"
 
 namespace bridle {
@@ -34,8 +37,11 @@ void Sequence::row(int t, double* out) const {
         for (int y = 0; y < m; ++y) out[y] += head->end[y];
     if (p.allowed) {
         const uint64_t* bits = p.allowed + at * p.words;
-        for (int y = 0; y < m; ++y)
-            if (!(bits[y >> 6] >> (y & 63) & 1)) out[y] = -kInf;
+        for (int w = 0; w < p.words; ++w) {  // most tokens allow everything
+            const int low = w * 64, count = std::min(64, m - low);
+            uint64_t banned = ~bits[w] & (~uint64_t{0} >> (64 - count));
+            for (; banned; banned &= banned - 1) out[low + std::countr_zero(banned)] = -kInf;
+        }
     }
 }
 

@@ -1,16 +1,14 @@
 #include "table.h"
 
-#include <cstring>
-
 namespace bridle {
 
 void Table::build(const double* dense, int m, bool grouped) {
     constexpr double none = -std::numeric_limits<double>::infinity();
-    const size_t size = static_cast<size_t>(m) * m;
     m_ = m;
     width_ = padded(m);
-    dense_.assign(dense, dense + size);
-    flat_ = grouped && std::all_of(dense_.begin(), dense_.end(), [](double v) { return v == 0; });
+    dense_.assign(static_cast<size_t>(m) * width_, none);
+    for (int i = 0; i < m; ++i) std::copy_n(dense + static_cast<size_t>(i) * m, m, dense_.begin() + static_cast<size_t>(i) * width_);
+    flat_ = grouped && std::all_of(dense, dense + static_cast<size_t>(m) * m, [](double v) { return v == 0; });
     groups_.clear();
     members_.clear();
     columns_.assign(static_cast<size_t>(m) * width_, none);
@@ -21,7 +19,7 @@ void Table::build(const double* dense, int m, bool grouped) {
         if (done[j]) continue;
         int low = m, high = 0;
         for (int i = 0; i < m; ++i) {
-            column[i] = dense_[static_cast<size_t>(i) * m + j];
+            column[i] = at(i, j);
             if (column[i] > none) low = std::min(low, i), high = i + 1;
         }
         if (low >= high) continue;  // nothing leads to j
@@ -29,7 +27,7 @@ void Table::build(const double* dense, int m, bool grouped) {
         members_.push_back(j);
         for (int k = j + 1; grouped && k < m; ++k) {
             bool alike = !done[k];
-            for (int i = 0; alike && i < m; ++i) alike = column[i] == dense_[static_cast<size_t>(i) * m + k];
+            for (int i = 0; alike && i < m; ++i) alike = column[i] == at(i, k);
             if (alike) members_.push_back(k), done[k] = 1;
         }
         g.end = static_cast<int>(members_.size());

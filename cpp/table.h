@@ -21,7 +21,8 @@ class Table {
     // `dense` (m, m) row-major, -inf allowed. `grouped` looks for like columns; worth it when the table is used often.
     void build(const double* dense, int m, bool grouped);
 
-    double at(int i, int j) const { return dense_[static_cast<size_t>(i) * m_ + j]; }
+    double at(int i, int j) const { return dense_[static_cast<size_t>(i) * width_ + j]; }
+    const double* row(int i) const { return dense_.data() + static_cast<size_t>(i) * width_; }  // padded
 
     // w and out have padded(m) scores.
     __attribute__((always_inline)) inline void back(const double* __restrict w, double* __restrict out) const {
@@ -61,7 +62,8 @@ class Table {
     };
     int m_ = 0, width_ = 0;
     bool flat_ = false;  // all scores are 0
-    std::vector<double> dense_, columns_;
+    std::vector<double> dense_;    // (m, width)
+    std::vector<double> columns_;  // (groups, width)
     std::vector<int> members_;
     std::vector<Group> groups_;
 };

@@ -37,11 +37,11 @@ BRIDLE_CLONES void back_dense(const double* step, const double* add, const doubl
     for (int i = m; i < width; ++i) out[i] = -kInf;
 }
 
-// Rows high-1 .. low of H over one state (no automaton), the row above being `after`.
+// Rows high-1 .. low of H over one state (no automaton), the row above being `after`. unary: of positions low+1 .. high.
 BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t* tied, const double* unary, int low,
                               int high, const double* after, double* H, double* w, int width) {
     for (int t = high - 1; t >= low; --t) {
-        const double* u = unary + static_cast<size_t>(t + 1) * width;
+        const double* u = unary + static_cast<size_t>(t - low) * width;
         for (int j = 0; j < width; j += kLanes)
             for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] + after[j + k];
         double* row = H + static_cast<size_t>(t - low) * width;
@@ -62,6 +62,23 @@ BRIDLE_CLONES void back_fold(const Table& table, const Fold& fold, int t, const 
             for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] - cost[j + k] + after[cell[j + k]];
         table.back(w, row);
     }
+}
+
+// The first j with the largest a[j] + b[j] + c[j]; -1 if all are -inf.
+BRIDLE_CLONES int best_of(const double* a, const double* b, const double* c, double* sum, int width) {
+    double lane[kLanes];
+    for (double& x : lane) x = -kInf;
+    for (int j = 0; j < width; j += kLanes)
+        for (int k = 0; k < kLanes; ++k) {
+            const double v = a[j + k] + b[j + k] + c[j + k];
+            sum[j + k] = v;
+            lane[k] = v > lane[k] ? v : lane[k];
+        }
+    double best = -kInf;
+    for (double x : lane) best = x > best ? x : best;
+    if (best == -kInf) return -1;
+    for (int j = 0;; ++j)
+        if (sum[j] == best) return j;
 }
 
 void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, int m,
@@ -117,7 +134,7 @@ void Trellis::load(const Sequence& s) {
     for (int t = 0; t < n; ++t) {
         double* row = unary_.data() + static_cast<size_t>(t) * width;
         s.row(t, row);
-        std::fill(row + m, row + width, -kInf);
+        for (int y = m; y < width; ++y) row[y] = -kInf;
     }
 }
 
@@ -131,13 +148,14 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                    Control& control) const {
     const int Q = fold.Q;
     const size_t layer = static_cast<size_t>(Q) * width;
-    constexpr int kChunk = 4096;  // positions between two looks at the clock
+    constexpr int kChunk = 512;  // positions between two looks at the clock
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - kChunk);
         control.check();
-        if (fold.plain() && !steps.per_step_ && !unary_.empty()) {
-            back_plain(*steps.free_, *steps.tie_, steps.tied_, unary_.data(), bottom, top, after, H + (bottom - low) * layer,
-                       w_.data(), width);
+        if (fold.plain() && !steps.per_step_) {
+            const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
+            if (unary_.empty()) u = read_rows(bottom + 1, top);
+            back_plain(*steps.free_, *steps.tie_, steps.tied_, u, bottom, top, after, H + (bottom - low) * layer, w_.data(), width);
             after = H + (bottom - low) * layer;
             top = bottom;
             continue;
@@ -165,6 +183,16 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
     }
 }
 
+const double* Trellis::read_rows(int first, int last) const {
+    rows_.resize(static_cast<size_t>(last - first + 1) * width);
+    for (int t = first; t <= last; ++t) {
+        double* row = rows_.data() + static_cast<size_t>(t - first) * width;
+        sequence_->row(t, row);
+        std::fill(row + m, row + width, -kInf);
+    }
+    return rows_.data();
+}
+
 double Trellis::enter(const Fold& fold, const Steps& steps, const double* H0, int& q, int32_t& y) const {
     double best = -kInf;
     const double* u = unary(0);
@@ -182,6 +210,10 @@ double Trellis::enter(const Fold& fold, const Steps& steps, const double* H0, in
 void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, int& q, int32_t& y) const {
     double best = -kInf;
     const double* u = unary(t);
+    if (fold.plain() && !steps.per_step_) {
+        y = best_of(steps.table(t - 1).row(y), u, H, w_.data(), width);
+        return;
+    }
     const int32_t* next = fold.plain() ? nullptr : fold.next(t, q);
     const double* cost = fold.plain() ? nullptr : fold.cost(t, q);
     int best_q = 0, best_y = -1;

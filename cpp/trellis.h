@@ -62,12 +62,13 @@ class Trellis {
 
   private:
     void rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H, Control&) const;
+    const double* read_rows(int first, int last) const;  // unary scores of some positions, when they are not kept
     double enter(const Fold& fold, const Steps& steps, const double* H0, int& q, int32_t& y) const;
     void go(const Fold& fold, const Steps& steps, int t, const double* H, int& q, int32_t& y) const;
 
     const Sequence* sequence_ = nullptr;
     std::vector<double> unary_;
-    mutable std::vector<double> row_, w_;
+    mutable std::vector<double> row_, rows_, w_;
     std::vector<double> buffer_, kept_;
 };
 
