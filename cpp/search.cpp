@@ -113,8 +113,14 @@ void Search::arrange(Control&) {
     std::sort(rest.begin(), rest.end());
     std::vector<Piece> outside;
     for (int k : rest) outside.push_back(s.pieces[k]);
+    const Team before = std::move(team_);
+    const std::vector<double> known = std::move(lambda_);
     team_.set(std::move(outside));
-    lambda_.assign(team_.size(), 0.0);
+    lambda_.assign(team_.size(), 0.0);  // a multiplier that was found before is a good start
+    for (int p = 0, q = 0; p < team_.size(); ++p) {
+        while (q < before.size() && before.pieces[q].part < team_.pieces[p].part) ++q;
+        if (q < before.size() && before.pieces[q].part == team_.pieces[p].part) lambda_[p] = known[q];
+    }
     top_.assign(team_.size(), 0.0);
     const auto share = [&](const Piece& piece) {  // pieces that one price pays for
         return std::count_if(team_.pieces.begin(), team_.pieces.end(), [&](const Piece& p) { return p.rule == piece.rule; });
@@ -130,6 +136,7 @@ void Search::arrange(Control&) {
                 top_[p] = piece.penalty / (share(piece) * (piece.machine->sense > 0 ? trellis_.n + 1.0 : std::max(1, piece.machine->limit)));
         }
     }
+    for (int p = 0; p < team_.size(); ++p) lambda_[p] = std::min(lambda_[p], top_[p]);
     counters.states = std::max<int64_t>(counters.states, fold_.Q);
     H_valid_ = false;
 }
@@ -137,7 +144,7 @@ void Search::arrange(Control&) {
 // A narrow beam over all pieces, guided by H: often the optimum, always a floor for what follows.
 void Search::dive(Control& control) {
     const Guide guide{&fold_, H_valid_ ? best_H_.data() : H_.data()};
-    for (const Found& found : beam(trellis_, plain_, all_, 8, &guide, control))
+    for (const Found& found : beam(trellis_, plain_, all_, 3, &guide, control))
         consider(found.path.data(), trellis_.score(found.path.data(), plain_));
 }
 
@@ -181,8 +188,8 @@ bool Search::multiply(Control& control) {
         if (control.late()) break;
         // Polyak's step towards the best answer so far, shorter when it does not help.
         stale = improved ? 0 : stale + 1;
-        if (stale >= 4) pace *= 0.6, stale = 0;
-        if (pace < 0.02) break;
+        if (stale >= 3) pace *= 0.5, stale = 0;
+        if (pace < 0.1) break;
         double norm = 0;
         for (int p = 0; p < width; ++p) {
             gradient[p] = 0;

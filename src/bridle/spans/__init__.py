@@ -1,0 +1,16 @@
+"""Word lattices: decode over spans instead of tokens (Zhao & Marcus 2012, section 3.3).
+
+Boundaries 0 .. n between n characters are nodes, possible words are arcs, a path holds each character once. A rule sees
+the words of a path as a sequence with one label per word; `tokens(regex)` speaks of the text of a word.
+
+    lattice = bridle.SpanLattice.all_words(len(text), score, max_length=8, characters=text)
+    d = bridle.SpanDecoder(rules=[r.at_most(5, of="WORD", count="tokens")]).decode(lattice)
+    d.words, d.score, d.optimal
+"""
+
+
+from bridle.spans.decode import SpanDecoder, SpanDecodings
+from bridle.spans.decoding import SpanDecoding, check_spans
+from bridle.spans.lattice import SpanLattice
+
+__all__ = ["SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "check_spans"]
