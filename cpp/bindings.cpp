@@ -36,7 +36,8 @@ void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t>
     new (self) Machine{static_cast<int>(step.shape(0)), static_cast<int>(step.shape(1)), static_cast<int>(step.shape(2)),
                        {step.data(), step.data() + step.size()}, {hits.data(), hits.data() + hits.size()},
                        {final.data(), final.data() + final.size()}, sense, limit,
-                       {edges.data(), edges.data() + edges.size()}, {room.data(), room.data() + room.size()}};
+                       {edges.data(), edges.data() + edges.size()}, {room.data(), room.data() + room.size()}, {}};
+    self->find_local();
 }
 
 void make_problem(PyProblem* self, nb::object unary, nb::object offsets, int m, In<uint8_t> step_allowed, In<uint8_t> same_type) {

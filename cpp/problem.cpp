@@ -7,6 +7,12 @@
 
 namespace bridle {
 
+void Machine::find_local() {
+    after.assign(step.begin(), step.begin() + m);
+    for (size_t c = 0; c < step.size(); ++c)
+        if (step[c] != after[c % m]) return after.clear();
+}
+
 Sequence::Sequence(const Problem& p, int64_t b)
     : problem(&p), b(b), begin(p.offsets[b]), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
       head(&p.heads[p.head_of[b]]), tied(p.tied ? p.tied + begin : nullptr) {

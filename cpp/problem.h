@@ -24,6 +24,12 @@ struct Machine {
     int sense = 0, limit = 0;
     std::vector<uint8_t> edges;  // (m + 1, m)  does label j count just after label i? row m: at the start
     std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
+    // If the state is always that of the last label, the machine is local: it speaks of neighbours and single tokens only.
+    std::vector<int32_t> after;  // (m)  the state after a label; empty: not local
+
+    void find_local();  // fills `after`
+    bool local() const { return !after.empty(); }
+    int violations(int mark, int state, int y) const { return hits[(static_cast<size_t>(mark) * states + state) * m + y]; }
 };
 
 enum class Mode : uint8_t { hard, per_violation, per_sequence };

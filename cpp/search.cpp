@@ -65,6 +65,39 @@ void Search::activate_broken() {
         if (!active_[k]) active_[k] = 1, ++counters.active;
 }
 
+bool Search::obey(Control& control) {
+    const Sequence& s = trellis_.sequence();
+    if (s.n == 0 || !Strict::fits(trellis_, plain_)) return false;
+    std::vector<char> held(s.pieces.size(), 0);
+    double reached = bound_;   // the best score when what is held so far is obeyed
+    double breaking = -kInf;   // no labelling that breaks something held scores higher
+    for (;;) {
+        double least = kInf;
+        for (int k : judge_.broken) {
+            if (held[k]) continue;
+            held[k] = 1;
+            if (s.pieces[k].mode != Mode::hard) least = std::min(least, s.pieces[k].penalty);
+        }
+        if (least < kInf) breaking = std::max(breaking, reached - least);
+        std::vector<Piece> local, others;
+        for (size_t k = 0; k < held.size(); ++k)
+            if (held[k]) (s.pieces[k].machine->local() ? local : others).push_back(s.pieces[k]);
+        for (Piece& p : others) p.mode = Mode::hard;
+        Team team;
+        team.set(std::move(others));
+        if (!fold_.build(team, s.n, s.m, small_fold)) return false;
+        strict_.load(trellis_, plain_, local);
+        ++counters.passes;
+        reached = strict_.trellis.best_path(fold_, strict_.steps, path_.data(), control);
+        bound_ = std::min(bound_, std::max(reached, breaking));
+        if (!(reached > -kInf)) break;
+        consider(path_.data(), trellis_.score(path_.data(), plain_));
+        if (bound_ <= best_.score + slack()) break;
+        if (std::all_of(judge_.broken.begin(), judge_.broken.end(), [&](int k) { return held[k]; })) break;
+    }
+    return best_.score > -kInf && bound_ <= best_.score + slack();
+}
+
 // Fold: everything if the product is small; else first what has no multiplier, then what is dear to leave out.
 void Search::arrange(Control&) {
     const Sequence& s = trellis_.sequence();
@@ -243,6 +276,13 @@ Answer Search::solve(const Sequence& s, Control& control) {
     bound_ = trellis_.best_path(fold_, plain_, path_.data(), control);
     if (!(bound_ > -kInf)) return proved();
     if (consider(path_.data(), trellis_.score(path_.data(), plain_)) || judge_.broken.empty()) return proved();
+    const std::vector<int> first_broken = judge_.broken;
+    if (std::any_of(first_broken.begin(), first_broken.end(), [&](int k) { return s.pieces[k].mode != Mode::hard; })) {
+        const bool done = obey(control);
+        fold_.clear();
+        if (done) return proved();
+        judge_.broken = first_broken;
+    }
     all_.set(s.pieces);
     activate_broken();
 

@@ -1,10 +1,13 @@
 // The engine `search`: exact decoding under rules, lazily.
 //   1. Best path of the trellis. If it breaks no rule, it is the answer.
-//   2. Broken rules become active. While their product automaton is small, fold it into the trellis: exact at once.
-//   3. Otherwise fold what has no good linear row and give every counted rule a multiplier lambda >= 0:
+//   2. If soft rules are broken: the best path that obeys them. Whatever breaks one of them pays its price, so
+//        max over y  <=  max(best that obeys all, best that obeys none - the least price)
+//      and often the first term, or what the first path paid, already reaches that.
+//   3. Broken rules become active. While their product automaton is small, fold it into the trellis: exact at once.
+//   4. Otherwise fold what has no good linear row and give every counted rule a multiplier lambda >= 0:
 //        bound(lambda) = max over y of  score(y) - sum lambda * (count(y) - limit)   >=   the optimum
 //      improved by subgradient steps, each one pass over the trellis; every labelling met may be the answer.
-//   4. If bound and answer do not meet, best-first search between them.
+//   5. If bound and answer do not meet, best-first search between them.
 // Rules that the outcome breaks become active too, until none is left.
 #pragma once
 
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "best_first.h"
+#include "strict.h"
 #include "trellis.h"
 
 namespace bridle {
@@ -52,6 +56,7 @@ class Search {
 
   private:
     bool consider(const int32_t* path, double lattice_score);  // may be the best so far; false: some inactive piece broke
+    bool obey(Control& control);      // all broken rules obeyed, then the bound above; true: the optimum is proved
     void arrange(Control& control);   // active pieces -> fold_ and team_
     bool multiply(Control& control);  // subgradient steps; true: the optimum is proved
     void dive(Control& control);      // a quick beam for a first answer
@@ -61,6 +66,7 @@ class Search {
     Answer stopped() const;
 
     Trellis trellis_;
+    Strict strict_;
     Steps plain_, adjusted_;
     Fold fold_;
     Team team_, all_;

@@ -38,15 +38,15 @@ BRIDLE_CLONES void back_dense(const double* step, const double* add, const doubl
 }
 
 // Rows high-1 .. low of H over one state (no automaton), the row above being `after`. unary: of positions low+1 .. high.
-BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t* tied, const double* unary, int low,
-                              int high, const double* after, double* H, double* w, int width) {
+BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t* tied, const Table* const* tables,
+                              const double* unary, int low, int high, const double* after, double* H, double* w, int width) {
     for (int t = high - 1; t >= low; --t) {
         const double* u = unary + static_cast<size_t>(t - low) * width;
         for (int j = 0; j < width; j += kLanes)
             for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] + after[j + k];
         double* row = H + static_cast<size_t>(t - low) * width;
-        if (tied && tied[t + 1]) tie.back(w, row);
-        else free.back(w, row);
+        const Table& table = tables ? *tables[t + 1] : tied && tied[t + 1] ? tie : free;
+        table.back(w, row);
         after = row;
     }
 }
@@ -100,6 +100,7 @@ void Steps::plain(const Sequence& s) {
     add_free_ = p.free_mask.data();
     add_tied_ = p.tied_mask.data();
     first_ = nullptr;
+    tables_ = nullptr;
 }
 
 void Steps::adjusted(const Sequence& s, const double* adjust, const double* first) {
@@ -155,7 +156,8 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
         if (fold.plain() && !steps.per_step_) {
             const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
             if (unary_.empty()) u = read_rows(bottom + 1, top);
-            back_plain(*steps.free_, *steps.tie_, steps.tied_, u, bottom, top, after, H + (bottom - low) * layer, w_.data(), width);
+            back_plain(*steps.free_, *steps.tie_, steps.tied_, steps.tables_, u, bottom, top, after,
+                       H + (bottom - low) * layer, w_.data(), width);
             after = H + (bottom - low) * layer;
             top = bottom;
             continue;

@@ -29,13 +29,15 @@ class Steps {
 
   private:
     friend class Trellis;
+    friend class Strict;
     bool tie(int t) const { return tied_ && tied_[t + 1]; }
-    const Table& table(int t) const { return *(tie(t) ? tie_ : free_); }
+    const Table& table(int t) const { return tables_ ? *tables_[t + 1] : *(tie(t) ? tie_ : free_); }
     const double* score(int t) const { return per_step_ + static_cast<size_t>(t) * m_ * m_; }
     const double* extra(int t) const { return tie(t) ? add_tied_ : add_free_; }
     int m_ = 0;
     const uint8_t* tied_ = nullptr;
     const Table *free_ = nullptr, *tie_ = nullptr;
+    const Table* const* tables_ = nullptr;  // (n) the table that leads to each position, if they differ
     const double* per_step_ = nullptr;  // (n - 1, m, m)
     const double *add_free_ = nullptr, *add_tied_ = nullptr, *first_ = nullptr;
     Table own_free_, own_tied_;  // when adjusted
@@ -61,6 +63,7 @@ class Trellis {
     double score(const int32_t* path, const Steps& steps) const;  // of a labelling, rules not counted
 
   private:
+    friend class Strict;
     void rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H, Control&) const;
     const double* read_rows(int first, int last) const;  // unary scores of some positions, when they are not kept
     double enter(const Fold& fold, const Steps& steps, const double* H0, int& q, int32_t& y) const;

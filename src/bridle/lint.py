@@ -8,31 +8,28 @@ non-empty sequences: is there a word that all of some automata accept?
     rules R clash                no word in  & D(R)
     rules R imply r              no word in  ~D(r) & D(R)
 
-R is grown lazily: a word that breaks a rule brings this rule in, so the products stay small and the rules that matter
-are named. A rule of several automata (no duplicates of A, B) is broken when one of them is. Rules about given values
-and positions are compared where they name the same place.
+lint_automata.py answers it. Rules about given values and positions are compared where they name the same place.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from bridle.automata import DFA, Machine, from_regex
+from bridle.automata import Machine, from_regex
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
+from bridle.lint_automata import Questions, Static, TooLarge
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
 from bridle.rules.refer import Given
 from bridle.rules.text import Line, parse_lines
 
 Level = Literal["error", "warning", "info"]
-_MOST_STEPS = 1_000_000  # steps of automata that one question may take
-_ALL_STEPS = 10_000_000  # and all of them together: a few seconds
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,109 +40,6 @@ class Finding:
     level: Level
     code: str
     message: str
-
-
-class _TooLarge(Exception):  # noqa: N818
-    """A question that would take too long."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Static:
-    """A rule that looks at no positions: a labelling obeys it if all its automata accept."""
-
-    line: int
-    rule: Rule
-    parts: tuple[DFA, ...]
-
-    @property
-    def hard(self) -> bool:
-        return not isinstance(self.rule, Soft)
-
-
-@dataclass(slots=True)
-class _Automata:
-    """Answers questions about automata, within a budget."""
-
-    left: int = _ALL_STEPS
-
-    def word(self, automata: Sequence[DFA]) -> list[int] | None:
-        """A shortest non-empty word that all accept, or None."""
-        steps = [d.step.tolist() for d in automata]
-        accepting = [d.accepting.tolist() for d in automata]
-        alive = [_alive(d) for d in automata]
-        start = (0,) * len(automata)
-        came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]] = {}
-        todo: list[tuple[int, ...]] = [start]
-        m = automata[0].n_labels
-        spent = 0
-        for states in todo:  # breadth first; the start counts as reached only when a word leads back to it
-            spent += m * len(automata)
-            if spent > min(_MOST_STEPS, self.left):
-                self.left -= spent
-                raise _TooLarge
-            for y in range(m):
-                after = tuple([step[s][y] for step, s in zip(steps, states, strict=True)])
-                if after in came or not all(a[s] for a, s in zip(alive, after, strict=True)):
-                    continue
-                came[after] = (None if states is start else states, y)
-                if all(a[s] for a, s in zip(accepting, after, strict=True)):
-                    self.left -= spent
-                    return _traced(came, after)
-                if after != start:
-                    todo.append(after)
-        self.left -= spent
-        return None
-
-    def without(self, first: Sequence[DFA], rules: Sequence[_Static]) -> list[_Static] | None:
-        """A minimal set of rules that leaves no word to `first`; None: there is a word under all of them."""
-        found = self._closing(first, rules)
-        for rule in list(found or ()):
-            fewer = [other for other in found or () if other is not rule]
-            if (closing := self._closing(first, fewer)) is not None:
-                found = closing
-        return found
-
-    def _closing(self, first: Sequence[DFA], rules: Sequence[_Static]) -> list[_Static] | None:
-        used: dict[int, _Static] = {}
-        automata = list(first)
-        while True:
-            found = self.word(automata) if automata else [0]
-            if found is None:
-                return list(used.values())
-            broken = next(((rule, part) for rule in rules for part in rule.parts if not part.accepts(found)), None)
-            if broken is None:
-                return None
-            used[id(broken[0])] = broken[0]
-            automata.append(broken[1])
-
-    def follows(self, rule: _Static, rules: Sequence[_Static]) -> list[_Static] | None:
-        """Rules from which another one follows, or None."""
-        by: dict[int, _Static] = {}
-        for part in rule.parts:
-            found = self.without([~part], rules)
-            if found is None:
-                return None
-            by.update((other.line, other) for other in found)
-        return list(by.values())
-
-
-def _alive(dfa: DFA) -> list[bool]:
-    """(S,): from which states acceptance can be reached."""
-    alive = dfa.accepting.copy()
-    while True:
-        more = alive | alive[dfa.step].any(axis=1)
-        if (more == alive).all():
-            return [bool(x) for x in alive]
-        alive = more
-
-
-def _traced(came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]], states: tuple[int, ...]) -> list[int]:
-    path: list[int] = []
-    at: tuple[int, ...] | None = states
-    while at is not None:
-        at, y = came[at]
-        path.append(y)
-    return path[::-1]
 
 
 def lint(lines: Iterable[str], labels: Labels | None = None) -> list[Finding]:
@@ -265,19 +159,19 @@ def _fixed(rule: Rule) -> bool:
     return all(isinstance(field, Names) and field.fixed for field in rule.names())
 
 
-def _static(line: Line, labels: Labels) -> _Static | None:
+def _static(line: Line, labels: Labels) -> Static | None:
     """The automaton of a rule that looks at no positions and at nothing given."""
     rule = _core(line.rule)
     if rule.places() or not _fixed(rule):
         return None
     walks = rule.walks(_resolved(rule, labels), labels)
-    return _Static(line.number, line.rule, tuple(Machine.build(walk, len(labels)).dfa() for walk in walks))
+    return Static(line.number, line.rule, tuple(Machine.build(walk, len(labels)).dfa() for walk in walks))
 
 
 def _compared(lines: list[Line], labels: Labels, skip: set[int]) -> list[Finding]:
     out: list[Finding] = []
-    ask = _Automata()
-    rules: list[_Static] = []
+    ask = Questions()
+    rules: list[Static] = []
     for line in lines:
         try:
             if (made := _static(line, labels)) is not None:
@@ -293,7 +187,7 @@ def _compared(lines: list[Line], labels: Labels, skip: set[int]) -> list[Finding
     hard = [rule for rule in sound if rule.hard]
     try:
         clash = ask.without([], hard) if hard else None
-    except _TooLarge:
+    except TooLarge:
         return [*out, _large(0)]
     if clash is not None:
         names = "; ".join(f"line {rule.line} ({rule.rule})" for rule in sorted(clash, key=lambda rule: rule.line))
@@ -307,7 +201,7 @@ def _large(line: int) -> Finding:
     return Finding(line, "info", "too-large", f"this rule is {text}" if line else f"the rules together are {text}")
 
 
-def _alone(rule: _Static, ask: _Automata) -> list[Finding]:
+def _alone(rule: Static, ask: Questions) -> list[Finding]:
     """A rule by itself: never or always true?"""
     try:
         if ask.without([], [rule]) is not None:
@@ -316,12 +210,12 @@ def _alone(rule: _Static, ask: _Automata) -> list[Finding]:
             return [Finding(rule.line, "warning", "always-broken", "no labelling obeys this rule: always paid")]
         if all(ask.word([~part]) is None for part in rule.parts):
             return [Finding(rule.line, "warning", "always-holds", "every labelling obeys this rule: it says nothing")]
-    except _TooLarge:
+    except TooLarge:
         return [_large(rule.line)]
     return []
 
 
-def _among(rules: list[_Static], hard: list[_Static], ask: _Automata) -> list[Finding]:
+def _among(rules: list[Static], hard: list[Static], ask: Questions) -> list[Finding]:
     """A rule among the hard ones: implied by them, or (soft) contradicted? The later of two equal rules is named."""
     out = []
     needed = list(hard)
@@ -337,14 +231,14 @@ def _among(rules: list[_Static], hard: list[_Static], ask: _Automata) -> list[Fi
             elif not rule.hard and (clash := ask.without([], [rule, *others])) is not None:
                 message = f"cannot hold under {_lines([x for x in clash if x is not rule])}: always paid"
                 out.append(Finding(rule.line, "warning", "always-broken", message))
-        except _TooLarge:
+        except TooLarge:
             if ask.left <= 0:
                 return [*out, _large(0)]
             out.append(_large(rule.line))
     return out
 
 
-def _lines(rules: list[_Static]) -> str:
+def _lines(rules: list[Static]) -> str:
     numbers = sorted(rule.line for rule in rules)
     return ("line " if len(numbers) == 1 else "lines ") + ", ".join(map(str, numbers))
 

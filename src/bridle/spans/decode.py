@@ -1,4 +1,4 @@
-"""SpanDecoder: fold rules about single words into the scores, run an engine on the rest, return words with their proof."""
+"""SpanDecoder: rules about single words become scores, an engine takes the rest; words come with their proof."""
 
 from __future__ import annotations
 
@@ -247,8 +247,9 @@ class SpanDecoder:
             return packed
         lazy = self.plan.engine != "product"
         problem.decode_spans(
-            packed.n, packed.spans, packed.label, lazy, self.options.native(), stop, packed.path, packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
-        )
+            packed.n, packed.spans, packed.label, lazy, self.options.native(), stop,
+            packed.path, packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
+        )  # fmt: skip
         return packed
 
     def _solve_ilp(self, packed: _Packed) -> None:
@@ -290,7 +291,8 @@ class SpanDecoder:
         """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
 
         def impossible(rules: Sequence[Rule]) -> bool:
-            return bool(SpanDecoder(self.labels, rules)._solve([lattice], [given], _native.Stop()).status[0] == INFEASIBLE)
+            packed = SpanDecoder(self.labels, rules)._solve([lattice], [given], _native.Stop())
+            return bool(packed.status[0] == INFEASIBLE)
 
         if impossible(()):
             return Infeasible(

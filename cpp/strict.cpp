@@ -1,0 +1,63 @@
+#include "strict.h"
+
+namespace bridle {
+
+void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces) {
+    const int n = base.n, m = base.m, width = base.width;
+    trellis.sequence_ = base.sequence_;
+    trellis.n = n, trellis.m = m, trellis.width = width;
+    trellis.unary_ = base.unary_;
+    trellis.row_.resize(width);
+    trellis.w_.assign(width, -kInf);
+    steps.plain(*base.sequence_);
+    bool neighbours = false;
+    for (const Piece& p : pieces) {
+        const Machine& machine = *p.machine;
+        const auto ban = [&](int t, int state) {
+            double* u = trellis.unary_.data() + static_cast<size_t>(t) * width;
+            for (int y = 0; y < m; ++y)
+                if (machine.violations(p.marks ? p.marks[t] : 0, state, y)) u[y] = -kInf;
+        };
+        if (machine.states == 1)
+            for (int t = 0; t < n; ++t) ban(t, 0);
+        else ban(0, 0), neighbours = true;
+        for (int y = 0; y < m; ++y)
+            if (machine.final[machine.after[y]]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
+    }
+    if (!neighbours) return;
+    if (known_.size() > 4096) known_.clear();
+    tables_.resize(n);
+    for (int t = 1; t < n; ++t) tables_[t] = table_to(t, plain, pieces);
+    steps.tables_ = tables_.data();
+}
+
+const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece>& pieces) {
+    const Table& usual = plain.table(t - 1);
+    const int m = trellis.m;
+    key_.assign(1, reinterpret_cast<int64_t>(&usual));
+    for (const Piece& p : pieces) {
+        const Machine& machine = *p.machine;
+        const int mark = p.marks ? p.marks[t] : 0;
+        const auto first = machine.hits.begin() + static_cast<ptrdiff_t>(mark) * machine.states * m;
+        if (machine.states > 1 && std::any_of(first, first + machine.states * m, [](int32_t h) { return h > 0; }))
+            key_.insert(key_.end(), {reinterpret_cast<int64_t>(&machine), mark});
+    }
+    if (key_.size() == 1) return &usual;
+    std::unique_ptr<Table>& made = known_[key_];
+    if (made) return made.get();
+    dense_.resize(static_cast<size_t>(m) * m);
+    for (int i = 0; i < m; ++i)
+        for (int j = 0; j < m; ++j) {
+            double score = usual.at(i, j);
+            for (size_t k = 1; k < key_.size(); k += 2) {
+                const Machine& machine = *reinterpret_cast<const Machine*>(key_[k]);
+                if (machine.violations(static_cast<int>(key_[k + 1]), machine.after[i], j)) score = -kInf;
+            }
+            dense_[static_cast<size_t>(i) * m + j] = score;
+        }
+    made = std::make_unique<Table>();
+    made->build(dense_.data(), m, true);
+    return made.get();
+}
+
+}  // namespace bridle
