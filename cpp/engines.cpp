@@ -62,23 +62,27 @@ Engine engine_by_name(const std::string& name) {
     return nullptr;
 }
 
-void violations(const Sequence& s, const int32_t* path, int32_t* hits) {
-    for (const Piece& p : s.pieces) {
-        int state = 0;
-        for (int t = 0; t < s.n; ++t) {
-            const int cell = p.at(t, state, path[t]);
-            hits[p.rule] += p.machine->hits[cell];
-            state = p.machine->step[cell];
-        }
-        hits[p.rule] += p.machine->final[state];
+namespace {
+
+// Violations of each rule by an answer.
+void count_violations(const Sequence& s, const Answer& answer, Judge& judge, int32_t* hits) {
+    const std::vector<int32_t>* of_piece = &answer.hits;
+    if (of_piece->empty()) {
+        judge.load(s);
+        judge.cost(answer.path.data(), s.n);
+        of_piece = &judge.hits;
     }
+    for (size_t k = 0; k < s.pieces.size(); ++k) hits[s.pieces[k].rule] += (*of_piece)[k];
 }
+
+}  // namespace
 
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out) {
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft parts a labelling that was found breaks nothing
     for (const Part& part : problem.parts) soft = soft || problem.rules[part.rule].mode != Mode::hard;
     Search search;
+    Judge judge;
     search.small_fold = options.fold_states;
     for (int64_t b = 0; b < problem.B; ++b) {
         if ((b & 15) == 0) control.check();
@@ -92,7 +96,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         out.status[b] = static_cast<uint8_t>(answer.status);
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-        if (soft) violations(s, answer.path.data(), out.hits + b * n_rules);
+        if (soft) count_violations(s, answer, judge, out.hits + b * n_rules);
     }
 }
 

@@ -53,7 +53,4 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
 double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
                Control& control);
 
-// Violations of each rule by a labelling of sequence b.
-void violations(const Sequence& s, const int32_t* path, int32_t* hits);
-
 }  // namespace bridle

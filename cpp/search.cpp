@@ -11,6 +11,7 @@ namespace {
 constexpr int kLargeFold = 4096;  // the most states that are ever folded
 constexpr size_t kFoldCells = size_t{1} << 25;
 constexpr int kPasses = 80;
+constexpr size_t kBranches = 3;  // soft rules of which every choice is tried
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
 bool counts(const Piece& p) { return p.machine->sense != 0; }
@@ -19,29 +20,33 @@ bool counts(const Piece& p) { return p.machine->sense != 0; }
 
 void Judge::load(const Sequence& s) {
     sequence_ = &s;
+    const size_t count = s.pieces.size();
+    states_.resize(count);
+    hits.assign(count, 0);
     broken.clear();
 }
 
 double Judge::cost(const int32_t* path, int n) {
+    const auto& pieces = sequence_->pieces;
+    const size_t count = pieces.size();
+    std::fill(states_.begin(), states_.end(), 0);
+    std::fill(hits.begin(), hits.end(), 0);
+    for (int t = 0; t < n; ++t)  // all machines side by side: their steps do not wait for each other
+        for (size_t k = 0; k < count; ++k) {
+            const int cell = pieces[k].at(t, states_[k], path[t]);
+            hits[k] += pieces[k].machine->hits[cell];
+            states_[k] = pieces[k].machine->step[cell];
+        }
     double total = 0;
     broken.clear();
     int paid_rule = -1;
-    const auto& pieces = sequence_->pieces;
-    for (size_t k = 0; k < pieces.size(); ++k) {
+    for (size_t k = 0; k < count; ++k) {
         const Piece& p = pieces[k];
-        const Machine& machine = *p.machine;
-        int s = 0;
-        int64_t hits = 0;
-        for (int t = 0; t < n; ++t) {
-            const int cell = p.at(t, s, path[t]);
-            hits += machine.hits[cell];
-            s = machine.step[cell];
-        }
-        hits += machine.final[s];
-        if (hits == 0) continue;
+        hits[k] += p.machine->final[states_[k]];
+        if (hits[k] == 0) continue;
         broken.push_back(static_cast<int>(k));
         if (p.mode == Mode::hard) total = kInf;
-        else if (p.mode == Mode::per_violation) total += p.penalty * hits;
+        else if (p.mode == Mode::per_violation) total += p.penalty * hits[k];
         else if (p.rule != paid_rule) total += p.penalty, paid_rule = p.rule;
     }
     return total;
@@ -54,6 +59,7 @@ bool Search::consider(const int32_t* path, double lattice_score) {
     if (score > best_.score) {
         best_.score = score;
         best_.path.assign(path, path + trellis_.n);
+        best_.hits = judge_.hits;
     }
     for (int k : judge_.broken)
         if (!active_[k]) return false;
@@ -68,34 +74,58 @@ void Search::activate_broken() {
 bool Search::obey(Control& control) {
     const Sequence& s = trellis_.sequence();
     if (s.n == 0 || !Strict::fits(trellis_, plain_)) return false;
+    const double free = bound_;  // the best score when nothing is asked
     std::vector<char> held(s.pieces.size(), 0);
-    double reached = bound_;   // the best score when what is held so far is obeyed
-    double breaking = -kInf;   // no labelling that breaks something held scores higher
-    for (;;) {
-        double least = kInf;
-        for (int k : judge_.broken) {
-            if (held[k]) continue;
-            held[k] = 1;
-            if (s.pieces[k].mode != Mode::hard) least = std::min(least, s.pieces[k].penalty);
-        }
-        if (least < kInf) breaking = std::max(breaking, reached - least);
+    std::vector<int> priced;  // the soft rules among them
+    bool folded = true;
+    // The best score when all that is held is obeyed, but for some of the priced rules.
+    const auto best_when = [&](unsigned broken) {
         std::vector<Piece> local, others;
-        for (size_t k = 0; k < held.size(); ++k)
-            if (held[k]) (s.pieces[k].machine->local() ? local : others).push_back(s.pieces[k]);
+        for (size_t k = 0; k < held.size(); ++k) {
+            const auto at = std::find(priced.begin(), priced.end(), s.pieces[k].rule) - priced.begin();
+            if (!held[k] || (at < static_cast<ptrdiff_t>(priced.size()) && broken >> at & 1)) continue;
+            (s.pieces[k].machine->local() ? local : others).push_back(s.pieces[k]);
+        }
         for (Piece& p : others) p.mode = Mode::hard;
         Team team;
         team.set(std::move(others));
-        if (!fold_.build(team, s.n, s.m, small_fold)) return false;
+        folded = fold_.build(team, s.n, s.m, small_fold);
+        if (!folded) return free;
         strict_.load(trellis_, plain_, local);
         ++counters.passes;
-        reached = strict_.trellis.best_path(fold_, strict_.steps, path_.data(), control);
+        const double value = strict_.trellis.best_path(fold_, strict_.steps, path_.data(), control);
+        if (value > -kInf) consider(path_.data(), trellis_.score(path_.data(), plain_));
+        else judge_.broken.clear();
+        return value;
+    };
+    double reached = free, breaking = -kInf;  // no labelling that breaks something held scores above `breaking`
+    for (bool fresh = true; fresh;) {
+        double least = kInf;
+        for (int k : judge_.broken) {
+            const Piece& p = s.pieces[k];
+            held[k] = 1;
+            if (p.mode == Mode::hard) continue;
+            least = std::min(least, p.penalty);
+            if (std::find(priced.begin(), priced.end(), p.rule) == priced.end()) priced.push_back(p.rule);
+        }
+        if (least < kInf) breaking = std::max(breaking, reached - least);
+        if (priced.size() > 24) return false;
+        reached = best_when(0);
+        if (!folded) return false;
         bound_ = std::min(bound_, std::max(reached, breaking));
-        if (!(reached > -kInf)) break;
-        consider(path_.data(), trellis_.score(path_.data(), plain_));
-        if (bound_ <= best_.score + slack()) break;
-        if (std::all_of(judge_.broken.begin(), judge_.broken.end(), [&](int k) { return held[k]; })) break;
+        if (bound_ <= best_.score + slack()) return true;
+        fresh = std::any_of(judge_.broken.begin(), judge_.broken.end(), [&](int k) { return !held[k]; });
     }
-    return best_.score > -kInf && bound_ <= best_.score + slack();
+    if (priced.size() > kBranches) return false;
+    double top = reached;  // over all choices of what to break (Tromble & Eisner, figure 7)
+    for (unsigned broken = 1; broken < 1u << priced.size() && folded; ++broken) {
+        double price = 0;
+        for (size_t r = 0; r < priced.size(); ++r) price += broken >> r & 1 ? s.problem->rules[priced[r]].penalty : 0.0;
+        if (free - price <= best_.score + slack()) continue;
+        top = std::max(top, best_when(broken) - price);
+    }
+    if (folded) bound_ = std::min(bound_, std::max(top, best_.score));
+    return bound_ <= best_.score + slack();
 }
 
 // Fold: everything if the product is small; else first what has no multiplier, then what is dear to leave out.

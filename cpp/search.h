@@ -27,6 +27,7 @@ struct Answer {
     double score = -kInf;  // lattice score - penalty
     double bound = kInf;
     std::vector<int32_t> path;
+    std::vector<int32_t> hits = {};  // (pieces) violations, if the engine knows them
 };
 
 struct Counters {
@@ -38,11 +39,13 @@ class Judge {
   public:
     void load(const Sequence& s);
     double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
-    std::vector<int> broken;                  // pieces, after cost()
+    // After cost():
+    std::vector<int> broken;    // pieces
+    std::vector<int32_t> hits;  // (pieces) violations
 
   private:
     const Sequence* sequence_ = nullptr;
-    std::vector<std::pair<const Piece*, int>> pieces_;
+    std::vector<int32_t> states_;
 };
 
 class Search {

@@ -27,7 +27,20 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
     if (!neighbours) return;
     if (known_.size() > 4096) known_.clear();
     tables_.resize(n);
-    for (int t = 1; t < n; ++t) tables_[t] = table_to(t, plain, pieces);
+    // Positions whose marks agree share a table; with few pieces the marks fit in one number.
+    std::vector<Piece> marked;
+    for (const Piece& p : pieces)
+        if (p.machine->states > 1 && p.marks) marked.push_back(p);
+    std::vector<std::pair<uint64_t, const Table*>> seen;
+    for (int t = 1; t < n; ++t) {
+        uint64_t marks = plain.tie(t - 1);
+        for (const Piece& p : marked) marks = marks << 8 | p.marks[t];
+        const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == marks; });
+        if (same == seen.end() || marked.size() > 7) {
+            tables_[t] = table_to(t, plain, pieces);
+            seen.emplace_back(marks, tables_[t]);
+        } else tables_[t] = same->second;
+    }
     steps.tables_ = tables_.data();
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 from bridle import _native
 from bridle.decoding import Decoding, Decodings
 from bridle.engines import Engine, engine_named, solve_one
-from bridle.errors import EngineError, Infeasible, LimitReached
+from bridle.errors import EngineError, Infeasible, LimitReached, RuleError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -63,9 +63,12 @@ class Decoder:
     ) -> None:
         if not isinstance(labels, Labels):
             labels = Labels(labels)
+        if isinstance(rules, Rule) or not isinstance(rules, Iterable):
+            got = repr(rules)[:60]
+            raise RuleError("rules are not a list", got=got, wanted="a list of rules", cause="One rule? Pass [rule].")
         self.labels, self.rules = labels, tuple(rules)
         self.engine, self.on_infeasible = engine, on_infeasible
-        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, fold_states)
+        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, seed, fold_states)
         self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, fold_states)
         self._lowering = Lowering(self.labels, self.rules)
         self.plan = self._plan()
@@ -95,10 +98,11 @@ class Decoder:
         self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, threads: int = 0
     ) -> Decodings:
         """The best labellings of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
-        if threads < 0:
-            raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
-        check_given(given, len(lattices))
-        count, offsets = len(lattices), offsets_of(lattices)
+        if not _whole(threads, 0):
+            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
+        offsets = offsets_of(lattices)
+        count = len(lattices)
+        check_given(given, count)
         answers = Answers.blank(int(offsets[-1]), count, len(self.rules), len(self._engine.counters))
 
         def solve(low: int, high: int, stop: _native.Stop) -> list[dict[str, Any]]:
@@ -108,7 +112,7 @@ class Decoder:
             self._engine.solve(Problem(self._lowering, some, its, self.options, first=low, stop=stop), part)
             return part.stats
 
-        for stats in in_threads(solve, count, threads or os.cpu_count() or 1):
+        for stats in in_threads(solve, count, int(threads) or os.cpu_count() or 1):
             answers.stats += stats
         out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
         for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
@@ -123,9 +127,10 @@ class Decoder:
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
         """The k best distinct labellings under the rules, best first; fewer if there are fewer."""
-        if k < 1:
-            raise EngineError("k is not a number of labellings", got=k, wanted="1 or more")
-        found = self._problem(lattice, given).native(absorb=True).k_best(0, k, self.options.native())
+        if not _whole(k, 1):
+            raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
+        problem = self._problem(lattice, given).native(absorb=True)
+        found = problem.k_best(0, min(int(k), 2**31 - 1), self.options.native())
         if not found:
             raise self._infeasible(lattice, given or {}, None)
         out = []
@@ -168,6 +173,7 @@ class Decoder:
         )
 
     def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
+        check_given(None if given is None else [given], 1)
         return Problem(self._lowering, [lattice], None if given is None else [given], self.options)
 
     def _possible(self, lattice: Lattice) -> bool:
@@ -181,10 +187,10 @@ class Decoder:
         if not self._possible(lattice):
             return Infeasible(
                 f"the lattice{where} has no path", got="-inf on every labelling", wanted="one with a finite score",
-                cause="A position where all labels are -inf, or transitions that cannot be joined; no rule is to blame.",
+                cause="A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
                 sequence=sequence,
             )
-        clash = [rule for rule in self.rules if not isinstance(rule, Soft)]
+        clash = list(dict.fromkeys(rule for rule in self.rules if not isinstance(rule, Soft)))
         for rule in list(clash):
             fewer = [other for other in clash if other is not rule]
             problem = Problem(Lowering(self.labels, fewer), [lattice], [given], Options())
@@ -199,10 +205,10 @@ class Decoder:
 
     def _relaxed(self, lattice: Lattice, given: Given) -> Decoding:
         """The labelling that breaks the hard rules the fewest times; of those, the one that scores best."""
-        dear = 1.0 + _range(lattice) + sum(
-            rule.penalty * (len(lattice) + 1 if rule.per == "violation" else 1) for rule in self.rules if isinstance(rule, Soft)
-        )
-        rules = [rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in self.rules]
+        soft = [rule for rule in self.rules if isinstance(rule, Soft)]
+        most = sum(rule.penalty * (len(lattice) + 1 if rule.per == "violation" else 1) for rule in soft)
+        dear = 1.0 + _range(lattice) + most
+        rules: list[Rule] = [rule if rule in soft else rule.soft(dear, per="violation") for rule in self.rules]
         found = self.with_rules(rules, engine="search").decode(lattice, given)
         violated, broken = [], 0
         for rule, v in found.violated:
@@ -243,22 +249,28 @@ def _nothing_found(engine: str, b: int, count: int, bound: float) -> LimitReache
     )
 
 
+def _whole(value: object, low: int, high: float = math.inf) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(low <= value <= high)
+
+
 def _check_options(
     time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str,
-    fold_states: int,
+    seed: int, fold_states: int,
 ) -> None:
     def fail(name: str, got: object, wanted: str) -> EngineError:
         return EngineError(f"bad option {name}", got=repr(got), wanted=wanted)
 
     if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
         raise fail("time_limit", time_limit, "seconds >= 0, or None")
-    if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
+    if max_states is not None and not _whole(max_states, 1, 2**63 - 1):
         raise fail("max_states", max_states, "a whole number >= 1, or None")
     if on_infeasible not in ("raise", "relax"):
         raise fail("on_infeasible", on_infeasible, "'raise' or 'relax'")
-    if not (isinstance(width, int) and width >= 1):
+    if not _whole(seed, 0, 2**64 - 1):
+        raise fail("seed", seed, "a whole number from 0 to 2**64 - 1")
+    if not _whole(width, 1, 2**31 - 1):
         raise fail("width", width, "a whole number >= 1")
-    if not (isinstance(fold_states, int) and 1 <= fold_states <= 4096):
+    if not _whole(fold_states, 1, 4096):
         raise fail("fold_states", fold_states, "a whole number from 1 to 4096")
     if not (isinstance(tau, (int, float)) and 0 <= tau <= 1):
         raise fail("tau", tau, "a number from 0 to 1")

@@ -17,6 +17,7 @@ from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Givens, Lowering
 
+FOREVER = 1e9  # seconds; clocks count on from there without a fault
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
 
 
@@ -36,10 +37,10 @@ class Options:
 
     def native(self) -> _native.Options:
         out = _native.Options()
-        out.time_limit = -1.0 if self.time_limit is None else float(self.time_limit)
+        out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
         out.max_states = -1 if self.max_states is None else int(self.max_states)
-        out.width, out.tau, out.seed, out.arcs = self.width, self.tau, self.seed, self.arcs
-        out.fold_states = self.fold_states
+        out.width, out.tau, out.seed, out.arcs = int(self.width), float(self.tau), int(self.seed), self.arcs
+        out.fold_states = int(self.fold_states)
         return out
 
 
@@ -105,8 +106,9 @@ class Problem:
     def _pack(self, lattices: Sequence[Lattice], m: int) -> None:
         known: dict[tuple[int, int, int], int] = {}
         head_of = []
-        for lattice in lattices:
-            _expect(lattice.n_labels, m)
+        self.offsets = offsets_of(lattices)
+        for k, lattice in enumerate(lattices):
+            _expect(lattice.n_labels, m, self.first + k)
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
             if number == len(self.heads):
@@ -115,7 +117,6 @@ class Problem:
         if not self.heads:
             self.heads.append((None, None, None))
         self.head_of = np.array(head_of, dtype=np.int32)
-        self.offsets = offsets_of(lattices)
         if len(lattices) == 1:
             self.unary = lattices[0].unary
         else:
@@ -167,6 +168,11 @@ def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
     """(B + 1,) where each sequence begins among all tokens."""
     if isinstance(lattices, Batch):
         return lattices.offsets
+    if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
+        raise LatticeError(
+            "a batch is not a list of lattices", got=type(lattices).__name__, wanted="a list of Lattice, or a Batch",
+            cause="One lattice is decoded by decode(), many by decode_batch([...]).",
+        )
     for k, lattice in enumerate(lattices):
         if not isinstance(lattice, Lattice):
             raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
@@ -175,11 +181,18 @@ def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
 
 def check_given(given: Givens, count: int) -> None:
     """One dict per sequence, or nothing at all."""
-    if given is not None and (isinstance(given, Mapping) or len(given) != count):
+    if given is None:
+        return
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    if not listed or len(given) != count:
         raise GivenError(
-            "given does not fit the batch", got="one dict" if isinstance(given, Mapping) else f"{len(given)} dicts",
+            "given does not fit the batch", got=f"{len(given)} dicts" if listed else f"one {type(given).__name__}",
             wanted=f"a list of {count}, one dict per sequence",
         )
+    for k, values in enumerate(given):
+        if type(values) is not dict and not isinstance(values, Mapping):
+            what = "given is not a dict" if count == 1 else f"given of sequence {k} is not a dict"
+            raise GivenError(what, got=repr(values)[:60], wanted="a dict, such as {'verb': 3}")
 
 
 @cache
@@ -187,9 +200,10 @@ def _same_type(labels: Labels) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(labels.same_type).view(np.uint8)
 
 
-def _expect(got: int, wanted: int) -> None:
+def _expect(got: int, wanted: int, number: int | None = None) -> None:
     if got != wanted:
+        where = "a batch" if number is None else f"lattice {number}"
         raise LatticeError(
-            "a lattice has another number of labels than the decoder", got=got, wanted=wanted,
+            f"{where} has another number of labels than the decoder", got=got, wanted=wanted,
             cause="Do the columns of unary stand in the order of Labels?",
         )

@@ -45,12 +45,13 @@ class NativeEngine(Engine):
 
     def solve(self, problem: Problem, answers: Answers) -> None:
         problem.native(absorb=self.absorbs).decode(
-            self.name, problem.options.native(), problem.stop, answers.ids, answers.score, answers.bound, answers.status,
-            answers.hits, answers.counters,
+            self.name, problem.options.native(), problem.stop,
+            answers.ids, answers.score, answers.bound, answers.status, answers.hits, answers.counters,
         )
         if (large := np.flatnonzero(answers.status == TOO_LARGE)).size:
+            number = problem.first + int(large[0])
             raise EngineError(
-                f"engine {self.name!r} cannot hold the intersection of sequence {problem.first + int(large[0])} with these rules",
+                f"engine {self.name!r} cannot hold the intersection of sequence {number} with these rules",
                 got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",
                 cause="Use engine='search' or 'auto', which intersect only what is violated.",
             )
@@ -72,6 +73,6 @@ def solve_one(name: str, problem: Problem) -> Answers:
 
 
 def engine_named(name: str) -> Engine:
-    if name not in _ENGINES:
+    if not isinstance(name, str) or name not in _ENGINES:
         raise EngineError("unknown engine", got=repr(name), wanted=", ".join(["auto", *engine_names()]))
     return _ENGINES[name]()

@@ -117,7 +117,13 @@ class _Columns:
 
     def _matching(self, source: Tokens) -> tuple[Ints, Ints]:
         texts = self.values("tokens")
-        sizes = np.fromiter((len(t) for t in texts), dtype=np.int64, count=len(texts))
+        try:
+            if any(isinstance(t, (str, bytes)) for t in texts):
+                raise TypeError("tokens")
+            sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        except TypeError:
+            self._blame(Place(source))
+            raise
         if (sizes != self.lengths).any():
             b = int(np.flatnonzero(sizes != self.lengths)[0])
             raise GivenError(
@@ -137,8 +143,13 @@ class _Columns:
             try:
                 place.positions(n, self.givens[b] if self.givens is not None else {})
             except BridleError as error:
-                error.args = (f"sequence {self.first + b}: {error.args[0]}",)
-                raise
+                raise self._of_sequence(error, b) from None
+
+    def _of_sequence(self, error: BridleError, b: int) -> BridleError:
+        """The same error, with the number of the sequence if there are many."""
+        parts = {k: getattr(error, k) for k in ("got", "wanted", "cause")}
+        where = f"sequence {self.first + b}: " if self.first or len(self.lengths) > 1 else ""
+        return type(error)(where + error.what, **parts)
 
     def sets(self, names: tuple[Names, ...], labels: Labels) -> tuple[list[AllSets], npt.NDArray[np.int32] | None]:
         """The distinct label sets of a rule's fields, and which of them each sequence has (None: all the one)."""
@@ -153,8 +164,7 @@ class _Columns:
                 given = {key: label_names(value, key) for key, value in zip(keys, row, strict=True)}
                 made.append(tuple(field_.resolve(labels, given) for field_ in names))
             except BridleError as error:
-                error.args = (f"sequence {self.first + rows.index(row)}: {error.args[0]}",)
-                raise
+                raise self._of_sequence(error, rows.index(row)) from None
         return made, np.fromiter(map(found.__getitem__, rows), dtype=np.int32, count=len(rows))
 
     def _hashable(self, key: str) -> list[Any]:
@@ -168,8 +178,7 @@ class _Columns:
                 try:
                     label_names(value, key)
                 except BridleError as error:
-                    error.args = (f"sequence {self.first + b}: {error.args[0]}",)
-                    raise
+                    raise self._of_sequence(error, b) from None
             raise
         return made
 
@@ -183,7 +192,7 @@ def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
 
 
 class Lowering:
-    """The rules of a decoder, lowered once and bound to every batch. Hard masks are absorbed into the lattice or not."""
+    """The rules of a decoder, lowered once, bound to every batch. Hard masks are absorbed into the lattice or not."""
 
     def __init__(self, labels: Labels, rules: Sequence[Rule]) -> None:
         self.labels, self.rules = labels, tuple(rules)
@@ -196,7 +205,7 @@ class Lowering:
         self._machines: dict[Any, list[_native.Machine]] = {}
         self._masks: dict[Any, Mask | None] = {}
         none = _Columns(np.zeros(1, dtype=np.int64), [])
-        for k, conjunct, _ in self._conjuncts:  # what is wrong with a rule by itself shows here, not at the first sequence
+        for k, conjunct, _ in self._conjuncts:  # what is wrong with a rule by itself shows now, not at a sequence
             with named(self.rules[k]):
                 if all(field_.fixed for field_ in conjunct.names()):
                     sets, _ = none.sets(conjunct.names(), labels)
@@ -258,7 +267,10 @@ class Lowering:
         return bound, later
 
     def bind(self, offsets: Ints, givens: Givens, *, absorb: bool, first: int = 0) -> Bound:
-        """The rules for these sequences, numbered from `first`. absorb: hard rules that are masks become masks, else all become automata."""
+        """The rules for these sequences, numbered from `first`.
+
+        absorb: hard rules that are masks become masks, else all become automata.
+        """
         static, later = self._static[absorb]
         if not later:
             return static
@@ -306,11 +318,13 @@ class Lowering:
             else:
                 bound.allowed &= np.repeat(bits[which], columns.lengths, axis=0)
                 continue
-            bound.allowed[tokens] &= bits[0] if which is None else bits[which[owner]]  # a token named twice: the same bits
+            # A token that is named twice gets the same bits twice.
+            bound.allowed[tokens] &= bits[0] if which is None else bits[which[owner]]
 
     def _automata(
-        self, bound: Bound, columns: _Columns, k: int, rule: Rule, made: list[AllSets], which: npt.NDArray[np.int32] | None
-    ) -> None:
+        self, bound: Bound, columns: _Columns, k: int, rule: Rule, made: list[AllSets],
+        which: npt.NDArray[np.int32] | None,
+    ) -> None:  # fmt: skip
         places = rule.places()
         table: npt.NDArray[np.uint8] | None = None
         marks: tuple[int, ...] = (0,)
@@ -319,10 +333,11 @@ class Lowering:
             for bit, place in enumerate(places):
                 tokens, _ = columns.positions(place)
                 mark[tokens] |= 1 << bit
-            marks = tuple(range(1 << len(places))) if len(places) <= 3 else tuple(np.unique(np.append(mark, 0)).tolist())
+            few = len(places) <= 3
+            marks = tuple(range(1 << len(places))) if few else tuple(np.unique(np.append(mark, 0)).tolist())
             if len(marks) > 256 or len(places) > 62:
                 raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
-            table = (mark if len(places) <= 3 else np.searchsorted(np.array(marks), mark)).astype(np.uint8)
+            table = (mark if few else np.searchsorted(np.array(marks), mark)).astype(np.uint8)
         walks = [self._walks(rule, sets, marks) for sets in made]
         for part in range(max((len(w) for w in walks), default=0)):
             if which is None:
@@ -338,7 +353,8 @@ def to_native(machine: Machine) -> _native.Machine:
     """The tables of a machine in the kernels' hands."""
     count = machine.count
     if machine.n_states > 65_000:
-        raise RuleError("the automaton of a rule is too large", got=f"{machine.n_states} states", wanted="at most 65,000")
+        got = f"{machine.n_states} states"
+        raise RuleError("the automaton of a rule is too large", got=got, wanted="at most 65,000")
     return _native.Machine(
         step=machine.step,
         hits=machine.hits,

@@ -301,7 +301,7 @@ class SpanDecoder:
                 cause="A character that no possible word holds, or scores of -inf; no rule is to blame.",
                 sequence=sequence,
             )
-        clash = [rule for rule in self.rules if not isinstance(rule, Soft)]
+        clash = list(dict.fromkeys(rule for rule in self.rules if not isinstance(rule, Soft)))
         for rule in list(clash):
             if impossible(fewer := [other for other in clash if other is not rule]):
                 clash = fewer

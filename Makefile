@@ -1,0 +1,110 @@
+# One door per chore. Everything happens in a virtual environment of its own (.venv); nothing else is touched.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SAN    := build/sanitize
+
+NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*)
+SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi')
+STUB   := src/bridle/_native.pyi
+
+.PHONY: help demo test check lint types stub stub-check sanitize bench soak tools clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      one sentence, labelled without and with rules"
+	@echo "make test      all tests"
+	@echo "make check     ruff, mypy --strict, the stub of the kernels, the kernels under ASan and UBSan"
+	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
+	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000 --start 0 --jobs 2')"
+	@echo "make stub      write $(STUB) anew, after a change of cpp/bindings.cpp"
+	@echo "make clean     remove .venv, build and caches"
+
+demo: $(VENV)/.installed
+	@$(BIN)/bridle demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest $(TESTS)
+
+# ---- the environment ------------------------------------------------------------------------------------------------
+
+# What cannot come from PyPI: a Python that is new enough and a compiler that knows C++20.
+tools:
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
+	  echo "bridle: there is no '$(PYTHON)'; install CPython 3.11 or newer, or say which one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "bridle: '$(PYTHON)' is too old ($$("$(PYTHON)" --version 2>&1)); Bridle needs CPython 3.11 or newer: make PYTHON=python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "bridle: '$(PYTHON)' cannot make virtual environments; install its venv and pip packages (Debian: python3-venv)" >&2; exit 1; }
+	@for compiler in "$$CXX" c++ g++ clang++; do \
+	  [ -n "$$compiler" ] && printf '#include <vector>\nint main() {}\n' \
+	    | $$compiler -std=c++20 -x c++ -fsyntax-only - >/dev/null 2>&1 && exit 0; done; \
+	  echo "bridle: there is no C++ compiler that knows C++20; install g++ 10 or newer (Debian: g++), or set CXX" >&2; exit 1
+
+# The build requirements stand in the environment itself, so that a second build compiles only what has changed.
+$(VENV)/.tools: pyproject.toml
+	@$(MAKE) --no-print-directory tools
+	@echo "bridle: making $(VENV)"
+	@rm -rf $(VENV) && "$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	  > $(VENV)/build-requires.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/build-requires.txt cmake ninja
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.tools $(SOURCE)
+	@echo "bridle: building and installing (the first time takes a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[test]'
+	@touch $@
+
+$(VENV)/.check: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[test,check]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[bench]'
+	@touch $@
+
+# ---- checks ---------------------------------------------------------------------------------------------------------
+
+check: lint types stub-check sanitize
+
+lint: $(VENV)/.check
+	$(BIN)/ruff check .
+
+types: $(VENV)/.check
+	$(BIN)/mypy
+
+stub: $(VENV)/.check
+	$(BIN)/python -m nanobind.stubgen -q -m bridle._native -o $(STUB)
+
+stub-check: $(VENV)/.check
+	$(BIN)/python -m pytest tests/test_structure.py -k stub
+
+# A second build of the kernels, and the tests that drive them hardest. (Python itself is not instrumented: libasan
+# must be loaded before it, and what the interpreter never frees is no leak of ours.)
+SAN_TESTS := $(wildcard tests/test_contract.py tests/test_spans.py tests/test_decode.py tests/test_decoder.py tests/test_engines.py)
+sanitize: $(VENV)/.check
+	@$(BIN)/cmake -S . -B $(SAN) -G Ninja -DCMAKE_BUILD_TYPE=Release -DBRIDLE_SANITIZE=ON \
+	  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
+	@$(BIN)/cmake --build $(SAN)
+	@rm -rf $(SAN)/package && mkdir -p $(SAN)/package && cp -R src/bridle $(SAN)/package/
+	@rm -f $(SAN)/package/bridle/_native*.so && cp $(SAN)/_native*.so $(SAN)/package/bridle/
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PYTHONPATH=$(SAN)/package \
+	  $(BIN)/python tests/soak.py --problems 1000 --jobs 2
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PYTHONPATH=$(SAN)/package \
+	  $(BIN)/python -m pytest -p no:cacheprovider $(SAN_TESTS)
+
+# ---- proofs that take longer ----------------------------------------------------------------------------------------
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+soak: $(VENV)/.installed
+	$(BIN)/python tests/soak.py $(SOAK)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

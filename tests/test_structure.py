@@ -1,0 +1,196 @@
+"""The shape of the package: who may import whom, what is public, what is documented, how large a file may grow."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import bridle
+from bridle import rules
+from bridle.engines import engine_names
+from bridle.rules.base import Rule
+from contract import examine
+from strategies import BOOLEAN_KINDS, RULE_KINDS
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "bridle"
+MODULES = sorted(SOURCE.rglob("*.py"))
+KERNELS = sorted((ROOT / "cpp").iterdir())
+
+# A module imports only from rows above its own, or from its own package.
+ARROW = [
+    ["_native", "errors"],
+    ["labels"],
+    ["lattice"],
+    ["automata"],
+    ["rules"],
+    ["problem", "threads"],
+    ["engines"],
+    ["decoding", "sums"],
+    ["check", "explain"],
+    ["decode"],
+    ["data", "spans"],
+    ["demo", "lint", "stream"],
+    ["__init__"],
+    ["cli"],
+    ["__main__"],
+]
+# Some must know less than their row allows.
+ONLY = {
+    "check": {"errors", "labels", "lattice", "rules", "decoding"},  # the judge shares no code with the players
+    "data": {"errors", "labels", "lattice"},
+    "lint": {"errors", "labels", "automata", "rules"},
+}
+LARGEST = 400  # lines
+LARGER: dict[str, int] = {}  # "rules/linear.py": 600, with the reason; empty is best
+
+
+def ids(path: Path) -> str:
+    return path.name if path.parent.name == "cpp" else path.relative_to(SOURCE).as_posix()
+
+
+def part_of(path: Path) -> str:
+    """The row entry a file belongs to: its package, or itself."""
+    inside = path.relative_to(SOURCE)
+    return inside.parts[0] if len(inside.parts) > 1 else inside.stem
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The parts of Bridle that a file imports when it runs; what only type checkers see is left out."""
+
+    def walk(node: ast.AST) -> Iterator[ast.AST]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                continue
+            yield child
+            yield from walk(child)
+
+    for node in walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            module = node.module or ""
+            names = [f"bridle.{alias.name}" for alias in node.names] if module == "bridle" else [module]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "bridle":
+                part = [*name.split("."), "__init__"][1]
+                yield part if any(part in row for row in ARROW) else "__init__"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_no_import_against_the_arrow(path: Path) -> None:
+    part = part_of(path)
+    assert any(part in row for row in ARROW), f"{part} has no row in ARROW: where does it stand?"
+    row = next(k for k, row in enumerate(ARROW) if part in row)
+    above = {name for row in ARROW[:row] for name in row}
+    allowed = (ONLY.get(part, above) & above) | {part}
+    assert set(imports(path)) <= allowed
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_files_stay_small(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= LARGER.get(ids(path), LARGEST), "split it, or say in LARGER why not"
+
+
+def test_exceptions_to_the_size_are_needed() -> None:
+    for name, most in LARGER.items():
+        assert LARGEST < len((SOURCE / name).read_text(encoding="utf-8").splitlines()) <= most
+
+
+@pytest.mark.parametrize("path", [p for p in KERNELS if p.name != "bindings.cpp"], ids=ids)
+def test_kernels_know_no_python(path: Path) -> None:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.lstrip().startswith("#include"):
+            assert "Python" not in line and "nanobind" not in line and "numpy" not in line, line
+
+
+# ---- public names ---------------------------------------------------------------------------------------------------
+
+
+def public(module: ModuleType) -> set[str]:
+    return {name for name, value in vars(module).items() if not (name.startswith("_") or inspect.ismodule(value))}
+
+
+def test_all_of_bridle_is_what_is_visible() -> None:
+    assert sorted(bridle.__all__) == bridle.__all__
+    assert set(bridle.__all__) == public(bridle) | {"rules"}
+
+
+def test_all_of_rules_is_what_is_visible() -> None:
+    """The functions that make, read and load rules, and the two classes people may ask about."""
+    functions = {name for name in public(rules) if inspect.isfunction(getattr(rules, name))}
+    assert sorted(rules.__all__) == rules.__all__
+    assert set(rules.__all__) == functions | {"Rule", "Soft"}
+
+
+def test_the_version_is_written_once() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["version"] == bridle.__version__
+    assert f"## [{bridle.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_public_things_have_docstrings(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert path.name == "__main__.py" or ast.get_docstring(tree), "the module"
+    things = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    bare = [node.name for node in things if not node.name.startswith("_") and not ast.get_docstring(node)]
+    assert not bare
+
+
+# ---- prose that runs ------------------------------------------------------------------------------------------------
+
+NAMES = ["bridle", *(found.name for found in pkgutil.walk_packages(bridle.__path__, "bridle."))]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.split(".")[-1] not in ("_native", "__main__")])
+def test_doctests(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+# ---- the stub -------------------------------------------------------------------------------------------------------
+
+
+def test_the_stub_is_up_to_date(tmp_path: Path) -> None:
+    if importlib.util.find_spec("nanobind") is None:
+        pytest.skip("nanobind is not installed: pip install nanobind")
+    made = tmp_path / "_native.pyi"
+    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "bridle._native", "-o", str(made)]
+    subprocess.run(command, check=True, capture_output=True)
+    kept, new = (ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in (SOURCE / "_native.pyi", made))
+    assert kept == new, "cpp/bindings.cpp has changed: make stub"
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    installed = Path(bridle.__file__).parent
+    assert (installed / "py.typed").exists()
+    assert (installed / "_native.pyi").exists()
+
+
+# ---- the contract suite covers everything ---------------------------------------------------------------------------
+
+
+def test_the_contract_covers_every_kind_of_rule() -> None:
+    assert {kind.__name__ for kind in Rule.kinds} | set(BOOLEAN_KINDS) == set(RULE_KINDS)
+
+
+def test_the_contract_asks_every_engine() -> None:
+    tree = ast.parse(inspect.getsource(examine))
+    words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert {"auto", *engine_names()} <= words
