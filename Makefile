@@ -9,7 +9,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test check lint types stub stub-check sanitize bench soak tools clean
+.PHONY: help demo test check lint types stub stub-check sanitize bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,21 +30,22 @@ test: $(VENV)/.installed
 # ---- the environment ------------------------------------------------------------------------------------------------
 
 # What cannot come from PyPI: a Python that is new enough and a compiler that knows C++20.
-tools:
-	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
-	  echo "bridle: there is no '$(PYTHON)'; install CPython 3.11 or newer, or say which one: make PYTHON=/path/to/python" >&2; exit 1; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "bridle: '$(PYTHON)' is too old ($$("$(PYTHON)" --version 2>&1)); Bridle needs CPython 3.11 or newer: make PYTHON=python3.11" >&2; exit 1; }
-	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "bridle: '$(PYTHON)' cannot make virtual environments; install its venv and pip packages (Debian: python3-venv)" >&2; exit 1; }
-	@for compiler in "$$CXX" c++ g++ clang++; do \
-	  [ -n "$$compiler" ] && printf '#include <vector>\nint main() {}\n' \
-	    | $$compiler -std=c++20 -x c++ -fsyntax-only - >/dev/null 2>&1 && exit 0; done; \
-	  echo "bridle: there is no C++ compiler that knows C++20; install g++ 10 or newer (Debian: g++), or set CXX" >&2; exit 1
+define TOOLS
+@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
+  echo "bridle: there is no '$(PYTHON)'; install CPython 3.11 or newer, or say which one: make PYTHON=/path/to/python" >&2; exit 1; }
+@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "bridle: '$(PYTHON)' is too old ($$("$(PYTHON)" --version 2>&1)); Bridle needs CPython 3.11 or newer: make PYTHON=python3.11" >&2; exit 1; }
+@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+  echo "bridle: '$(PYTHON)' cannot make virtual environments; install its venv and pip packages (Debian: python3-venv)" >&2; exit 1; }
+@for compiler in "$$CXX" c++ g++ clang++; do \
+  [ -n "$$compiler" ] && printf '#include <vector>\nint main() {}\n' \
+    | $$compiler -std=c++20 -x c++ -fsyntax-only - >/dev/null 2>&1 && exit 0; done; \
+  echo "bridle: there is no C++ compiler that knows C++20; install g++ 10 or newer (Debian: g++), or set CXX" >&2; exit 1
+endef
 
 # The build requirements stand in the environment itself, so that a second build compiles only what has changed.
 $(VENV)/.tools: pyproject.toml
-	@$(MAKE) --no-print-directory tools
+	$(TOOLS)
 	@echo "bridle: making $(VENV)"
 	@rm -rf $(VENV) && "$(PYTHON)" -m venv $(VENV)
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "beam.h"
 
@@ -11,7 +12,8 @@ namespace {
 constexpr int kLargeFold = 4096;  // the most states that are ever folded
 constexpr size_t kFoldCells = size_t{1} << 25;
 constexpr int kPasses = 80;
-constexpr size_t kBranches = 3;  // soft rules of which every choice is tried
+constexpr size_t kBranches = 6;  // soft rules of which every choice is tried
+constexpr int kTurns = 8;
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
 bool counts(const Piece& p) { return p.machine->sense != 0; }
@@ -99,7 +101,7 @@ bool Search::obey(Control& control) {
         return value;
     };
     double reached = free, breaking = -kInf;  // no labelling that breaks something held scores above `breaking`
-    for (bool fresh = true; fresh;) {
+    for (int turn = 0; turn < kTurns; ++turn) {
         double least = kInf;
         for (int k : judge_.broken) {
             const Piece& p = s.pieces[k];
@@ -114,18 +116,26 @@ bool Search::obey(Control& control) {
         if (!folded) return false;
         bound_ = std::min(bound_, std::max(reached, breaking));
         if (bound_ <= best_.score + slack()) return true;
-        fresh = std::any_of(judge_.broken.begin(), judge_.broken.end(), [&](int k) { return !held[k]; });
+        const auto news = [&](int k) { return !held[k]; };
+        if (std::any_of(judge_.broken.begin(), judge_.broken.end(), news)) continue;
+        // Every choice of what to break (Tromble & Eisner, figure 7). What such a labelling breaks besides is held next.
+        if (priced.size() > kBranches) return false;
+        double top = reached;
+        std::vector<int> besides;
+        for (unsigned broken = 1; broken < 1u << priced.size(); ++broken) {
+            double price = 0;
+            for (size_t r = 0; r < priced.size(); ++r) price += broken >> r & 1 ? s.problem->rules[priced[r]].penalty : 0.0;
+            if (free - price <= best_.score + slack()) continue;
+            top = std::max(top, best_when(broken) - price);
+            if (!folded) return false;
+            std::copy_if(judge_.broken.begin(), judge_.broken.end(), std::back_inserter(besides), news);
+        }
+        bound_ = std::min(bound_, std::max(top, best_.score));
+        if (bound_ <= best_.score + slack()) return true;
+        if (besides.empty()) return false;
+        judge_.broken = besides;
     }
-    if (priced.size() > kBranches) return false;
-    double top = reached;  // over all choices of what to break (Tromble & Eisner, figure 7)
-    for (unsigned broken = 1; broken < 1u << priced.size() && folded; ++broken) {
-        double price = 0;
-        for (size_t r = 0; r < priced.size(); ++r) price += broken >> r & 1 ? s.problem->rules[priced[r]].penalty : 0.0;
-        if (free - price <= best_.score + slack()) continue;
-        top = std::max(top, best_when(broken) - price);
-    }
-    if (folded) bound_ = std::min(bound_, std::max(top, best_.score));
-    return bound_ <= best_.score + slack();
+    return false;
 }
 
 // Fold: everything if the product is small; else first what has no multiplier, then what is dear to leave out.

@@ -1,12 +1,16 @@
 """The contract that every engine keeps, checked against plain enumeration on one random problem at a time.
 
 `examine(seed)` returns complaints; no complaint, no mismatch. test_contract.py and soak.py run it over many seeds.
+A tally, if one is passed, counts what the problems were like and which engines answered: agreement says nothing
+about what never occurred.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from strategies import labellings, random_problem, random_rule, random_soft
@@ -20,7 +24,7 @@ from bridle.rules.refer import Scene
 Path = tuple[int, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Oracle:
     """All labellings of a problem: lattice score, what soft rules cost, is every hard rule obeyed."""
 
@@ -45,7 +49,7 @@ class Oracle:
             rows.append((path, score, cost, fine))
         return cls(rows)
 
-    @property
+    @cached_property
     def ranked(self) -> list[tuple[float, Path]]:
         """Labellings that obey the hard rules, best first."""
         return sorted(((score - cost, path) for path, score, cost, fine in self.rows if fine), reverse=True)
@@ -65,57 +69,112 @@ def close(a: float, b: float) -> bool:
     return a == b or abs(a - b) <= 1e-6 * max(1.0, abs(a), abs(b))
 
 
-def examine(seed: int, *, ilp: bool = True) -> list[str]:
+def mode_of(rule: Rule) -> str:
+    return f"soft per {rule.per}" if isinstance(rule, Soft) else "hard"
+
+
+def kind_of(rule: Rule) -> str:
+    return type(rule.rule if isinstance(rule, Soft) else rule).__name__
+
+
+def count_problem(tally: Counter[str], rules: list[Rule], lattice: Lattice, oracle: Oracle) -> None:
+    """What a problem is like."""
+    scores = [score for score, _ in oracle.ranked[:2]]
+    parts = [x for x in (lattice.unary, lattice.pairwise, lattice.start, lattice.end) if x is not None]
+    modes = {mode_of(rule) for rule in rules}
+    tally.update(f"{kind_of(rule)} {mode_of(rule)}" for rule in rules)
+    tally.update(
+        name
+        for name, true in {
+            f"n={len(lattice)}": True,
+            "infeasible": bool(oracle.rows) and not oracle.ranked,
+            "no path": not oracle.rows,
+            "tie": len(scores) == 2 and scores[0] == scores[1],
+            "-inf": any(np.isneginf(x).any() for x in parts),
+            "hard and soft": "hard" in modes and len(modes) > 1,
+            "pays": bool(oracle.ranked) and min(cost for _, _, cost, fine in oracle.rows if fine) > 0,
+            "float32": lattice.unary.dtype == np.float32,
+            "pairwise per step": lattice.pairwise is not None and lattice.pairwise.ndim == 3,
+        }.items()
+        if true
+    )
+
+
+def may_refuse(engine: str, labels: Labels, rules: list[Rule]) -> bool:
+    """May an engine say that it does not take such rules?"""
+    if engine == "viterbi":
+        return bridle.Decoder(labels, rules).plan.engine != "viterbi"
+    return engine == "relax" and any(isinstance(rule, Soft) and rule.per == "violation" for rule in rules)
+
+
+def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -> list[str]:
     """All complaints about one random problem."""
     rng = np.random.default_rng([20, seed])
     labels, rules, lattice, given = random_problem(rng, n_max=6 if rng.random() < 0.3 else 4, depth=2)
     oracle = Oracle.of(labels, rules, lattice, given)
+    tally = Counter() if tally is None else tally
+    count_problem(tally, rules, lattice, oracle)
     complaints: list[str] = []
 
     def complain(text: str) -> None:
         complaints.append(f"seed {seed}: {text}; rules {[str(rule) for rule in rules]}, n={len(lattice)}, {labels}")
 
     def ask(engine: str, **options: object) -> bridle.Decoding | None:
-        """A decoding that the judge accepts, or None if the engine says infeasible (and is right)."""
+        """A decoding that the judge accepts; None if the engine says infeasible, or does not take it, and is right."""
         name = " ".join([engine, *map(str, options.values())])
         try:
             d = bridle.Decoder(labels, rules, engine, **options).decode(lattice, given)  # type: ignore[arg-type]
         except bridle.Infeasible as error:
+            tally[f"{engine} infeasible"] += 1
             if oracle.ranked:
                 complain(f"{name} says infeasible, but {oracle.ranked[0]} is not")
             elif engine == "search":
                 complaints.extend(f"seed {seed}: {text}" for text in examine_clash(error, labels, rules, lattice, given))
             return None
-        except (bridle.EngineError, bridle.LimitReached) as error:
-            if engine not in ("viterbi", "beam", "relax"):
+        except bridle.LimitReached as error:
+            tally[f"{engine} found nothing"] += 1
+            if engine != "beam" or (oracle.ranked and error.bound < oracle.ranked[0][0] - 1e-9):
                 complain(f"{name}: {error}")
             return None
+        except bridle.EngineError as error:
+            tally[f"{engine} refused"] += 1
+            if not may_refuse(engine, labels, rules):
+                complain(f"{name}: {error}")
+            return None
+        tally[f"{engine} answered"] += 1
         verdict = bridle.check(lattice, rules, d, given)
         if not verdict.ok:
             complain(f"{name}: {verdict.complaints}")
+        if d.labels != [labels.names[y] for y in d.ids] or d.relaxed:
+            complain(f"{name}: labels {d.labels}, ids {d.ids}, relaxed={d.relaxed}")
         if not oracle.ranked:
             complain(f"{name} found {d.labels}, but nothing obeys the rules")
             return None
         return d
 
-    exact = [("search", {}), ("search", {"fold_states": int(rng.choice([1, 3]))}), ("product", {}), ("relax", {}), ("viterbi", {}), ("auto", {})]
+    exact = [
+        ("search", {}), ("search", {"fold_states": int(rng.choice([1, 3]))}), ("product", {}), ("relax", {}),
+        ("viterbi", {}), ("auto", {}),
+    ]  # fmt: skip
     if ilp:
         exact += [("ilp", {"formulation": "tight"}), ("ilp", {"formulation": "paper"})]
     for engine, options in exact:
         d = ask(engine, **options)
-        if d is not None and not (d.optimal and close(d.score, oracle.ranked[0][0])):
-            complain(f"{engine} {options} found {d.score} ({d.labels}), optimum {oracle.ranked[0]}, optimal={d.optimal}")
+        if d is not None and not (d.optimal and close(d.score, best := oracle.ranked[0][0]) and close(d.bound, best)):
+            complain(f"{engine} {options} found {d} ({d.labels}), optimum {oracle.ranked[0]}")
     d = ask("beam", width=2)
-    if d is not None and (d.bound < oracle.ranked[0][0] - 1e-9 or d.score > oracle.ranked[0][0] + 1e-9):
+    if d is not None and not d.score - 1e-9 <= oracle.ranked[0][0] <= d.bound + 1e-9:
         complain(f"beam: score {d.score}, bound {d.bound}, optimum {oracle.ranked[0][0]}")
+    if d is not None and d.optimal != close(d.score, d.bound):
+        complain(f"beam: score {d.score}, bound {d.bound}, optimal={d.optimal}")
     tau = float(rng.choice([1.0, 0.9, 0.5, 0.0]))
     for stage in ("native", "ilp") if ilp else ("native",):
         d = ask("two_stage", tau=tau, stage=stage)
         wanted = oracle.two_stage(tau)
         if d is not None and wanted is not None:
             got = (d.penalty, d.score + d.penalty)
-            if not (close(got[0], wanted[0]) and close(got[1], wanted[1])):
-                complain(f"two_stage {stage} tau={tau}: penalty and score {got}, wanted {wanted}")
+            if not (d.optimal and close(got[0], wanted[0]) and close(got[1], wanted[1])):
+                complain(f"two_stage {stage} tau={tau}: penalty and score {got}, wanted {wanted}, optimal={d.optimal}")
     if oracle.ranked:
         complaints.extend(f"seed {seed}: {text}" for text in examine_k_best(labels, rules, lattice, given, oracle, rng))
         complaints.extend(f"seed {seed}: {text}" for text in examine_sums(labels, rules, lattice, given, oracle))
@@ -130,7 +189,10 @@ def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[
     wanted = oracle.ranked[:k]
     if [round(d.score, 6) for d in found] != [round(score, 6) for score, _ in wanted]:
         yield f"k_best({k}): {[d.score for d in found]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"
-    if len({tuple(d.ids) for d in found}) != len(found):
+    known = {path: score for score, path in oracle.ranked}
+    if any(not close(known.get(tuple(d.ids.tolist()), math.nan), d.score) for d in found):
+        yield f"k_best({k}) has labellings with a score that is not theirs; {[str(r) for r in rules]}"
+    if len({tuple(d.ids.tolist()) for d in found}) != len(found):
         yield f"k_best({k}) repeats itself; {[str(r) for r in rules]}"
     for d in found:
         if complaints := bridle.check(lattice, rules, d, given).complaints:
@@ -159,7 +221,7 @@ def examine_sums(labels, rules, lattice, given, oracle):  # type: ignore[no-unty
 
 def examine_limits(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
     """Stopped or not, the bound is true and the labelling, if any, obeys the rules."""
-    engine = str(rng.choice(["search", "relax"]))
+    engine = str(rng.choice(["search", "relax", "beam"]))
     limits = {"time_limit": 0.0} if rng.random() < 0.5 else {"max_states": 1}
     try:
         d = bridle.Decoder(labels, rules, engine, **limits).decode(lattice, given)
@@ -208,7 +270,7 @@ def examine_clash(error, labels, rules, lattice, given):  # type: ignore[no-unty
         yield f"relaxed: {complaints}"
 
 
-def examine_medium(seed: int) -> list[str]:
+def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]:
     """Too large to enumerate: `search`, folding much or little, against `product`, which intersects everything."""
     rng = np.random.default_rng([21, seed])
     n, m = int(rng.integers(8, 30)), int(rng.integers(3, 7))
@@ -222,18 +284,25 @@ def examine_medium(seed: int) -> list[str]:
         rules.append(random_soft(rng, rule) if rng.random() < 0.4 else rule)
     pairwise = None if rng.random() < 0.3 else rng.normal(size=(m, m) if rng.random() < 0.7 else (n - 1, m, m))
     lattice = Lattice(rng.normal(size=(n, m)) * 2, pairwise)
+    tally = Counter() if tally is None else tally
     scores = {}
     for name, options in [
         ("product", {}), ("search", {}), ("search", {"fold_states": 1}), ("search", {"fold_states": 8}), ("relax", {}),
-    ]:
+    ]:  # fmt: skip
+        key = " ".join([name, *map(str, options.values())])
         try:
             d = bridle.Decoder(labels, rules, name, **options).decode(lattice, given)  # type: ignore[arg-type]
             told = bridle.check(lattice, rules, d, given)
-            scores[name, *options.values()] = d.score if told.ok and d.optimal else math.nan
+            scores[key] = d.score if told.ok and d.optimal else math.nan
         except bridle.Infeasible:
-            scores[name, *options.values()] = -math.inf
+            scores[key] = -math.inf
         except bridle.EngineError:  # too large for product, or penalties per violation for relax
+            tally[f"{key} refused"] += 1
+            if name == "search" or (name == "relax" and not may_refuse("relax", labels, rules)):
+                scores[key] = math.nan
             continue
+        tally[f"{key} answered"] += 1
+    tally["infeasible"] += -math.inf in scores.values()
     if not all(close(a, b) for a in scores.values() for b in scores.values()):
         return [f"medium seed {seed}: {scores}; rules {[str(rule) for rule in rules]}, n={n}, m={m}"]
     return []

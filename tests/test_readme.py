@@ -23,18 +23,16 @@ class Block(NamedTuple):
     """A fenced block of a document."""
 
     file: str
-    line: int
-    language: str
+    line: int  # its first, in the file
     text: str
 
 
 def blocks(language: str) -> list[Block]:
-    found = []
+    found: list[Block] = []
     for name in ("README.md", "CONTRIBUTING.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
-        for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            if match[1] == language:
-                found.append(Block(name, text.count("\n", 0, match.start()) + 2, match[1], match[2]))
+        fenced = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        found += [Block(name, text.count("\n", 0, match.start()) + 2, match[1]) for match in fenced]
     return found
 
 

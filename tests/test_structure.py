@@ -41,7 +41,7 @@ ARROW = [
     ["decoding", "sums"],
     ["check", "explain"],
     ["decode"],
-    ["data", "spans"],
+    ["data", "lint_automata", "spans"],
     ["demo", "lint", "stream"],
     ["__init__"],
     ["cli"],
@@ -51,7 +51,8 @@ ARROW = [
 ONLY = {
     "check": {"errors", "labels", "lattice", "rules", "decoding"},  # the judge shares no code with the players
     "data": {"errors", "labels", "lattice"},
-    "lint": {"errors", "labels", "automata", "rules"},
+    "lint": {"errors", "labels", "automata", "rules", "lint_automata"},
+    "lint_automata": {"errors", "labels", "automata", "rules"},
 }
 LARGEST = 400  # lines
 LARGER: dict[str, int] = {}  # "rules/linear.py": 600, with the reason; empty is best
@@ -151,7 +152,21 @@ def test_public_things_have_docstrings(path: Path) -> None:
     assert path.name == "__main__.py" or ast.get_docstring(tree), "the module"
     things = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     bare = [node.name for node in things if not node.name.startswith("_") and not ast.get_docstring(node)]
-    assert not bare
+    assert {thing for thing in bare if not explained(tree, thing)} == set()
+
+
+def explained(tree: ast.Module, name: str) -> bool:
+    """A kind of rule brings its sentence (`text`); an engine (`name`) has a file whose first line tells what it is."""
+    node = next(node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name)
+    targets = [target for part in node.body if isinstance(part, ast.Assign) for target in part.targets]
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(target) in ("text", "name") for target in targets)
+
+
+@pytest.mark.parametrize("name", [name for name in bridle.__all__ if inspect.isclass(getattr(bridle, name))])
+def test_public_methods_have_docstrings(name: str) -> None:
+    parts = {k: v for k, v in vars(getattr(bridle, name)).items() if not k.startswith("_")}
+    called = {k for k, v in parts.items() if inspect.isroutine(v) and not isinstance(v, property)}
+    assert {k for k in called if not inspect.getdoc(parts[k])} == set()
 
 
 # ---- prose that runs ------------------------------------------------------------------------------------------------
