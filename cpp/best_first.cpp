@@ -79,6 +79,8 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     std::priority_queue<Entry> queue;
     Taken taken(width);
     std::vector<State> to(width), from(width, 0);
+    const size_t more = estimates.size();
+    std::vector<int32_t> where, now(more, 0);  // (nodes, more)  states of the other folds
     found.clear();
     complete = false;
 
@@ -88,6 +90,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         if (due == kInf || !(g > floor)) return;
         nodes.push_back({g, paid, parent, n, 0, 0});
         states.resize(states.size() + width);
+        where.resize(where.size() + more);
         queue.push({paid, g, n, static_cast<int32_t>(nodes.size() - 1)});
     };
     const auto room = [&](const State* s, int t) {
@@ -106,6 +109,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         const double g0 = parent < 0 ? 0.0 : nodes[parent].g, paid0 = parent < 0 ? 0.0 : nodes[parent].paid;
         const int q0 = parent < 0 ? 0 : nodes[parent].q, y0 = parent < 0 ? -1 : nodes[parent].y;
         if (parent >= 0) std::copy_n(states.begin() + parent * width, width, from.begin());
+        if (parent >= 0) std::copy_n(where.begin() + parent * more, more, now.begin());
         const double* u = trellis.unary(t);
         const double* h = H.data() + static_cast<size_t>(t) * fold.Q * trellis.width;
         const int32_t* next = fold.plain() ? nullptr : fold.next(t, q0);
@@ -114,15 +118,34 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             const int q = next ? next[j] : 0;
             double g = g0 + u[j];
             if (parent >= 0) g += steps.at(t - 1, y0, j);
-            const double ahead = h[static_cast<size_t>(q) * trellis.width + j];
+            double ahead = h[static_cast<size_t>(q) * trellis.width + j];
             if (!(g + ahead > -kInf)) continue;
+            const size_t place = where.size();
+            for (size_t e = 0; e < more && ahead > -kInf; ++e) {
+                const Estimate& other = estimates[e];
+                if (other.fold.cost(t, now[e])[j] == kInf) ahead = -kInf;
+                where.push_back(other.fold.next(t, now[e])[j]);
+                ahead = std::min(ahead, other.H[(static_cast<size_t>(t) * other.fold.Q + where.back()) * trellis.width + j]);
+            }
+            where.resize(place + more);
+            const auto drop = [&] { where.resize(place); };
+            if (!(ahead > -kInf)) {
+                drop();
+                continue;
+            }
             const double due = team.advance(from.data(), to.data(), j, t) + (cost ? cost[j] : 0.0);
-            if (due == kInf) continue;
+            if (due == kInf) {
+                drop();
+                continue;
+            }
             double paid = 0;
             if (price) paid = paid0 + due;
             else g -= due;
             const double f = g + ahead + room(to.data(), t);
-            if (!(f > floor)) continue;
+            if (!(f > floor)) {
+                drop();
+                continue;
+            }
             nodes.push_back({g, paid, parent, t, q, j});
             states.insert(states.end(), to.begin(), to.end());
             const double total = price ? paid + price[static_cast<size_t>(t) * fold.Q + q] : 0.0;

@@ -16,6 +16,12 @@ struct Found {
     std::vector<int32_t> path;
 };
 
+// One more estimate of what can follow, by the backward pass over a fold of some pieces of the team. The least one counts.
+struct Estimate {
+    Fold fold;
+    std::vector<double> H;  // (n, Q, width)
+};
+
 struct BestFirst {
     const Trellis& trellis;
     const Fold& fold;
@@ -23,6 +29,7 @@ struct BestFirst {
     const std::vector<double>& H;
     const Team& team;                   // pieces that are not folded
     const std::vector<double>& lambda;  // (team)  0 for pieces without a multiplier
+    const std::vector<Estimate>& estimates;
     // If set, (n, Q): the least that the fold still costs. Then the cheapest labelling comes first, whatever its score,
     // and among the cheapest the one with the highest score; H must leave costs out.
     const double* price = nullptr;

@@ -14,6 +14,7 @@ constexpr size_t kFoldCells = size_t{1} << 25;
 constexpr int kPasses = 80;
 constexpr size_t kBranches = 6;  // soft rules of which every choice is tried
 constexpr int kTurns = 8;
+constexpr size_t kEstimates = 12, kEstimateStates = 48, kEstimateCells = size_t{1} << 22;
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
 bool counts(const Piece& p) { return p.machine->sense != 0; }
@@ -215,10 +216,29 @@ void Search::arrange(Control&) {
 }
 
 // A narrow beam over all pieces, guided by H: often the optimum, always a floor for what follows.
-void Search::dive(Control& control) {
+void Search::dive(int width, Control& control) {
     const Guide guide{&fold_, H_valid_ ? best_H_.data() : H_.data()};
-    for (const Found& found : beam(trellis_, plain_, all_, 3, &guide, control))
+    for (const Found& found : beam(trellis_, plain_, all_, width, &guide, control))
         consider(found.path.data(), trellis_.score(found.path.data(), plain_));
+}
+
+// Puts the multipliers on the transitions; returns what they add to every labelling.
+double Search::adjust() {
+    const int m = trellis_.m;
+    adjust_.assign(static_cast<size_t>(m) * m, 0.0);
+    first_.assign(m, 0.0);
+    double base = 0;
+    for (int p = 0; p < team_.size(); ++p) {
+        if (lambda_[p] == 0) continue;
+        const Machine& machine = *team_.pieces[p].machine;
+        const double l = machine.sense * lambda_[p];
+        for (int i = 0; i < m; ++i)
+            for (int j = 0; j < m; ++j) adjust_[static_cast<size_t>(i) * m + j] -= l * machine.edges[i * m + j];
+        for (int j = 0; j < m; ++j) first_[j] -= l * machine.edges[m * m + j];
+        base += lambda_[p] * machine.room[0];
+    }
+    adjusted_.adjusted(trellis_.sequence(), adjust_.data(), first_.data());
+    return base;
 }
 
 bool Search::multiply(Control& control) {
@@ -227,19 +247,7 @@ bool Search::multiply(Control& control) {
     double lowest = kInf, pace = 1.0;
     int stale = 0;
     for (int pass = 0; pass < kPasses; ++pass) {
-        adjust_.assign(static_cast<size_t>(m) * m, 0.0);
-        first_.assign(m, 0.0);
-        double base = 0;
-        for (int p = 0; p < width; ++p) {
-            if (lambda_[p] == 0) continue;
-            const Machine& machine = *team_.pieces[p].machine;
-            const double l = machine.sense * lambda_[p];
-            for (int i = 0; i < m; ++i)
-                for (int j = 0; j < m; ++j) adjust_[static_cast<size_t>(i) * m + j] -= l * machine.edges[i * m + j];
-            for (int j = 0; j < m; ++j) first_[j] -= l * machine.edges[m * m + j];
-            base += lambda_[p] * machine.room[0];
-        }
-        adjusted_.adjusted(trellis_.sequence(), adjust_.data(), first_.data());
+        const double base = adjust();
         ++counters.passes;
         const double value = trellis_.backward(fold_, adjusted_, H_, control) + base;
         if (!(value > -kInf)) {  // even the relaxed problem has no answer
@@ -256,7 +264,7 @@ bool Search::multiply(Control& control) {
             bound_ = std::min(bound_, value);
         }
         if (!consider(path_.data(), trellis_.score(path_.data(), plain_))) activate_broken();
-        if (pass == 0 && !(best_.score > -kInf)) dive(control);
+        if (pass == 0 && !(best_.score > -kInf)) dive(3, control);
         if (bound_ <= best_.score + slack()) break;
         if (control.late()) break;
         // Polyak's step towards the best answer so far, shorter when it does not help.
@@ -284,6 +292,37 @@ bool Search::multiply(Control& control) {
     return bound_ <= best_.score + slack() || !(bound_ > -kInf);
 }
 
+// More estimates for best-first search: folds of the pieces that neither the fold nor a multiplier takes care of.
+void Search::estimate(Control& control) {
+    estimates_.clear();
+    const size_t row = std::max<size_t>(1, static_cast<size_t>(trellis_.n) * trellis_.width);
+    const int most = static_cast<int>(std::min<size_t>(kEstimateStates, kEstimateCells / row));
+    std::vector<Piece> chosen;
+    Estimate made;
+    const auto finish = [&] {
+        if (chosen.empty() || estimates_.size() >= kEstimates) return;
+        Team team;
+        team.set(chosen);
+        if (!made.fold.build(team, trellis_.n, trellis_.m, most)) return;
+        ++counters.passes;
+        trellis_.backward(made.fold, adjusted_, made.H, control);
+        estimates_.push_back(std::move(made));
+        made = Estimate();
+        chosen.clear();
+    };
+    for (int p = 0; p < team_.size(); ++p) {
+        if (top_[p] > 0) continue;
+        chosen.push_back(team_.pieces[p]);
+        Team team;
+        team.set(chosen);
+        if (made.fold.build(team, trellis_.n, trellis_.m, most)) continue;
+        chosen.pop_back();
+        finish();
+        chosen.assign(1, team_.pieces[p]);
+    }
+    finish();
+}
+
 Answer Search::stopped() const {
     Answer out = best_;
     out.bound = std::max(bound_, best_.score);
@@ -304,6 +343,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
     best_ = Answer();
     bound_ = kInf;
     H_valid_ = false;
+    estimates_.clear();
     path_.assign(s.n, 0);
     const auto proved = [&] {
         Answer out = best_;
@@ -330,6 +370,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
         ++counters.rounds;
         if (control.late()) return stopped();
         arrange(control);
+        estimates_.clear();
         if (team_.size() == 0) {
             ++counters.passes;
             const double value = trellis_.best_path(fold_, plain_, path_.data(), control);
@@ -346,21 +387,24 @@ Answer Search::solve(const Sequence& s, Control& control) {
         const int64_t active_before = counters.active;
         if (multiply(control)) return proved();
         if (control.late()) {
-            if (!(best_.score > -kInf)) dive(control);
+            if (!(best_.score > -kInf)) dive(256, control);
             return stopped();
         }
         if (counters.active > active_before) continue;  // rules that were met on the way come in first
+        if (!(best_.score > -kInf)) dive(64, control);
+        adjust();  // back to the best multipliers
+        estimate(control);
         const bool larger = fold_limit_ < kLargeFold;
         const int64_t left = max_states_ < 0 ? -1 : std::max<int64_t>(0, max_states_ - counters.expansions);
         const int64_t most = larger ? (left < 0 ? patience : std::min(left, patience)) : left;
-        BestFirst between{trellis_, fold_, plain_, best_H_, team_, lambda_};
+        BestFirst between{trellis_, fold_, plain_, best_H_, team_, lambda_, estimates_};
         const double floor = best_.score > -kInf ? best_.score + slack() : -kInf;
         between.run(1, floor, most, control);
         counters.expansions += between.expansions;
         if (!between.complete) {
             bound_ = std::min(bound_, std::max(between.bound, best_.score));
             if (control.late() || (max_states_ >= 0 && counters.expansions >= max_states_)) {
-                if (!(best_.score > -kInf)) dive(control);
+                if (!(best_.score > -kInf)) dive(256, control);
                 return stopped();
             }
             fold_limit_ *= 8;
@@ -396,7 +440,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
             H_valid_ = true;
         }
         const int64_t left = max_states < 0 ? -1 : std::max<int64_t>(0, max_states - counters.expansions);
-        BestFirst all{trellis_, fold_, plain_, best_H_, team_, lambda_};
+        BestFirst all{trellis_, fold_, plain_, best_H_, team_, lambda_, estimates_};
         all.run(k, -kInf, left, control);
         counters.expansions += all.expansions;
         out.clear();
@@ -418,6 +462,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
         }
         fold_limit_ = std::max(fold_limit_, small_fold * 8);
         arrange(control);
+        estimates_.clear();
         if (team_.size() > 0) multiply(control);
     }
 }

@@ -61,11 +61,13 @@ class Search {
     bool consider(const int32_t* path, double lattice_score);  // may be the best so far; false: some inactive piece broke
     bool obey(Control& control);      // all broken rules obeyed, then the bound above; true: the optimum is proved
     void arrange(Control& control);   // active pieces -> fold_ and team_
+    double adjust();
     bool multiply(Control& control);  // subgradient steps; true: the optimum is proved
-    void dive(Control& control);      // a quick beam for a first answer
+    void dive(int width, Control& control);  // a quick beam for a first answer
     double slack() const;             // what counts as equal
     Answer solve(const Sequence& s, Control& control);
     void activate_broken();
+    void estimate(Control& control);
     Answer stopped() const;
 
     Trellis trellis_;
@@ -77,6 +79,7 @@ class Search {
     std::vector<char> active_;              // (pieces)
     std::vector<double> lambda_, top_;  // (team)
     std::vector<double> H_, best_H_;
+    std::vector<Estimate> estimates_;
     bool H_valid_ = false;  // best_H_ belongs to fold_ and lambda_
     Answer best_;
     double bound_ = kInf;

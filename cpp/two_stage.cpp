@@ -68,7 +68,7 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     trellis.backward(free, steps, H, control);
     const std::vector<double> price = least_price(trellis, fold);
     const std::vector<double> none(outside.size(), 0.0);
-    BestFirst cheapest{trellis, fold, steps, H, outside, none, price.data()};
+    BestFirst cheapest{trellis, fold, steps, H, outside, none, {}, price.data()};
     const double threshold = z - (1 - options.tau) * std::abs(z);
     cheapest.run(1, threshold - 1e-9 * std::max(1.0, std::abs(z)), options.max_states, control);
     counters[0] = cheapest.expansions;

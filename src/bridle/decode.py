@@ -209,7 +209,7 @@ class Decoder:
         most = sum(rule.penalty * (len(lattice) + 1 if rule.per == "violation" else 1) for rule in soft)
         dear = 1.0 + _range(lattice) + most
         rules: list[Rule] = [rule if rule in soft else rule.soft(dear, per="violation") for rule in self.rules]
-        found = self.with_rules(rules, engine="search").decode(lattice, given)
+        found = self.with_rules(rules, engine="search", on_infeasible="raise").decode(lattice, given)
         violated, broken = [], 0
         for rule, v in found.violated:
             at = rules.index(rule)
