@@ -7,44 +7,52 @@ namespace {
 
 struct Hypothesis {
     double g, f;
-    int32_t back, y, q;
-    int32_t states;  // where its states begin
+    int32_t back, y;
+    int32_t states;  // where its states begin: first those of the team, then those of the guides
 };
 
 }  // namespace
 
-std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width, const Guide* guide,
-                        Control& control) {
+std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width,
+                        const std::vector<Guide>& guides, Control& control) {
     const int n = trellis.n, m = trellis.m;
-    const size_t size = team.size();
-    const Fold* fold = guide && !guide->fold->plain() ? guide->fold : nullptr;
+    const size_t size = team.size() + guides.size();
     std::vector<std::vector<Hypothesis>> kept(n + 1);
-    kept[0].push_back({0, 0, -1, -1, 0, 0});
+    kept[0].push_back({0, 0, -1, -1, 0});
     std::vector<State> now(size, 0), later;
+    // What can follow label j at position t; the guides' next states are written to `to`.
+    const auto ahead_of = [&](int t, int j, const State* from, State* to) {
+        double ahead = guides.empty() ? 0.0 : kInf;
+        for (size_t g = 0; g < guides.size(); ++g) {
+            const Fold& fold = *guides[g].fold;
+            if (!fold.plain() && fold.cost(t, from[g])[j] == kInf) return -kInf;
+            to[g] = static_cast<State>(fold.plain() ? 0 : fold.next(t, from[g])[j]);
+            ahead = std::min(ahead, guides[g].H[(static_cast<size_t>(t) * fold.Q + to[g]) * trellis.width + j]);
+        }
+        return ahead;
+    };
     std::vector<Hypothesis> grown;
     for (int t = 0; t < n; ++t) {
         if ((t & 63) == 0) control.check();
         grown.clear();
         later.clear();
         const double* u = trellis.unary(t);
-        const double* h = guide ? guide->H + static_cast<size_t>(t) * guide->fold->Q * trellis.width : nullptr;
         for (size_t b = 0; b < kept[t].size(); ++b) {
             const Hypothesis& from = kept[t][b];
             for (int j = 0; j < m; ++j) {
-                const int q = fold ? fold->next(t, from.q)[j] : 0;
                 double g = from.g + u[j];
                 if (t > 0) g += steps.at(t - 1, from.y, j);
-                if (!(g > -kInf) || (fold && fold->cost(t, from.q)[j] == kInf)) continue;
-                const double ahead = h ? h[static_cast<size_t>(q) * trellis.width + j] : 0.0;
-                if (!(ahead > -kInf)) continue;
+                if (!(g > -kInf)) continue;
                 const auto at = static_cast<int32_t>(later.size());
                 later.resize(at + size);
-                const double cost = team.advance(now.data() + from.states, later.data() + at, j, t);
+                const State* before = now.data() + from.states;
+                const double ahead = ahead_of(t, j, before + team.size(), later.data() + at + team.size());
+                const double cost = ahead > -kInf ? team.advance(before, later.data() + at, j, t) : kInf;
                 if (cost == kInf) {
                     later.resize(at);
                     continue;
                 }
-                grown.push_back({g - cost, g - cost + ahead, static_cast<int32_t>(b), j, q, at});
+                grown.push_back({g - cost, g - cost + ahead, static_cast<int32_t>(b), j, at});
             }
         }
         const size_t keep = std::min<size_t>(width, grown.size());

@@ -9,11 +9,11 @@ namespace bridle {
 
 struct Guide {  // what can still follow, by a backward pass over a fold of some of the pieces
     const Fold* fold;
-    const double* H;  // (n, Q, m)
+    const double* H;  // (n, Q, width)
 };
 
-// Labellings that obey the hard rules, best first; none when the beam lost them all.
-std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width, const Guide* guide,
-                        Control& control);
+// Labellings that obey the hard rules, best first; none when the beam lost them all. Of several guides the least counts.
+std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width,
+                        const std::vector<Guide>& guides, Control& control);
 
 }  // namespace bridle

@@ -40,7 +40,7 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     out.bound = trellis.best_path(plain, steps, out.path.data(), control);  // no rule can make it better
     Team team;
     team.set(s.pieces);
-    const std::vector<Found> found = beam(trellis, steps, team, options.width, nullptr, control);
+    const std::vector<Found> found = beam(trellis, steps, team, options.width, {}, control);
     if (found.empty()) {
         out.status = out.bound > -kInf ? Status::nothing_found : Status::infeasible;
         return out;

@@ -217,8 +217,9 @@ void Search::arrange(Control&) {
 
 // A narrow beam over all pieces, guided by H: often the optimum, always a floor for what follows.
 void Search::dive(int width, Control& control) {
-    const Guide guide{&fold_, H_valid_ ? best_H_.data() : H_.data()};
-    for (const Found& found : beam(trellis_, plain_, all_, width, &guide, control))
+    std::vector<Guide> guides{{&fold_, H_valid_ ? best_H_.data() : H_.data()}};
+    for (const Estimate& e : estimates_) guides.push_back({&e.fold, e.H.data()});
+    for (const Found& found : beam(trellis_, plain_, all_, width, guides, control))
         consider(found.path.data(), trellis_.score(found.path.data(), plain_));
 }
 
@@ -391,9 +392,10 @@ Answer Search::solve(const Sequence& s, Control& control) {
             return stopped();
         }
         if (counters.active > active_before) continue;  // rules that were met on the way come in first
-        if (!(best_.score > -kInf)) dive(64, control);
         adjust();  // back to the best multipliers
         estimate(control);
+        if (!(best_.score > -kInf)) dive(64, control);
+        else if (!estimates_.empty()) dive(8, control);
         const bool larger = fold_limit_ < kLargeFold;
         const int64_t left = max_states_ < 0 ? -1 : std::max<int64_t>(0, max_states_ - counters.expansions);
         const int64_t most = larger ? (left < 0 ? patience : std::min(left, patience)) : left;
