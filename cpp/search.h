@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "best_first.h"
+#include "judge.h"
 #include "strict.h"
 #include "trellis.h"
 
@@ -32,20 +33,6 @@ struct Answer {
 
 struct Counters {
     int64_t rounds = 0, passes = 0, expansions = 0, states = 1, active = 0, multipliers = 0;
-};
-
-// What a labelling costs under the rules of a sequence, and which pieces it breaks.
-class Judge {
-  public:
-    void load(const Sequence& s);
-    double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
-    // After cost():
-    std::vector<int> broken;    // pieces
-    std::vector<int32_t> hits;  // (pieces) violations
-
-  private:
-    const Sequence* sequence_ = nullptr;
-    std::vector<int32_t> states_;
 };
 
 class Search {

@@ -82,6 +82,9 @@ def count_problem(tally: Counter[str], rules: list[Rule], lattice: Lattice, orac
     scores = [score for score, _ in oracle.ranked[:2]]
     parts = [x for x in (lattice.unary, lattice.pairwise, lattice.start, lattice.end) if x is not None]
     modes = {mode_of(rule) for rule in rules}
+    plain = max((score for _, score, _, _ in oracle.rows), default=0.0)
+    obeys = max((row for row in oracle.rows if row[3]), key=lambda row: row[1], default=None)  # soft rules left out
+    bites = obeys is not None and obeys[1] - obeys[2] < scores[0]
     tally.update(f"{kind_of(rule)} {mode_of(rule)}" for rule in rules)
     tally.update(
         name
@@ -92,6 +95,9 @@ def count_problem(tally: Counter[str], rules: list[Rule], lattice: Lattice, orac
             "tie": len(scores) == 2 and scores[0] == scores[1],
             "-inf": any(np.isneginf(x).any() for x in parts),
             "hard and soft": "hard" in modes and len(modes) > 1,
+            "hard rules bite": obeys is not None and obeys[1] < plain,
+            "soft rules bite": bites,
+            "soft rules per sequence bite": bites and "soft per violation" not in modes,
             "pays": bool(oracle.ranked) and min(cost for _, _, cost, fine in oracle.rows if fine) > 0,
             "float32": lattice.unary.dtype == np.float32,
             "pairwise per step": lattice.pairwise is not None and lattice.pairwise.ndim == 3,
@@ -111,6 +117,8 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
     """All complaints about one random problem."""
     rng = np.random.default_rng([20, seed])
     labels, rules, lattice, given = random_problem(rng, n_max=6 if rng.random() < 0.3 else 4, depth=2)
+    if rng.random() < 0.3:  # all that `relax` takes
+        rules = [rule.rule.soft(rule.penalty) if isinstance(rule, Soft) else rule for rule in rules]
     oracle = Oracle.of(labels, rules, lattice, given)
     tally = Counter() if tally is None else tally
     count_problem(tally, rules, lattice, oracle)
@@ -230,6 +238,9 @@ def examine_limits(labels, rules, lattice, given, oracle, rng):  # type: ignore[
     except bridle.LimitReached as error:
         if error.bound < oracle.ranked[0][0] - 1e-9:
             yield f"{engine} {limits}: bound {error.bound} below {oracle.ranked[0]}"
+        return
+    except bridle.Infeasible as error:
+        yield f"{engine} {limits}: {error}, but {oracle.ranked[0]} is not"
         return
     except bridle.EngineError:
         return

@@ -1,0 +1,204 @@
+// Steps 3 and 4 of the search: which rules are folded, the multipliers of the others, estimates and first answers.
+#include <algorithm>
+#include <cmath>
+
+#include "beam.h"
+#include "search.h"
+
+namespace bridle {
+namespace {
+
+constexpr size_t kFoldCells = size_t{1} << 25;
+constexpr int kPasses = 80;
+constexpr size_t kEstimates = 12, kEstimateStates = 48, kEstimateCells = size_t{1} << 22;
+
+bool counts(const Piece& p) { return p.machine->sense != 0; }
+
+}  // namespace
+
+// Fold: everything if the product is small; else first what has no multiplier, then what is dear to leave out.
+void Search::arrange(Control&) {
+    const Sequence& s = trellis_.sequence();
+    std::vector<int> order;
+    for (size_t k = 0; k < active_.size(); ++k)
+        if (active_[k]) order.push_back(static_cast<int>(k));
+    const auto rank = [&](int k) {
+        const Piece& p = s.pieces[k];
+        if (counts(p) && p.mode == Mode::per_sequence) return std::make_pair(1, 0);  // weak multipliers; rules stay together
+        return std::make_pair(counts(p) ? 2 : 0, p.n_states());
+    };
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
+    const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis_.n) * trellis_.m);
+    const int most = static_cast<int>(std::max<size_t>(1, std::min<size_t>(fold_limit_, kFoldCells / cells)));
+
+    const auto members = [&](size_t count) {
+        std::vector<int> chosen(order.begin(), order.begin() + count);
+        std::sort(chosen.begin(), chosen.end());
+        std::vector<Piece> out;
+        for (int k : chosen) out.push_back(s.pieces[k]);
+        return out;
+    };
+    // Counted rules have good multipliers: they are folded only if all fits, or when multipliers alone took too long.
+    size_t folded = order.size();
+    double product = 1;
+    for (size_t c = 0; c < order.size(); ++c) {
+        product *= s.pieces[order[c]].n_states();
+        if (product > 64.0 * most) {  // surely too large, whatever can be reached of it
+            folded = c;
+            break;
+        }
+    }
+    Team inside;
+    const auto cuts_a_rule = [&](size_t at) {  // the pieces that one price pays for go in together or not at all
+        return at > 0 && at < order.size() && s.pieces[order[at]].mode == Mode::per_sequence &&
+               s.pieces[order[at]].rule == s.pieces[order[at - 1]].rule;
+    };
+    for (;; --folded) {
+        while (cuts_a_rule(folded)) --folded;
+        inside.set(members(folded));
+        if (fold_.build(inside, trellis_.n, trellis_.m, most)) break;
+        if (fold_limit_ <= small_fold)
+            while (folded > 1 && rank(order[folded - 2]).first == 2) --folded;
+    }
+    std::vector<int> rest(order.begin() + folded, order.end());
+    std::sort(rest.begin(), rest.end());
+    std::vector<Piece> outside;
+    for (int k : rest) outside.push_back(s.pieces[k]);
+    const Team before = std::move(team_);
+    const std::vector<double> known = std::move(lambda_);
+    team_.set(std::move(outside));
+    lambda_.assign(team_.size(), 0.0);  // a multiplier that was found before is a good start
+    for (int p = 0, q = 0; p < team_.size(); ++p) {
+        while (q < before.size() && before.pieces[q].part < team_.pieces[p].part) ++q;
+        if (q < before.size() && before.pieces[q].part == team_.pieces[p].part) lambda_[p] = known[q];
+    }
+    top_.assign(team_.size(), 0.0);
+    const auto share = [&](const Piece& piece) {  // pieces that one price pays for
+        return std::count_if(team_.pieces.begin(), team_.pieces.end(), [&](const Piece& p) { return p.rule == piece.rule; });
+    };
+    for (int p = 0; p < team_.size(); ++p) {
+        const Piece& piece = team_.pieces[p];
+        if (!counts(piece)) continue;
+        ++counters.multipliers;
+        switch (piece.mode) {
+            case Mode::hard: top_[p] = kInf; break;
+            case Mode::per_violation: top_[p] = piece.penalty; break;
+            case Mode::per_sequence:  // once paid, whatever still counts is free: the multiplier must not exceed its share
+                top_[p] = piece.penalty / (share(piece) * (piece.machine->sense > 0 ? trellis_.n + 1.0 : std::max(1, piece.machine->limit)));
+        }
+    }
+    for (int p = 0; p < team_.size(); ++p) lambda_[p] = std::min(lambda_[p], top_[p]);
+    counters.states = std::max<int64_t>(counters.states, fold_.Q);
+    H_valid_ = false;
+}
+
+// A narrow beam over all pieces, guided by H: often the optimum, always a floor for what follows.
+void Search::dive(int width, Control& control) {
+    std::vector<Guide> guides{{&fold_, H_valid_ ? best_H_.data() : H_.data()}};
+    for (const Estimate& e : estimates_) guides.push_back({&e.fold, e.H.data()});
+    for (const Found& found : beam(trellis_, plain_, all_, width, guides, control))
+        consider(found.path.data(), trellis_.score(found.path.data(), plain_));
+}
+
+// Puts the multipliers on the transitions; returns what they add to every labelling.
+double Search::adjust() {
+    const int m = trellis_.m;
+    adjust_.assign(static_cast<size_t>(m) * m, 0.0);
+    first_.assign(m, 0.0);
+    double base = 0;
+    for (int p = 0; p < team_.size(); ++p) {
+        if (lambda_[p] == 0) continue;
+        const Machine& machine = *team_.pieces[p].machine;
+        const double l = machine.sense * lambda_[p];
+        for (int i = 0; i < m; ++i)
+            for (int j = 0; j < m; ++j) adjust_[static_cast<size_t>(i) * m + j] -= l * machine.edges[i * m + j];
+        for (int j = 0; j < m; ++j) first_[j] -= l * machine.edges[m * m + j];
+        base += lambda_[p] * machine.room[0];
+    }
+    adjusted_.adjusted(trellis_.sequence(), adjust_.data(), first_.data());
+    return base;
+}
+
+bool Search::multiply(Control& control) {
+    const int n = trellis_.n, m = trellis_.m, width = team_.size();
+    std::vector<double> best_lambda = lambda_, gradient(width);
+    double lowest = kInf, pace = 1.0;
+    int stale = 0;
+    for (int pass = 0; pass < kPasses; ++pass) {
+        const double base = adjust();
+        ++counters.passes;
+        const double value = trellis_.backward(fold_, adjusted_, H_, control) + base;
+        if (!(value > -kInf)) {  // even the relaxed problem has no answer
+            bound_ = best_.score = -kInf;
+            break;
+        }
+        trellis_.read(fold_, adjusted_, H_, path_.data());
+        const bool improved = value < lowest - 1e-12 * std::abs(value);
+        if (value < lowest) {
+            lowest = value;
+            best_lambda = lambda_;
+            H_.swap(best_H_);
+            H_valid_ = true;
+            bound_ = std::min(bound_, value);
+        }
+        if (!consider(path_.data(), trellis_.score(path_.data(), plain_))) activate_broken();
+        if (pass == 0 && !(best_.score > -kInf)) dive(3, control);
+        if (bound_ <= best_.score + slack()) break;
+        if (control.late()) break;
+        // Polyak's step towards the best answer so far, shorter when it does not help.
+        stale = improved ? 0 : stale + 1;
+        if (stale >= 3) pace *= 0.5, stale = 0;
+        if (pace < 0.1) break;
+        double norm = 0;
+        for (int p = 0; p < width; ++p) {
+            gradient[p] = 0;
+            const Machine& machine = *team_.pieces[p].machine;
+            if (top_[p] == 0) continue;
+            int count = 0;
+            for (int t = 0, before = m; t < n; before = path_[t++]) count += machine.edges[before * m + path_[t]];
+            gradient[p] = machine.sense * (count - machine.limit);
+            if ((lambda_[p] <= 0 && gradient[p] < 0) || (lambda_[p] >= top_[p] && gradient[p] > 0)) gradient[p] = 0;
+            norm += gradient[p] * gradient[p];
+        }
+        if (norm == 0) break;
+        const double goal = best_.score > -kInf ? best_.score : value - 0.05 * std::max(1.0, std::abs(value));
+        const double length = pace * std::max(value - goal, 1e-6 * std::max(1.0, std::abs(value))) / norm;
+        for (int p = 0; p < width; ++p)
+            lambda_[p] = std::clamp(lambda_[p] + length * gradient[p], 0.0, top_[p]);
+    }
+    lambda_ = best_lambda;  // best_H_ belongs to it
+    return bound_ <= best_.score + slack() || !(bound_ > -kInf);
+}
+
+// More estimates for best-first search: folds of the pieces that neither the fold nor a multiplier takes care of.
+void Search::estimate(Control& control) {
+    estimates_.clear();
+    const size_t row = std::max<size_t>(1, static_cast<size_t>(trellis_.n) * trellis_.width);
+    const int most = static_cast<int>(std::min<size_t>(kEstimateStates, kEstimateCells / row));
+    std::vector<Piece> chosen;
+    Estimate made;
+    const auto finish = [&] {
+        if (chosen.empty() || estimates_.size() >= kEstimates) return;
+        Team team;
+        team.set(chosen);
+        if (!made.fold.build(team, trellis_.n, trellis_.m, most)) return;
+        ++counters.passes;
+        trellis_.backward(made.fold, adjusted_, made.H, control);
+        estimates_.push_back(std::move(made));
+        made = Estimate();
+        chosen.clear();
+    };
+    for (int p = 0; p < team_.size(); ++p) {
+        if (top_[p] > 0) continue;
+        chosen.push_back(team_.pieces[p]);
+        Team team;
+        team.set(chosen);
+        if (made.fold.build(team, trellis_.n, trellis_.m, most)) continue;
+        chosen.pop_back();
+        finish();
+        chosen.assign(1, team_.pieces[p]);
+    }
+    finish();
+}
+
+}  // namespace bridle

@@ -1,0 +1,24 @@
+// What a labelling costs under the rules of a sequence, and which pieces it breaks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "problem.h"
+
+namespace bridle {
+
+class Judge {
+  public:
+    void load(const Sequence& s);
+    double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
+    // After cost():
+    std::vector<int> broken;    // pieces
+    std::vector<int32_t> hits;  // (pieces) violations
+
+  private:
+    const Sequence* sequence_ = nullptr;
+    std::vector<int32_t> states_;
+};
+
+}  // namespace bridle
