@@ -116,7 +116,8 @@ def may_refuse(engine: str, labels: Labels, rules: list[Rule]) -> bool:
 def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -> list[str]:
     """All complaints about one random problem."""
     rng = np.random.default_rng([20, seed])
-    labels, rules, lattice, given = random_problem(rng, n_max=6 if rng.random() < 0.3 else 4, depth=2)
+    n_max, n_rules = int(rng.choice([4, 5, 6])), int(rng.choice([0, 1, 2, 2, 3, 4]))
+    labels, rules, lattice, given = random_problem(rng, n_max, n_rules=n_rules, depth=2)
     if rng.random() < 0.3:  # all that `relax` takes
         rules = [rule.rule.soft(rule.penalty) if isinstance(rule, Soft) else rule for rule in rules]
     oracle = Oracle.of(labels, rules, lattice, given)

@@ -191,31 +191,40 @@ def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
     return np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Conjunct:
+    """Something that must hold: a rule, or a part of a hard one."""
+
+    number: int  # of the rule
+    rule: Rule
+    hard: bool
+    names: tuple[Names, ...]
+    places: tuple[Place, ...]
+    fixed: bool  # all its labels are known
+
+
 class Lowering:
     """The rules of a decoder, lowered once, bound to every batch. Hard masks are absorbed into the lattice or not."""
 
     def __init__(self, labels: Labels, rules: Sequence[Rule]) -> None:
         self.labels, self.rules = labels, tuple(rules)
-        self._conjuncts: list[tuple[int, Rule, bool]] = []  # number of the rule, what must hold, is it hard
+        self._conjuncts: list[_Conjunct] = []
         for k, rule in enumerate(self.rules):
             if not isinstance(rule, Rule):
                 raise RuleError("not a rule", got=repr(rule), wanted="a rule, such as rules.at_most(1, of='A0')")
             hard = not isinstance(rule, Soft)
-            self._conjuncts += [(k, part, hard) for part in (rule.conjuncts() if hard else (rule,))]
+            for part in rule.conjuncts() if hard else (rule,):
+                fixed = all(names.fixed for names in part.names())
+                self._conjuncts.append(_Conjunct(k, part, hard, part.names(), part.places(), fixed))
         self._machines: dict[Any, list[_native.Machine]] = {}
         self._masks: dict[Any, Mask | None] = {}
-        none = _Columns(np.zeros(1, dtype=np.int64), [])
-        for k, conjunct, _ in self._conjuncts:  # what is wrong with a rule by itself shows now, not at a sequence
-            with named(self.rules[k]):
-                if all(field_.fixed for field_ in conjunct.names()):
-                    sets, _ = none.sets(conjunct.names(), labels)
-                    if not conjunct.places():
-                        self._walks(conjunct, sets[0], (0,))
-                else:
-                    for field_ in conjunct.names():
-                        for item in field_.items:
-                            if isinstance(item, str):
-                                labels.matching(item)
+        self._bits: dict[Any, npt.NDArray[np.uint64]] = {}
+        for conjunct in self._conjuncts:  # what is wrong with a rule by itself shows now, not at a sequence
+            with named(self.rules[conjunct.number]):
+                for names in conjunct.names:
+                    Names(tuple(item for item in names.items if isinstance(item, str))).resolve(labels, {})
+                if conjunct.fixed and not conjunct.places:
+                    self._walks(conjunct, self._fixed_sets(conjunct), (0,))
         self._static = {absorb: self._bind_static(absorb) for absorb in (True, False)}
 
     @property
@@ -223,47 +232,46 @@ class Lowering:
         """Which rules become masks as a whole, whatever is given."""
         out = [True] * len(self.rules)
         m = len(self.labels)
-        for k, rule, hard in self._conjuncts:
-            probe = tuple((frozenset(range(m)),) for _ in rule.names())
-            mask = rule.mask(probe, self.labels) if hard else None
-            fixed = all(field_.fixed for field_ in rule.names())
-            out[k] = out[k] and mask is not None and (fixed or mask.step is None)
+        for one in self._conjuncts:
+            probe = tuple((frozenset(range(m)),) for _ in one.names)
+            mask = one.rule.mask(probe, self.labels) if one.hard else None
+            out[one.number] = out[one.number] and mask is not None and (one.fixed or mask.step is None)
         return out
 
-    def _mask(self, rule: Rule, sets: AllSets) -> Mask | None:
-        key = (rule, sets)
+    def _fixed_sets(self, one: _Conjunct) -> AllSets:
+        return tuple(names.resolve(self.labels, {}) for names in one.names)
+
+    def _mask(self, one: _Conjunct, sets: AllSets) -> Mask | None:
+        key = (one, sets)
         if key not in self._masks:
-            self._masks[key] = rule.mask(sets, self.labels)
+            self._masks[key] = one.rule.mask(sets, self.labels)
         return self._masks[key]
 
-    def _walks(self, rule: Rule, sets: AllSets, marks: tuple[int, ...]) -> list[_native.Machine]:
-        key = (rule, sets, marks)
+    def _walks(self, one: _Conjunct, sets: AllSets, marks: tuple[int, ...]) -> list[_native.Machine]:
+        key = (one, sets, marks)
         if key not in self._machines:
-            m = len(self.labels)
-            self._machines[key] = [to_native(Machine.build(walk, m, marks)) for walk in rule.walks(sets, self.labels)]
+            walks, m = one.rule.walks(sets, self.labels), len(self.labels)
+            self._machines[key] = [to_native(Machine.build(walk, m, marks)) for walk in walks]
         return self._machines[key]
 
-    def _bind_static(self, absorb: bool) -> tuple[Bound, list[tuple[int, Rule, bool]]]:
+    def _bind_static(self, absorb: bool) -> tuple[Bound, list[_Conjunct]]:
         """What does not depend on the sequences; and the rules that do."""
         m = len(self.labels)
         bound = Bound(np.ones((m, m), dtype=bool))
         later = []
-        none = _Columns(np.zeros(1, dtype=np.int64), [])
-        for k, rule, hard in self._conjuncts:
-            fixed = all(field_.fixed for field_ in rule.names())
-            with named(self.rules[k]):
-                if not fixed or rule.places():
-                    later.append((k, rule, hard))
-                    continue
-                sets = none.sets(rule.names(), self.labels)[0][0]
-                mask = self._mask(rule, sets) if absorb and hard else None
-                if mask is None:
-                    bound.parts += [Part(k, [machine]) for machine in self._walks(rule, sets, (0,))]
-                    continue
-                if mask.step is not None:
-                    bound.step &= mask.step
-                if mask.token is not None or mask.first is not None or mask.last is not None:
-                    later.append((k, rule, hard))
+        for one in self._conjuncts:
+            if not one.fixed or one.places:
+                later.append(one)
+                continue
+            sets = self._fixed_sets(one)
+            mask = self._mask(one, sets) if absorb and one.hard else None
+            if mask is None:
+                bound.parts += [Part(one.number, [machine]) for machine in self._walks(one, sets, (0,))]
+                continue
+            if mask.step is not None:
+                bound.step &= mask.step
+            if mask.token is not None or mask.first is not None or mask.last is not None:
+                later.append(one)
         return bound, later
 
     def bind(self, offsets: Ints, givens: Givens, *, absorb: bool, first: int = 0) -> Bound:
@@ -276,22 +284,22 @@ class Lowering:
             return static
         columns = _Columns(offsets, givens, first)
         bound = Bound(static.step, parts=list(static.parts))
-        for k, rule, hard in later:
-            with named(self.rules[k]):
-                made, which = columns.sets(rule.names(), self.labels)
-                masks = [self._mask(rule, sets) for sets in made] if absorb and hard else []
+        for one in later:
+            with named(self.rules[one.number]):
+                made, which = columns.sets(one.names, self.labels)
+                masks = [self._mask(one, sets) for sets in made] if absorb and one.hard else []
                 if masks and all(mask is not None and (which is None or mask.step is None) for mask in masks):
-                    self._absorb(bound, columns, rule, [mask for mask in masks if mask is not None], which)
+                    self._absorb(bound, columns, one, [mask for mask in masks if mask is not None], which)
                 else:
-                    self._automata(bound, columns, k, rule, made, which)
+                    self._automata(bound, columns, one, made, which)
         bound.parts.sort(key=lambda part: part.rule)
         return bound
 
     def _absorb(
-        self, bound: Bound, columns: _Columns, rule: Rule, masks: list[Mask], which: npt.NDArray[np.int32] | None
+        self, bound: Bound, columns: _Columns, one: _Conjunct, masks: list[Mask], which: npt.NDArray[np.int32] | None
     ) -> None:
         n_tokens, m = int(columns.offsets[-1]), len(self.labels)
-        places = rule.places()
+        places = one.places
         if masks[0].tied:
             tokens, _ = columns.positions(places[0])
             if bound.tied is None:
@@ -302,10 +310,9 @@ class Lowering:
             bound.allowed = np.tile(as_bits(np.ones(m, dtype=bool)), (n_tokens, 1))
         some = columns.lengths > 0
         for kind in ("token", "first", "last"):
-            flags = [getattr(mask, kind) for mask in masks]
-            if flags[0] is None:
+            if getattr(masks[0], kind) is None:
                 continue
-            bits = as_bits(np.array(flags))  # (masks, words)
+            bits = np.concatenate([self._bits_of(mask, kind) for mask in masks])  # (masks, words)
             if kind == "first":
                 tokens, owner = columns.offsets[:-1][some], np.flatnonzero(some)
             elif kind == "last":
@@ -321,11 +328,15 @@ class Lowering:
             # A token that is named twice gets the same bits twice.
             bound.allowed[tokens] &= bits[0] if which is None else bits[which[owner]]
 
+    def _bits_of(self, mask: Mask, kind: str) -> npt.NDArray[np.uint64]:
+        if (mask, kind) not in self._bits:
+            self._bits[mask, kind] = as_bits(getattr(mask, kind)[None])
+        return self._bits[mask, kind]
+
     def _automata(
-        self, bound: Bound, columns: _Columns, k: int, rule: Rule, made: list[AllSets],
-        which: npt.NDArray[np.int32] | None,
-    ) -> None:  # fmt: skip
-        places = rule.places()
+        self, bound: Bound, columns: _Columns, one: _Conjunct, made: list[AllSets], which: npt.NDArray[np.int32] | None
+    ) -> None:
+        places, k = one.places, one.number
         table: npt.NDArray[np.uint8] | None = None
         marks: tuple[int, ...] = (0,)
         if places:
@@ -338,7 +349,7 @@ class Lowering:
             if len(marks) > 256 or len(places) > 62:
                 raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
             table = (mark if few else np.searchsorted(np.array(marks), mark)).astype(np.uint8)
-        walks = [self._walks(rule, sets, marks) for sets in made]
+        walks = [self._walks(one, sets, marks) for sets in made]
         for part in range(max((len(w) for w in walks), default=0)):
             if which is None:
                 bound.parts.append(Part(k, [walks[0][part]], None, table))
