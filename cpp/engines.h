@@ -19,7 +19,7 @@ struct Options {
 };
 
 // Numbers that engines leave per sequence; the Python side names them. Any engine may be given fewer places than this.
-constexpr int kCounters = 24;
+constexpr int kCounters = 64;
 
 using Engine = Answer (*)(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 

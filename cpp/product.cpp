@@ -101,15 +101,28 @@ std::vector<Constraint> constraints_of(const Sequence& s, uint64_t seed) {
     return all;
 }
 
-// What relax leaves in `counters`: [0] intersections, [1] branches, [2] how many arc counts follow, [3...] arcs.
+// What relax leaves in `counters`: [0] intersections, [1] branches, [2] how many arc counts follow, [3..23] arcs,
+// [24] how many rules the first path breaks, [25...] their numbers.
+constexpr int kArcs = 3, kBroken = 24;
+
 struct Trace {
     int64_t* counters;
     bool wanted;
     void intersected() { ++counters[0]; }
+    void first_path(const std::vector<Constraint>& all, const int32_t* path, int n) {
+        std::vector<int> broken;
+        for (const Constraint& c : all)
+            if (c.violated(path, n)) broken.push_back(c.pieces[0].rule);
+        std::sort(broken.begin(), broken.end());
+        broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
+        const size_t room = kCounters - kBroken - 1;
+        counters[kBroken] = static_cast<int64_t>(std::min(broken.size(), room));
+        std::copy_n(broken.begin(), counters[kBroken], counters + kBroken + 1);
+    }
     void arcs(Lattice& lattice, Control& control) {
-        if (wanted && 3 + counters[2] < kCounters) {
+        if (wanted && kArcs + counters[2] < kBroken) {
             const int64_t count = lattice.arcs(control);
-            counters[3 + counters[2]++] = count;
+            counters[kArcs + counters[2]++] = count;
         }
     }
 };
@@ -128,6 +141,7 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
     lattice.fold.clear();
     double best = lattice.best(control);
     out.bound = best;
+    if (best > -kInf) trace.first_path(left, lattice.path.data(), s.n);
     trace.arcs(lattice, control);
     while (best > -kInf) {
         const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) { return c.violated(lattice.path.data(), s.n); });
@@ -175,6 +189,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
         lattice.fold.clear();
         if (!inside.empty() && !lattice.intersect(in_order(inside), options.max_states)) return too_large();
         const double best = lattice.best(control);
+        if (best > -kInf && trace.counters[1] == 1) trace.first_path(all, lattice.path.data(), s.n);
         trace.arcs(lattice, control);
         if (!(best > -kInf) || best + branch.penalty <= out.score) continue;  // PRUNE
         if (control.late()) {

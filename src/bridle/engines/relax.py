@@ -13,7 +13,7 @@ from bridle.rules.base import Rule, Soft
 class Relax(NativeEngine):
     name = "relax"
     absorbs = False
-    counters = ("intersections", "branches", "kept", *(f"arcs {k}" for k in range(21)))
+    counters = tuple(map(str, range(64)))  # as laid out in cpp/product.cpp
 
     def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
         for rule in rules:
@@ -24,5 +24,11 @@ class Relax(NativeEngine):
                 )
 
     def stats(self, answers: Answers, b: int) -> dict[str, Any]:
-        intersections, branches, kept, *arcs = answers.counters[b].tolist()
-        return {"intersections": intersections, "branches": branches, "arcs": arcs[:kept]}
+        intersections, branches, n_arcs, *rest = answers.counters[b].tolist()
+        arcs, n_violated, rules = rest[:21], rest[21], rest[22:]
+        return {
+            "violated": rules[:n_violated],  # rules that the best path of the plain lattice breaks (Tables 3 and 4)
+            "intersections": intersections,
+            "branches": branches,
+            "arcs": arcs[:n_arcs],  # of the lattice, at first and after each intersection (figure 6)
+        }
