@@ -7,6 +7,8 @@
 namespace bridle {
 namespace {
 
+constexpr size_t kMostNodes = size_t{1} << 26;  // some gigabytes: more is given up as if a limit had been set
+
 struct Node {
     double g, paid;        // paid: only where prices come first
     int32_t parent, t, q;  // t == n: the end
@@ -157,7 +159,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     else expand(-1);
     while (!queue.empty()) {
         const Entry top = queue.top();
-        if ((most >= 0 && expansions >= most) || nodes.size() > (size_t{1} << 30)) {
+        if ((most >= 0 && expansions >= most) || nodes.size() > kMostNodes) {
             bound = top.f;
             return;
         }

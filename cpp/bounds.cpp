@@ -8,7 +8,8 @@
 namespace bridle {
 namespace {
 
-constexpr size_t kFoldCells = size_t{1} << 25;
+constexpr size_t kFoldCells = size_t{1} << 25;  // of H, when it must be kept
+constexpr size_t kFoldWork = size_t{1} << 33;   // when everything is folded, it need not
 constexpr int kPasses = 80;
 constexpr size_t kEstimates = 12, kEstimateStates = 48, kEstimateCells = size_t{1} << 22;
 
@@ -29,7 +30,10 @@ void Search::arrange(Control&) {
     };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis_.n) * trellis_.m);
-    const int most = static_cast<int>(std::max<size_t>(1, std::min<size_t>(fold_limit_, kFoldCells / cells)));
+    const auto states = [&](size_t allowed) {
+        return static_cast<int>(std::max<size_t>(1, std::min<size_t>(fold_limit_, allowed / cells)));
+    };
+    const int most = states(kFoldCells), most_in_all = states(kFoldWork);
 
     const auto members = [&](size_t count) {
         std::vector<int> chosen(order.begin(), order.begin() + count);
@@ -43,7 +47,7 @@ void Search::arrange(Control&) {
     double product = 1;
     for (size_t c = 0; c < order.size(); ++c) {
         product *= s.pieces[order[c]].n_states();
-        if (product > 64.0 * most) {  // surely too large, whatever can be reached of it
+        if (product > 64.0 * most_in_all) {  // surely too large, whatever can be reached of it
             folded = c;
             break;
         }
@@ -56,7 +60,7 @@ void Search::arrange(Control&) {
     for (;; --folded) {
         while (cuts_a_rule(folded)) --folded;
         inside.set(members(folded));
-        if (fold_.build(inside, trellis_.n, trellis_.m, most)) break;
+        if (fold_.build(inside, trellis_.n, trellis_.m, folded == order.size() ? most_in_all : most)) break;
         if (fold_limit_ <= small_fold)
             while (folded > 1 && rank(order[folded - 2]).first == 2) --folded;
     }

@@ -111,7 +111,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
         counters.expansions += between.expansions;
         if (!between.complete) {
             bound_ = std::min(bound_, std::max(between.bound, best_.score));
-            if (control.late() || (max_states_ >= 0 && counters.expansions >= max_states_)) {
+            if (!larger || control.late() || (max_states_ >= 0 && counters.expansions >= max_states_)) {
                 if (!(best_.score > -kInf)) dive(256, control);
                 return stopped();
             }

@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 
-N_COUNTERS: int = 24
+N_COUNTERS: int = 64
 
 class Machine:
     def __init__(self, step: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], hits: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], final: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], sense: int, limit: int, edges: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], room: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)]) -> None: ...
