@@ -22,7 +22,6 @@ def refine(output: Ints, step: Ints) -> Ints:
 
 
 def _number(rows: Ints) -> Ints:
-    _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    order = np.empty_like(first)
-    order[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return np.asarray(order[inverse.reshape(-1)], dtype=np.int64)
+    """A number for each distinct row, in order of first appearance."""
+    known: dict[bytes, int] = {}
+    return np.array([known.setdefault(row.tobytes(), len(known)) for row in rows], dtype=np.int64)

@@ -23,8 +23,8 @@ def _counted(ids: frozenset[int], unit: Unit, labels: Labels) -> Bools:
 
 def _counting(edges: Bools, limit: int, sense: Literal["<=", ">="]) -> Walk:
     """Count marked edges up to the limit. States: (count so far, class of the label before)."""
-    _, classes = np.unique(edges, axis=0, return_inverse=True)  # labels after which the same things count: one class
-    kind: list[int] = classes.reshape(-1).tolist()
+    classes: dict[bytes, int] = {}  # labels after which the same things count are one class
+    kind = [classes.setdefault(counted.tobytes(), len(classes)) for counted in edges]
     row = {k: edges[i] for i, k in enumerate(kind)}
     most = sense == "<="
 
