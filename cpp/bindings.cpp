@@ -140,6 +140,7 @@ nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> span
 }  // namespace
 
 NB_MODULE(_native, module) {
+    nb::set_leak_warnings(false);  // engines that users define live until the interpreter ends
     module.doc() = "Kernels of Bridle.";
     module.attr("N_COUNTERS") = kCounters;
     nb::class_<Machine>(module, "Machine")

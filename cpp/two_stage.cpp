@@ -45,7 +45,7 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     first.hits = judge.hits;
     first.score -= cost;
     first.bound = first.score;
-    if (cost == 0) return first;
+    if (cost == 0 || s.n == 0) return first;
 
     Trellis trellis;
     trellis.load(s);

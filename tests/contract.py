@@ -17,6 +17,7 @@ import numpy as np
 import bridle
 from bridle.labels import Labels
 from bridle.lattice import Lattice
+from bridle.rules import at_most
 from bridle.rules.base import Rule, Soft
 from bridle.rules.refer import Scene
 from strategies import labellings, random_problem, random_rule, random_soft
@@ -320,3 +321,10 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
     if not all(close(a, b) for a in scores.values() for b in scores.values()):
         return [f"medium seed {seed}: {scores}; rules {[str(rule) for rule in rules]}, n={n}, m={m}"]
     return []
+
+
+def hard_lattice(seed: int) -> tuple[Labels, Lattice, list[Rule]]:
+    """60 tokens, 13 labels, each of them at most one segment: nothing is proved in one step."""
+    rng, labels = np.random.default_rng(seed), Labels([f"L{k}" for k in range(13)])
+    lattice = Lattice(rng.normal(size=(60, 13)) * 2, rng.normal(size=(13, 13)))
+    return labels, lattice, [at_most(1, of=name) for name in labels]

@@ -48,7 +48,7 @@ class _Line:
     """One line on stderr: overwritten on a terminal, now and then anew elsewhere."""
 
     def __init__(self, total: int) -> None:
-        self.total, self.begun, self.shown = total, time.monotonic(), 0.0
+        self.total, self.begun, self.shown = total, time.monotonic(), time.monotonic()
         self.terminal = sys.stderr.isatty()
 
     def show(self, done: int, wrong: int, *, last: bool = False) -> None:

@@ -12,6 +12,7 @@ import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.engines import engine_names
+from contract import hard_lattice
 
 LABELS = Labels(["O", "A"], "IO")
 # The best path is A O A, two segments; the best with one is A A A.
@@ -122,13 +123,6 @@ def test_two_stage_takes_the_best_of_the_cheapest(stage: str) -> None:
     assert d.labels == ["A", "A"] and d.score == 4.5
     hard = decode(lattice, [r.starts_with("A").soft(1.0), r.ends_with("O")], "two_stage", tau=0.5, stage=stage)
     assert hard.labels == ["A", "O"] and hard.optimal
-
-
-def hard_lattice(seed: int) -> tuple[Labels, Lattice, list[r.Rule]]:
-    """60 tokens, 13 labels, each of them at most one segment: nothing is proved in one step."""
-    rng, labels = np.random.default_rng(seed), Labels([f"L{k}" for k in range(13)])
-    lattice = Lattice(rng.normal(size=(60, 13)) * 2, rng.normal(size=(13, 13)))
-    return labels, lattice, [r.at_most(1, of=name) for name in labels]
 
 
 @pytest.mark.xfail(strict=True, reason="stage 1 stopped by a limit: the score is told without the penalty")

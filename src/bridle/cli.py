@@ -39,10 +39,14 @@ app.add_typer(rules_app, name="rules")
 
 
 class Scheme(StrEnum):
+    """What --scheme takes."""
+
     NONE, IO, BIO, BIOES, BMES = "none", "IO", "BIO", "BIOES", "BMES"
 
 
 class OnInfeasible(StrEnum):
+    """What --on-infeasible takes."""
+
     RAISE, RELAX, SKIP = "raise", "relax", "skip"
 
 

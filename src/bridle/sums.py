@@ -30,7 +30,8 @@ def _log_sum(problem: Problem, parts: list[int], absorb: bool, into: Scores | No
     if value == math.inf:
         raise EngineError(
             "the sum over all labellings needs too many states", got=f"{len(set(parts))} rules together",
-            wanted="fewer rules, or a higher max_states", cause="Sums need the product of all automata; decoding does not.",
+            wanted="fewer rules, or a higher max_states",
+            cause="Sums need the product of all automata; decoding does not.",
         )
     return float(value)
 

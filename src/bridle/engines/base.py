@@ -61,6 +61,7 @@ class NativeEngine(Engine):
 
 
 def engine_names() -> list[str]:
+    """All engines there are, `auto` not among them."""
     return sorted(_ENGINES)
 
 
@@ -73,6 +74,7 @@ def solve_one(name: str, problem: Problem) -> Answers:
 
 
 def engine_named(name: str) -> Engine:
+    """A new engine of this name."""
     if not isinstance(name, str) or name not in _ENGINES:
         raise EngineError("unknown engine", got=repr(name), wanted=", ".join(["auto", *engine_names()]))
     return _ENGINES[name]()

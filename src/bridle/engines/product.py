@@ -1,4 +1,4 @@
-"""`product`: intersect the lattice with the automata of all rules, then take the best path (Tromble & Eisner, sec. 3)."""
+"""`product`: intersect the lattice with the automata of all rules, then take the best path (Tromble & Eisner 2006)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`relax`: Tromble & Eisner (2006), figure 2 (hard rules) and figure 7 (soft rules), as printed, with their counters."""
+"""`relax`: Tromble & Eisner (2006), figure 2 (hard rules) and 7 (soft rules), as printed, with their counters."""
 
 from __future__ import annotations
 

@@ -205,6 +205,7 @@ def natural(name: str, value: object, least: int = 0) -> int:
 
 
 def union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    """All ids of some sets."""
     return frozenset().union(*sets)
 
 

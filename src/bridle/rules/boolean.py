@@ -80,6 +80,8 @@ class _Pair(_Formula):
 
 @dataclass(frozen=True)
 class And(_Pair):
+    """Both hold."""
+
     word = "and"
 
     def truth(self, held: Sequence[bool]) -> bool:
@@ -91,6 +93,8 @@ class And(_Pair):
 
 @dataclass(frozen=True)
 class Or(_Pair):
+    """One holds, or both do."""
+
     word = "or"
 
     def truth(self, held: Sequence[bool]) -> bool:
@@ -99,6 +103,8 @@ class Or(_Pair):
 
 @dataclass(frozen=True)
 class Implies(_Pair):
+    """If the first holds, so does the second."""
+
     word = "implies"
 
     def truth(self, held: Sequence[bool]) -> bool:
@@ -107,6 +113,8 @@ class Implies(_Pair):
 
 @dataclass(frozen=True)
 class Iff(_Pair):
+    """Both hold or neither does."""
+
     word = "iff"
 
     def truth(self, held: Sequence[bool]) -> bool:
@@ -115,6 +123,8 @@ class Iff(_Pair):
 
 @dataclass(frozen=True)
 class Not(_Formula):
+    """The rule does not hold."""
+
     rule: Rule
 
     @property

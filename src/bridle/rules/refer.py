@@ -32,6 +32,7 @@ class Given:
 
 
 def missing(key: str, given: object, sequence: int | None = None) -> GivenError:
+    """The error for a value that did not come with the sequence."""
     keys = ", ".join(map(str, given)) if isinstance(given, Mapping) and given else "nothing"
     where = "" if sequence is None else f" of sequence {sequence}"
     return GivenError(
@@ -180,6 +181,7 @@ def _span_end(end: int, n: int, what: str) -> int:
 
 
 def positions_in(value: Any, what: str) -> tuple[int, ...]:
+    """The positions of a number or of a list of numbers."""
     if _whole(value):
         return (int(value),)
     items = tuple(value) if _listed(value) else (None,)
@@ -189,6 +191,7 @@ def positions_in(value: Any, what: str) -> tuple[int, ...]:
 
 
 def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
+    """The spans of one pair or of a list of pairs."""
     items = tuple(value) if _listed(value) else (None,)
     if len(items) == 2 and all(_whole(i) for i in items):
         items = (items,)
