@@ -38,12 +38,13 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     std::erase_if(hard.pieces, [](const Piece& p) { return p.mode != Mode::hard; });
     Answer first = search.best(hard, options.max_states, control);
     first.hits.clear();  // they speak of the hard pieces only
-    if (first.status != Status::optimal || hard.pieces.size() == s.pieces.size()) return first;
+    if (!(first.score > -kInf) || hard.pieces.size() == s.pieces.size()) return first;
     Judge judge;
     judge.load(s);
     const double cost = judge.cost(first.path.data(), s.n), z = first.score;
     first.hits = judge.hits;
     first.score -= cost;
+    if (first.status != Status::optimal) return first;  // its bound holds: no penalty is below 0
     first.bound = first.score;
     if (cost == 0 || s.n == 0) return first;
 

@@ -125,13 +125,11 @@ def test_two_stage_takes_the_best_of_the_cheapest(stage: str) -> None:
     assert hard.labels == ["A", "O"] and hard.optimal
 
 
-@pytest.mark.xfail(strict=True, reason="stage 1 stopped by a limit: the score is told without the penalty")
 def test_two_stage_tells_the_penalty_when_a_limit_stops_it() -> None:
     labels, lattice, rules = hard_lattice(0)
     decode(lattice, [*rules, r.ends_with("L2").soft(3.0)], "two_stage", labels, max_states=1)
 
 
-@pytest.mark.xfail(strict=True, reason="without tokens stage 2 finds nothing and says that a limit stopped it")
 def test_two_stage_is_sure_of_a_sequence_without_tokens() -> None:
     assert decode(Lattice(np.zeros((0, 2))), [r.present("A").soft(1.0)], "two_stage").optimal
 

@@ -126,7 +126,10 @@ class Decoder:
         return out
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
-        """The k best distinct labellings under the rules, best first; fewer if there are fewer."""
+        """The k best distinct labellings under the rules, best first; fewer if there are fewer.
+
+        The `bound` of each holds for all labellings but those that stand before it.
+        """
         if not _whole(k, 1):
             raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
         problem = self._problem(lattice, given).native(absorb=True)

@@ -1,7 +1,8 @@
 """`two_stage`: Fersini et al. (2012), (22)-(29): the cheapest violations among labellings close to the best one.
 
 Stage 1: Z = the best score under the hard rules. Stage 2: among labellings with score >= Z - (1 - tau) |Z|, the least
-penalty; of those, the highest score. Natively, or as two integer programs (stage="ilp").
+penalty; of those, the highest score. Natively, or as two integer programs (stage="ilp"). The `bound` of an optimal
+answer holds among labellings of that least penalty: others may score higher and break more.
 """
 
 from __future__ import annotations
