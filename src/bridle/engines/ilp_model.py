@@ -17,6 +17,8 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from bridle.engines.highs import DONE, LIMIT, NONE, WHOLE, new_solver
+from bridle.engines.highs import solve as run_highs
 from bridle.errors import EngineError
 from bridle.labels import Labels
 from bridle.lattice import Lattice
@@ -24,10 +26,6 @@ from bridle.rules.base import Rule, Soft
 from bridle.rules.linear import Floats, Formulation, Program, lower
 
 Status = Literal["optimal", "limit", "infeasible"]
-WHOLE = 1e-6  # how far from 0 or 1 a column may be
-_DONE = highspy.HighsModelStatus.kOptimal
-_NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
-_LIMIT = highspy.HighsModelStatus.kTimeLimit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,9 +103,7 @@ class _Problem:
         p = self.program
         start, index, value = p.matrix()
         low, high = p.limits
-        highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, option in _OPTIONS.items():
-            highs.setOptionValue(name, option)
+        highs = new_solver()
         status = highs.passModel(
             p.n_columns, p.n_rows, len(index), int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize), 0.0,
             cost, np.zeros(p.n_columns), p.upper, low, high,
@@ -118,41 +114,25 @@ class _Problem:
         return highs
 
     def _run(self, highs: highspy.Highs, cost: Floats) -> _Found:
-        status = self._solve(highs, relaxed=True)
-        if status in _NONE:
+        status = run_highs(highs, self.deadline, relaxed=True)
+        if status in NONE:
             return _Found(None, "infeasible", np.inf)
-        if status == _LIMIT:
+        if status == LIMIT:
             return _Found(None, "limit")
         bound = float(highs.getInfo().objective_function_value)
         x = np.asarray(highs.getSolution().col_value)
         kept = x[self.program.integer]
         if float(np.abs(kept - kept.round()).max(initial=0.0)) <= WHOLE:
             return _Found(self._read(x), "optimal", bound, True)
-        status = self._solve(highs, relaxed=False)
-        if status in _NONE:
+        status = run_highs(highs, self.deadline, relaxed=False)
+        if status in NONE:
             return _Found(None, "infeasible", np.inf)
         info = highs.getInfo()
         bound = max(bound, float(info.mip_dual_bound))
         if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
             return _Found(None, "limit", bound)
         ids = self._read(np.asarray(highs.getSolution().col_value))
-        return _Found(ids, "optimal" if status == _DONE else "limit", bound)
-
-    def _solve(self, highs: highspy.Highs, *, relaxed: bool) -> highspy.HighsModelStatus:
-        left = self.deadline - time.perf_counter()
-        if left <= 0:
-            return _LIMIT
-        highs.setOptionValue("solve_relaxation", relaxed)
-        if left < np.inf:
-            highs.setOptionValue("time_limit", left)
-        if highs.run() == highspy.HighsStatus.kError:
-            # The thread pool belongs to the whole process: another user of HiGHS may have made it with more threads.
-            highs.resetGlobalScheduler(True)
-            highs.run()
-        status = highs.getModelStatus()
-        if status not in (_DONE, _LIMIT, *_NONE):
-            raise EngineError("the solver failed", got=highs.modelStatusToString(status), wanted="an optimum")
-        return status
+        return _Found(ids, "optimal" if status == DONE else "limit", bound)
 
     def _read(self, x: Floats) -> npt.NDArray[np.int32]:
         """The labelling on the edges."""
@@ -173,15 +153,6 @@ class _Problem:
             found.ids, found.status, bound, found.lp_integral,
             p.n_columns, p.n_rows, self.build_seconds, self.solve_seconds,
         )  # fmt: skip
-
-
-_OPTIONS: dict[str, Any] = {
-    "output_flag": False,
-    "threads": 1,
-    "mip_rel_gap": 0.0,
-    "mip_abs_gap": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-}
 
 
 def solve(

@@ -18,12 +18,9 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from bridle.engines.highs import DONE, LIMIT, NONE, WHOLE, new_solver
+from bridle.engines.highs import solve as run_highs
 from bridle.errors import EngineError
-
-WHOLE = 1e-6  # how far from 0 or 1 a column may be
-_DONE = highspy.HighsModelStatus.kOptimal
-_NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
-_LIMIT = highspy.HighsModelStatus.kTimeLimit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,10 +65,7 @@ def _load(n: int, spans: npt.NDArray[np.int32], scores: npt.NDArray[np.float64])
     begin = np.concatenate([[0], np.cumsum(lengths)])
     rows = np.arange(begin[-1]) - np.repeat(begin[:-1] - spans[:, 0], lengths)  # the characters of each word
     possible = np.isfinite(scores)
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    for name, option in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-9)):
-        highs.setOptionValue(name, option)
-    highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
+    highs = new_solver()
     status = highs.passModel(
         count, n, len(rows), int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMaximize), 0.0,
         np.where(possible, scores, 0.0), np.zeros(count), possible.astype(np.float64), np.ones(n), np.ones(n),
@@ -86,41 +80,24 @@ def _run(
     highs: highspy.Highs, deadline: float
 ) -> tuple[npt.NDArray[np.intp] | None, Literal["optimal", "limit", "infeasible"], float, bool]:
     """Relaxation, then branch and bound if its solution is not whole: the words, status, bound, was it whole."""
-    status = _solve(highs, deadline, relaxed=True)
-    if status in _NONE:
+    status = run_highs(highs, deadline, relaxed=True)
+    if status in NONE:
         return None, "infeasible", -np.inf, False
-    if status == _LIMIT:
+    if status == LIMIT:
         return None, "limit", np.inf, False
     bound = float(highs.getInfo().objective_function_value)
     x = np.asarray(highs.getSolution().col_value)
     if float(np.abs(x - x.round()).max()) <= WHOLE:
         return np.flatnonzero(x > 0.5), "optimal", bound, True
-    status = _solve(highs, deadline, relaxed=False)
-    if status in _NONE:
+    status = run_highs(highs, deadline, relaxed=False)
+    if status in NONE:
         return None, "infeasible", -np.inf, False
     info = highs.getInfo()
     bound = min(bound, float(info.mip_dual_bound))
     if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
         return None, "limit", bound, False
     found = np.flatnonzero(np.asarray(highs.getSolution().col_value) > 0.5)
-    return found, "optimal" if status == _DONE else "limit", bound, False
-
-
-def _solve(highs: highspy.Highs, deadline: float, *, relaxed: bool) -> highspy.HighsModelStatus:
-    left = deadline - time.perf_counter()
-    if left <= 0:
-        return _LIMIT
-    highs.setOptionValue("solve_relaxation", relaxed)
-    if left < np.inf:
-        highs.setOptionValue("time_limit", left)
-    if highs.run() == highspy.HighsStatus.kError:
-        # The thread pool belongs to the whole process: another user of HiGHS may have made it with more threads.
-        highs.resetGlobalScheduler(True)
-        highs.run()
-    status = highs.getModelStatus()
-    if status not in (_DONE, _LIMIT, *_NONE):
-        raise EngineError("the solver failed", got=highs.modelStatusToString(status), wanted="an optimum")
-    return status
+    return found, "optimal" if status == DONE else "limit", bound, False
 
 
 def _certify(
