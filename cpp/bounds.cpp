@@ -94,6 +94,7 @@ void Search::arrange(Control&) {
     for (int p = 0; p < team_.size(); ++p) lambda_[p] = std::min(lambda_[p], top_[p]);
     counters.states = std::max<int64_t>(counters.states, fold_.Q);
     H_valid_ = false;
+    arranged_ = counters.active;
 }
 
 // A narrow beam over all pieces, guided by H: often the optimum, always a floor for what follows.

@@ -44,6 +44,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
     judge_.load(s);
     fold_.clear();
     fold_limit_ = small_fold;
+    arranged_ = 0;
     active_.assign(s.pieces.size(), 0);
     team_.set({});
     lambda_.clear();
@@ -142,6 +143,12 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
         return out;
     }
     for (;;) {
+        if (arranged_ < counters.active) {  // rules that were met meanwhile
+            arrange(control);
+            estimates_.clear();
+            if (team_.size() > 0) multiply(control);
+            continue;
+        }
         if (!H_valid_) {
             trellis_.backward(fold_, plain_, best_H_, control);
             std::fill(lambda_.begin(), lambda_.end(), 0.0);
@@ -152,26 +159,21 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
         all.run(k, -kInf, left, control);
         counters.expansions += all.expansions;
         out.clear();
-        bool fresh = false;
         for (const Found& found : all.found) {
             Answer a;
             const double cost = judge_.cost(found.path.data(), s.n);
-            for (int p : judge_.broken) fresh = fresh || !active_[p];
             activate_broken();
             a.score = trellis_.score(found.path.data(), plain_) - cost;
             a.path = found.path;
             a.bound = a.score;
             out.push_back(std::move(a));
         }
-        if (!fresh) {
+        if (arranged_ == counters.active) {
             for (Answer& a : out)
                 if (!all.complete) a.status = Status::limit;
             return out;
         }
         fold_limit_ = std::max(fold_limit_, small_fold * 8);
-        arrange(control);
-        estimates_.clear();
-        if (team_.size() > 0) multiply(control);
     }
 }
 

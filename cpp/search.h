@@ -71,6 +71,7 @@ class Search {
     Answer best_;
     double bound_ = kInf;
     int fold_limit_ = 0;
+    int64_t arranged_ = 0;  // how many pieces were active when fold_ and team_ were made
     int64_t max_states_ = -1;
     std::vector<int32_t> path_;
     std::vector<double> adjust_, first_;
