@@ -8,7 +8,7 @@ namespace {
 struct Hypothesis {
     double g, f;
     int32_t back, y;
-    int32_t states;  // where its states begin: first those of the team, then those of the guides
+    size_t states;  // where its states begin: first those of the team, then those of the guides
 };
 
 }  // namespace
@@ -20,6 +20,7 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
     std::vector<std::vector<Hypothesis>> kept(n + 1);
     kept[0].push_back({0, 0, -1, -1, 0});
     std::vector<State> now(size, 0), later;
+    int64_t steps_done = 0;
     // What can follow label j at position t; the guides' next states are written to `to`.
     const auto ahead_of = [&](int t, int j, const State* from, State* to) {
         double ahead = guides.empty() ? 0.0 : kInf;
@@ -33,17 +34,17 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
     };
     std::vector<Hypothesis> grown;
     for (int t = 0; t < n; ++t) {
-        if ((t & 63) == 0) control.check();
         grown.clear();
         later.clear();
         const double* u = trellis.unary(t);
         for (size_t b = 0; b < kept[t].size(); ++b) {
+            if ((++steps_done & 255) == 0) control.check();
             const Hypothesis& from = kept[t][b];
             for (int j = 0; j < m; ++j) {
                 double g = from.g + u[j];
                 if (t > 0) g += steps.at(t - 1, from.y, j);
                 if (!(g > -kInf)) continue;
-                const auto at = static_cast<int32_t>(later.size());
+                const size_t at = later.size();
                 later.resize(at + size);
                 const State* before = now.data() + from.states;
                 const double ahead = ahead_of(t, j, before + team.size(), later.data() + at + team.size());

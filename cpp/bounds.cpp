@@ -18,15 +18,17 @@ bool counts(const Piece& p) { return p.machine->sense != 0; }
 }  // namespace
 
 // Fold: everything if the product is small; else first what has no multiplier, then what is dear to leave out.
-void Search::arrange(Control&) {
+void Search::arrange(Control& control) {
+    H_valid_ = false;
     const Sequence& s = trellis_.sequence();
     std::vector<int> order;
     for (size_t k = 0; k < active_.size(); ++k)
         if (active_[k]) order.push_back(static_cast<int>(k));
+    // First what has no multiplier, then what has a weak one; pieces that one price pays for stay together.
     const auto rank = [&](int k) {
         const Piece& p = s.pieces[k];
-        if (counts(p) && p.mode == Mode::per_sequence) return std::make_pair(1, 0);  // weak multipliers; rules stay together
-        return std::make_pair(counts(p) ? 2 : 0, p.n_states());
+        if (p.mode == Mode::per_sequence) return std::make_tuple(counts(p) ? 1 : 0, 0, p.rule);
+        return std::make_tuple(counts(p) ? 2 : 0, p.n_states(), k);
     };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis_.n) * trellis_.m);
@@ -60,9 +62,9 @@ void Search::arrange(Control&) {
     for (;; --folded) {
         while (cuts_a_rule(folded)) --folded;
         inside.set(members(folded));
-        if (fold_.build(inside, trellis_.n, trellis_.m, folded == order.size() ? most_in_all : most)) break;
+        if (fold_.build(inside, trellis_.n, trellis_.m, folded == order.size() ? most_in_all : most, control)) break;
         if (fold_limit_ <= small_fold)
-            while (folded > 1 && rank(order[folded - 2]).first == 2) --folded;
+            while (folded > 1 && std::get<0>(rank(order[folded - 2])) == 2) --folded;
     }
     std::vector<int> rest(order.begin() + folded, order.end());
     std::sort(rest.begin(), rest.end());
@@ -93,7 +95,6 @@ void Search::arrange(Control&) {
     }
     for (int p = 0; p < team_.size(); ++p) lambda_[p] = std::min(lambda_[p], top_[p]);
     counters.states = std::max<int64_t>(counters.states, fold_.Q);
-    H_valid_ = false;
     arranged_ = counters.active;
 }
 
@@ -148,8 +149,7 @@ bool Search::multiply(Control& control) {
         }
         if (!consider(path_.data(), trellis_.score(path_.data(), plain_))) activate_broken();
         if (pass == 0 && !(best_.score > -kInf)) dive(3, control);
-        if (bound_ <= best_.score + slack()) break;
-        if (control.late()) break;
+        if (proved()) break;
         // Polyak's step towards the best answer so far, shorter when it does not help.
         stale = improved ? 0 : stale + 1;
         if (stale >= 3) pace *= 0.5, stale = 0;
@@ -172,7 +172,7 @@ bool Search::multiply(Control& control) {
             lambda_[p] = std::clamp(lambda_[p] + length * gradient[p], 0.0, top_[p]);
     }
     lambda_ = best_lambda;  // best_H_ belongs to it
-    return bound_ <= best_.score + slack() || !(bound_ > -kInf);
+    return proved() || !(bound_ > -kInf);
 }
 
 // More estimates for best-first search: folds of the pieces that neither the fold nor a multiplier takes care of.
@@ -186,22 +186,29 @@ void Search::estimate(Control& control) {
         if (chosen.empty() || estimates_.size() >= kEstimates) return;
         Team team;
         team.set(chosen);
-        if (!made.fold.build(team, trellis_.n, trellis_.m, most)) return;
+        if (!made.fold.build(team, trellis_.n, trellis_.m, most, control)) return;
         ++counters.passes;
         trellis_.backward(made.fold, adjusted_, made.H, control);
         estimates_.push_back(std::move(made));
         made = Estimate();
         chosen.clear();
     };
-    for (int p = 0; p < team_.size(); ++p) {
-        if (top_[p] > 0) continue;
-        chosen.push_back(team_.pieces[p]);
+    for (int p = 0; p < team_.size();) {
+        std::vector<Piece> next;  // one piece, or all that one price pays for
+        do {
+            if (top_[p] == 0) next.push_back(team_.pieces[p]);
+            ++p;
+        } while (p < team_.size() && team_.pieces[p].mode == Mode::per_sequence && team_.pieces[p].rule == team_.pieces[p - 1].rule);
+        std::vector<Piece> more = chosen;
+        more.insert(more.end(), next.begin(), next.end());
         Team team;
-        team.set(chosen);
-        if (made.fold.build(team, trellis_.n, trellis_.m, most)) continue;
-        chosen.pop_back();
-        finish();
-        chosen.assign(1, team_.pieces[p]);
+        team.set(more);
+        if (made.fold.build(team, trellis_.n, trellis_.m, most, control)) {
+            chosen = std::move(more);
+        } else {
+            finish();
+            chosen = std::move(next);
+        }
     }
     finish();
 }

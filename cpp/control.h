@@ -11,6 +11,10 @@ struct Stopped : std::exception {
     const char* what() const noexcept override { return "stopped"; }
 };
 
+struct Late : std::exception {
+    const char* what() const noexcept override { return "out of time"; }
+};
+
 // Shared by the threads that work on one batch.
 struct Stop {
     std::atomic<bool> flag{false};
@@ -25,18 +29,22 @@ class Control {
         : stop_(stop), poll_(poll), seconds_(seconds), asked_(Clock::now()) {}
 
     void begin() {  // a new sequence
+        armed = false;
         if (seconds_ >= 0)
             deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds_));
     }
     bool late() const { return seconds_ >= 0 && Clock::now() >= deadline_; }
-    void check() {  // throws Stopped
+    void check() {  // throws Stopped, and Late when armed
         if (stop_.flag.load(std::memory_order_relaxed)) throw Stopped();
+        if (armed && late()) throw Late();
         if (!poll_) return;
         const auto now = Clock::now();
         if (now - asked_ < std::chrono::milliseconds(50)) return;
         asked_ = now;
         if (poll_()) throw Stopped();
     }
+
+    bool armed = false;  // is there something to show if the time is up now?
 
   private:
     const Stop& stop_;

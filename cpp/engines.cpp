@@ -48,7 +48,8 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     out.path = found[0].path;
     out.score = found[0].score;
     out.bound = std::max(out.bound, out.score);
-    out.status = out.bound > out.score + 1e-9 * std::max(1.0, std::abs(out.score)) ? Status::limit : Status::optimal;
+    out.status = out.bound > out.score + trellis.rounding(steps) ? Status::limit : Status::optimal;
+    if (out.status == Status::optimal) out.bound = out.score;
     return out;
 }
 

@@ -8,21 +8,21 @@ namespace bridle {
 namespace {
 
 // Positions whose marks agree for all pieces are of one kind; `first` holds one position of each kind.
-std::vector<uint16_t> kinds_of(const Team& team, int n, std::vector<int>& first) {
+std::vector<int32_t> kinds_of(const Team& team, int n, std::vector<int>& first) {
     std::vector<const uint8_t*> marks;
     for (const Piece& p : team.pieces)
         if (p.marks) marks.push_back(p.marks);
     first.assign(1, 0);
     if (marks.empty() || n == 0) return {};
-    std::vector<uint16_t> kind(n);
-    std::unordered_map<uint64_t, std::vector<uint16_t>> seen;
+    std::vector<int32_t> kind(n);
+    std::unordered_map<uint64_t, std::vector<int32_t>> seen;
     first.clear();
     for (int t = 0; t < n; ++t) {
         uint64_t hash = 1469598103934665603ull;
         for (const uint8_t* mark : marks) hash = (hash ^ mark[t]) * 1099511628211ull;
         auto& bucket = seen[hash];
         int found = -1;
-        for (uint16_t k : bucket) {
+        for (int32_t k : bucket) {
             bool same = true;
             for (const uint8_t* mark : marks) same = same && mark[t] == mark[first[k]];
             if (same) found = k;
@@ -30,9 +30,9 @@ std::vector<uint16_t> kinds_of(const Team& team, int n, std::vector<int>& first)
         if (found < 0) {
             found = static_cast<int>(first.size());
             first.push_back(t);
-            bucket.push_back(static_cast<uint16_t>(found));
+            bucket.push_back(found);
         }
-        kind[t] = static_cast<uint16_t>(found);
+        kind[t] = found;
     }
     return kind;
 }
@@ -68,7 +68,8 @@ class Index {
     std::unordered_map<uint64_t, std::vector<int32_t>> hashed_;
 };
 
-constexpr size_t kMostKnown = 512, kLargestKnown = 1 << 16;
+constexpr size_t kMostCells = size_t{1} << 26;   // of one table
+constexpr size_t kKnownCells = size_t{1} << 21;  // of all that are kept
 
 }  // namespace
 
@@ -87,7 +88,7 @@ void Fold::forget_costs() {
     for (double& f : final) f = f < kInf ? 0.0 : kInf;
 }
 
-bool Fold::build(const Team& team, int n, int m, int most) {
+bool Fold::build(const Team& team, int n, int m, int most, Control& control) {
     clear();
     if (team.size() == 0) return true;
     width_ = padded(m);
@@ -109,17 +110,19 @@ bool Fold::build(const Team& team, int n, int m, int most) {
     if (found != known_.end() && found->second->Q <= most) tables_ = found->second;
     else if (found != known_.end()) return clear(), false;
     else {
-        tables_ = n == 0 ? explore(team, {}, m, most) : explore(team, first, m, most);
+        tables_ = n == 0 ? explore(team, {}, m, most, control) : explore(team, first, m, most, control);
         if (!tables_) return clear(), false;
-        if (known_.size() >= kMostKnown) known_.clear();
-        if (tables_->next.size() <= kLargestKnown) known_.emplace(std::move(key), tables_);
+        const size_t cells = tables_->next.size() + key.size();
+        if (known_cells_ + cells > kKnownCells) known_.clear(), known_cells_ = 0;
+        if (cells < kKnownCells / 8) known_.emplace(std::move(key), tables_), known_cells_ += cells;
     }
     Q = tables_->Q;
     final = tables_->final;
     return true;
 }
 
-std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<int>& first, int m, int most) const {
+std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<int>& first, int m, int most,
+                                            Control& control) const {
     const size_t size = team.size(), kinds = first.size();
     std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
     Index index(team);
@@ -127,7 +130,9 @@ std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<
     std::vector<int32_t> next;  // (Q, kinds, m) while it grows
     std::vector<double> cost;
     int count = 1;
-    for (int q = 0; q < count; ++q)
+    for (int q = 0; q < count; ++q) {
+        if (kinds * count * width_ > kMostCells) return nullptr;
+        if ((q & 255) == 255 || kinds > 1024) control.check();
         for (size_t k = 0; k < kinds; ++k)
             for (int y = 0; y < m; ++y) {
                 const double c = team.advance(states.data() + q * size, to.data(), y, first[k]);
@@ -143,6 +148,7 @@ std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<
                 next.push_back(found);
                 cost.push_back(c);
             }
+    }
     auto made = std::make_shared<Tables>();
     made->Q = count;
     for (int q = 0; q < count; ++q) made->final.push_back(team.finish(states.data() + q * size));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "control.h"
 #include "team.h"
 
 namespace bridle {
@@ -15,8 +16,8 @@ class Fold {
     int Q = 1;                  // states; 0 is the start
     std::vector<double> final;  // (Q) cost at the end, +inf: must not end here
 
-    // Explores what can be reached. False when there are more than `most` states.
-    bool build(const Team& team, int n, int m, int most);
+    // Explores what can be reached. False when there are more than `most` states, or too many kinds of positions.
+    bool build(const Team& team, int n, int m, int most, Control& control);
     void clear();         // no rule at all: one state
     void forget_costs();  // what is allowed stays allowed, but nothing has a price
 
@@ -35,12 +36,13 @@ class Fold {
     using Key = std::vector<int64_t>;
 
     size_t row(int64_t t, int q) const { return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_; }
-    std::shared_ptr<Tables> explore(const Team& team, const std::vector<int>& first, int m, int most) const;
+    std::shared_ptr<Tables> explore(const Team& team, const std::vector<int>& first, int m, int most, Control& control) const;
 
     int width_ = 0;
-    std::vector<uint16_t> kind_;  // (n) which table a position uses; empty: all the first
+    std::vector<int32_t> kind_;  // (n) which table a position uses; empty: all the first
     std::shared_ptr<Tables> tables_;
     std::map<Key, std::shared_ptr<Tables>> known_;  // the same rules are broken again and again
+    size_t known_cells_ = 0;
 };
 
 }  // namespace bridle

@@ -30,7 +30,7 @@ bool Search::obey(Control& control) {
         for (Piece& p : others) p.mode = Mode::hard;
         Team team;
         team.set(std::move(others));
-        folded = fold_.build(team, s.n, s.m, small_fold);
+        folded = fold_.build(team, s.n, s.m, small_fold, control);
         if (!folded) return free;
         strict_.load(trellis_, plain_, local);
         ++counters.passes;
@@ -54,7 +54,7 @@ bool Search::obey(Control& control) {
         reached = best_when(0);
         if (!folded) return false;
         bound_ = std::min(bound_, std::max(reached, breaking));
-        if (bound_ <= best_.score + slack()) return true;
+        if (proved()) return true;
         const auto news = [&](int k) { return !held[k]; };
         if (std::any_of(judge_.broken.begin(), judge_.broken.end(), news)) continue;
         // Every choice of what to break (Tromble & Eisner, figure 7). What such a labelling breaks besides is held next.
@@ -70,7 +70,7 @@ bool Search::obey(Control& control) {
             std::copy_if(judge_.broken.begin(), judge_.broken.end(), std::back_inserter(besides), news);
         }
         bound_ = std::min(bound_, std::max(top, best_.score));
-        if (bound_ <= best_.score + slack()) return true;
+        if (proved()) return true;
         if (besides.empty()) return false;
         judge_.broken = besides;
     }

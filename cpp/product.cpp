@@ -23,13 +23,13 @@ struct Lattice {
         trellis.load(s);
         steps.plain(s);
     }
-    bool intersect(const std::vector<Piece>& pieces, int64_t max_states) {
+    bool intersect(const std::vector<Piece>& pieces, int64_t max_states, Control& control) {
         Team team;
         team.set(pieces);
         const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.m);
         size_t most = std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells));
         if (max_states >= 0) most = std::min<size_t>(most, max_states);
-        return fold.build(team, trellis.n, trellis.m, static_cast<int>(most));
+        return fold.build(team, trellis.n, trellis.m, static_cast<int>(most), control);
     }
     double best(Control& control) { return trellis.best_path(fold, steps, path.data(), control); }
 
@@ -127,8 +127,8 @@ struct Trace {
     }
 };
 
-std::vector<Piece> in_order(std::vector<Piece> pieces) {  // intersected rules must stand in the order of their parts
-    for (Piece& p : pieces) p.mode = Mode::hard;          // a constraint that was intersected holds
+std::vector<Piece> held(std::vector<Piece> pieces) {  // a constraint that was intersected holds
+    for (Piece& p : pieces) p.mode = Mode::hard;
     std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.part < b.part; });
     return pieces;
 }
@@ -153,7 +153,7 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
         }
         inside.insert(inside.end(), broken->pieces.begin(), broken->pieces.end());
         left.erase(broken);
-        if (!lattice.intersect(in_order(inside), options.max_states)) {
+        if (!lattice.intersect(held(inside), options.max_states, control)) {
             out.status = Status::too_large;
             out.bound = best;
             return out;
@@ -173,29 +173,30 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
     struct Branch {
         std::vector<int> inside, left;  // constraints intersected; constraints not looked at yet
         double penalty;
+        double most;  // what it can give at best
     };
     std::vector<int> everything(all.size());
     std::iota(everything.begin(), everything.end(), 0);
-    std::deque<Branch> branches{{{}, everything, 0.0}};
+    std::deque<Branch> branches{{{}, everything, 0.0, kInf}};
     Answer out;
     double open = -kInf;  // the best that a branch dropped by a limit could have given
     Lattice lattice(s);
     while (!branches.empty()) {
         const Branch branch = std::move(branches.front());
         branches.pop_front();
+        if (trace.counters[1] > 0 && control.late()) {
+            open = std::max(open, branch.most);
+            continue;
+        }
         ++trace.counters[1];
         std::vector<Piece> inside;
         for (int c : branch.inside) inside.insert(inside.end(), all[c].pieces.begin(), all[c].pieces.end());
         lattice.fold.clear();
-        if (!inside.empty() && !lattice.intersect(in_order(inside), options.max_states)) return too_large();
+        if (!inside.empty() && !lattice.intersect(held(inside), options.max_states, control)) return too_large();
         const double best = lattice.best(control);
         if (best > -kInf && trace.counters[1] == 1) trace.first_path(all, lattice.path.data(), s.n);
         trace.arcs(lattice, control);
         if (!(best > -kInf) || best + branch.penalty <= out.score) continue;  // PRUNE
-        if (control.late()) {
-            open = std::max(open, best + branch.penalty);
-            continue;
-        }
         std::vector<int> left = branch.left;
         double penalty = branch.penalty;
         for (int c : branch.left) {
@@ -204,7 +205,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
             std::vector<int> within = branch.inside;
             within.push_back(c);
             trace.intersected();
-            branches.push_back({std::move(within), left, penalty});
+            branches.push_back({std::move(within), left, penalty, best + penalty});
             penalty += all[c].weight;
             if (penalty == -kInf) break;  // what breaks a hard constraint is of no use
         }
@@ -223,7 +224,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
 
 Answer run_product(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
     Lattice lattice(s);
-    if (!lattice.intersect(s.pieces, options.max_states)) return too_large();
+    if (!lattice.intersect(s.pieces, options.max_states, control)) return too_large();
     Answer out;
     out.score = out.bound = lattice.best(control);
     out.status = out.score > -kInf ? Status::optimal : Status::infeasible;

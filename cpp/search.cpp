@@ -1,7 +1,7 @@
 #include "search.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 namespace bridle {
 namespace {
@@ -11,7 +11,16 @@ constexpr int64_t kPatience = 20000;  // expansions before a larger fold is trie
 
 }  // namespace
 
-double Search::slack() const { return 1e-9 * std::max(1.0, std::abs(best_.score)); }
+double Search::slack() {
+    if (slack_ < 0) {
+        slack_ = trellis_.rounding(plain_);
+        for (const Piece& p : trellis_.sequence().pieces)
+            slack_ += std::numeric_limits<double>::epsilon() * (trellis_.n + 8) * p.penalty;
+    }
+    return slack_;
+}
+
+bool Search::proved() { return best_.score > -kInf && bound_ <= best_.score + slack(); }
 
 bool Search::consider(const int32_t* path, double lattice_score) {
     const double score = lattice_score - judge_.cost(path, trellis_.n);
@@ -30,11 +39,18 @@ void Search::activate_broken() {
         if (!active_[k]) active_[k] = 1, ++counters.active;
 }
 
-Answer Search::stopped() const {
+Answer Search::finished() const {
+    Answer out = best_;
+    out.status = best_.score > -kInf ? Status::optimal : Status::infeasible;
+    out.bound = best_.score;
+    return out;
+}
+
+Answer Search::stopped() {
+    if (proved()) return finished();
     Answer out = best_;
     out.bound = std::max(bound_, best_.score);
     out.status = best_.score > -kInf ? Status::limit : Status::nothing_found;
-    if (best_.score > -kInf && bound_ <= best_.score + slack()) out.status = Status::optimal, out.bound = best_.score;
     return out;
 }
 
@@ -50,33 +66,42 @@ Answer Search::solve(const Sequence& s, Control& control) {
     lambda_.clear();
     best_ = Answer();
     bound_ = kInf;
+    slack_ = -1;
     H_valid_ = false;
     estimates_.clear();
     path_.assign(s.n, 0);
-    const auto proved = [&] {
-        Answer out = best_;
-        out.status = best_.score > -kInf ? Status::optimal : Status::infeasible;
-        out.bound = best_.score;
-        return out;
-    };
 
     ++counters.passes;
     bound_ = trellis_.best_path(fold_, plain_, path_.data(), control);
-    if (!(bound_ > -kInf)) return proved();
-    if (consider(path_.data(), trellis_.score(path_.data(), plain_)) || judge_.broken.empty()) return proved();
+    if (!(bound_ > -kInf) || consider(path_.data(), trellis_.score(path_.data(), plain_))) return finished();
+    all_.set(s.pieces);
+    try {
+        control.armed = true;  // from here on there is a bound to show
+        Answer out = work(control);
+        control.armed = false;
+        return out;
+    } catch (const Late&) {
+        control.armed = false;
+        const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.pieces.size();
+        if (!(best_.score > -kInf) && H_valid_) dive(static_cast<int>(std::clamp(1e7 / steps, 1.0, 16.0)), control);
+        return stopped();
+    }
+}
+
+Answer Search::work(Control& control) {
+    const Sequence& s = trellis_.sequence();
     const std::vector<int> first_broken = judge_.broken;
     if (std::any_of(first_broken.begin(), first_broken.end(), [&](int k) { return s.pieces[k].mode != Mode::hard; })) {
         const bool done = obey(control);
         fold_.clear();
-        if (done) return proved();
+        if (done) return finished();
         judge_.broken = first_broken;
     }
-    all_.set(s.pieces);
     activate_broken();
 
     for (int64_t patience = kPatience;;) {
         ++counters.rounds;
-        if (control.late()) return stopped();
+        control.check();
         arrange(control);
         estimates_.clear();
         if (team_.size() == 0) {
@@ -85,19 +110,14 @@ Answer Search::solve(const Sequence& s, Control& control) {
             bound_ = std::min(bound_, value);
             if (!(value > -kInf)) {
                 best_.score = -kInf;
-                return proved();
+                return finished();
             }
-            const bool all_active = consider(path_.data(), trellis_.score(path_.data(), plain_));
-            if (all_active || bound_ <= best_.score + slack()) return proved();
+            if (consider(path_.data(), trellis_.score(path_.data(), plain_)) || proved()) return finished();
             activate_broken();
             continue;
         }
         const int64_t active_before = counters.active;
-        if (multiply(control)) return proved();
-        if (control.late()) {
-            if (!(best_.score > -kInf)) dive(256, control);
-            return stopped();
-        }
+        if (multiply(control)) return finished();
         if (counters.active > active_before) continue;  // rules that were met on the way come in first
         adjust();  // back to the best multipliers
         estimate(control);
@@ -112,19 +132,15 @@ Answer Search::solve(const Sequence& s, Control& control) {
         counters.expansions += between.expansions;
         if (!between.complete) {
             bound_ = std::min(bound_, std::max(between.bound, best_.score));
-            if (!larger || control.late() || (max_states_ >= 0 && counters.expansions >= max_states_)) {
-                if (!(best_.score > -kInf)) dive(256, control);
-                return stopped();
-            }
+            if (!larger || control.late() || (max_states_ >= 0 && counters.expansions >= max_states_)) return stopped();
             fold_limit_ *= 8;
             patience *= 4;
             continue;
         }
-        if (between.found.empty()) return proved();  // nothing above the best answer
+        if (between.found.empty()) return finished();  // nothing above the best answer
         const Found& top = between.found[0];
         bound_ = std::min(bound_, top.score);
-        const bool all_active = consider(top.path.data(), trellis_.score(top.path.data(), plain_));
-        if (all_active || bound_ <= best_.score + slack()) return proved();
+        if (consider(top.path.data(), trellis_.score(top.path.data(), plain_)) || proved()) return finished();
         activate_broken();
     }
 }
@@ -169,6 +185,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
             out.push_back(std::move(a));
         }
         if (arranged_ == counters.active) {
+            if (out.empty() && !all.complete) out.push_back(first);  // it is proved; a limit stopped what should follow
             for (Answer& a : out)
                 if (!all.complete) a.status = Status::limit;
             return out;

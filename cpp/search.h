@@ -51,11 +51,14 @@ class Search {
     double adjust();
     bool multiply(Control& control);  // subgradient steps; true: the optimum is proved
     void dive(int width, Control& control);  // a quick beam for a first answer
-    double slack() const;             // what counts as equal
+    double slack();                   // what rounding alone can make of equal scores
+    bool proved();                    // do bound and answer meet?
     Answer solve(const Sequence& s, Control& control);
     void activate_broken();
     void estimate(Control& control);
-    Answer stopped() const;
+    Answer stopped();
+    Answer finished() const;
+    Answer work(Control& control);
 
     Trellis trellis_;
     Strict strict_;
@@ -70,6 +73,7 @@ class Search {
     bool H_valid_ = false;  // best_H_ belongs to fold_ and lambda_
     Answer best_;
     double bound_ = kInf;
+    double slack_ = -1;  // negative: not known yet
     int fold_limit_ = 0;
     int64_t arranged_ = 0;  // how many pieces were active when fold_ and team_ were made
     int64_t max_states_ = -1;

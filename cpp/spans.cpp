@@ -11,8 +11,6 @@ constexpr int64_t kMostCells = int64_t{1} << 26;  // of H: (n + 1) * Q
 constexpr int64_t kMostNodes = int64_t{1} << 30;
 constexpr int64_t kBreath = 1 << 16;  // steps between two looks at the clock
 
-struct Late {};  // the time of this sequence is up
-
 // The possible words of one sequence and the rules that are folded into them.
 class Graph {
   public:
@@ -41,7 +39,7 @@ class Graph {
         team.set(std::move(pieces));
         int64_t most = std::min(kMostStates, std::max<int64_t>(1, kMostCells / (n_ + 1)));
         if (max_states >= 0) most = std::min(most, max_states);
-        return fold_.build(team, arcs_in_all_, m_, static_cast<int>(most));
+        return fold_.build(team, arcs_in_all_, m_, static_cast<int>(most), control_);
     }
 
     // Fills H; returns the best score, -inf if there is no path.

@@ -1,6 +1,11 @@
 #include "strict.h"
 
 namespace bridle {
+namespace {
+
+constexpr size_t kKnownCells = size_t{1} << 21;  // of all tables that are kept
+
+}  // namespace
 
 void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces) {
     const int n = base.n, m = base.m, width = base.width;
@@ -25,7 +30,7 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
             if (machine.final[machine.after[y]]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
     }
     if (!neighbours) return;
-    if (known_.size() > 4096) known_.clear();
+    if (known_.size() * m * m > kKnownCells) known_.clear();
     tables_.resize(n);
     // Positions whose marks agree share a table; with few pieces the marks fit in one number.
     std::vector<Piece> marked;
@@ -35,11 +40,13 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
     for (int t = 1; t < n; ++t) {
         uint64_t marks = plain.tie(t - 1);
         for (const Piece& p : marked) marks = marks << 8 | p.marks[t];
-        const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == marks; });
-        if (same == seen.end() || marked.size() > 7) {
+        if (marked.size() > 7) {
             tables_[t] = table_to(t, plain, pieces);
-            seen.emplace_back(marks, tables_[t]);
-        } else tables_[t] = same->second;
+            continue;
+        }
+        const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == marks; });
+        tables_[t] = same != seen.end() ? same->second : table_to(t, plain, pieces);
+        if (same == seen.end()) seen.emplace_back(marks, tables_[t]);
     }
     steps.tables_ = tables_.data();
 }

@@ -44,7 +44,7 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts,
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(n) * m);
     size_t most = std::max<size_t>(2, kMostCells / cells);
     if (max_states >= 0) most = std::min<size_t>(most, max_states);
-    if (!fold.build(team, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)))) return kInf;
+    if (!fold.build(team, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)), control)) return kInf;
     if (n == 0) return -fold.final[0];
 
     const int Q = fold.Q;

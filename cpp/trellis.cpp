@@ -81,11 +81,9 @@ BRIDLE_CLONES int best_of(const double* a, const double* b, const double* c, dou
         if (sum[j] == best) return j;
 }
 
-void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, int m,
-               std::vector<double>& out) {
+void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, std::vector<double>& out) {
     out = mask;
     for (size_t c = 0; c < out.size(); ++c) out[c] += (pairwise ? pairwise[c] : 0.0) + (adjust ? adjust[c] : 0.0);
-    (void)m;
 }
 
 }  // namespace
@@ -108,8 +106,8 @@ void Steps::adjusted(const Sequence& s, const double* adjust, const double* firs
     const Problem& p = *s.problem;
     first_ = first;
     const double* pairwise = per_step_ ? nullptr : s.head->pairwise;
-    with_mask(pairwise, p.free_mask, adjust, m_, sum_free_);
-    if (tied_) with_mask(pairwise, p.tied_mask, adjust, m_, sum_tied_);
+    with_mask(pairwise, p.free_mask, adjust, sum_free_);
+    if (tied_) with_mask(pairwise, p.tied_mask, adjust, sum_tied_);
     if (per_step_) {
         add_free_ = sum_free_.data();
         add_tied_ = sum_tied_.data();
@@ -149,9 +147,9 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                    Control& control) const {
     const int Q = fold.Q;
     const size_t layer = static_cast<size_t>(Q) * width;
-    constexpr int kChunk = 512;  // positions between two looks at the clock
+    const int chunk = std::clamp<int>(static_cast<int>((size_t{1} << 18) / layer), 1, 512);  // between looks at the clock
     for (int top = high; top > low;) {
-        const int bottom = std::max(low, top - kChunk);
+        const int bottom = std::max(low, top - chunk);
         control.check();
         if (fold.plain() && !steps.per_step_) {
             const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
@@ -304,6 +302,22 @@ double Trellis::score(const int32_t* path, const Steps& steps) const {
         if (t > 0) total += steps.at(t - 1, path[t - 1], path[t]);
     }
     return total;
+}
+
+double Trellis::rounding(const Steps& steps) const {
+    const auto largest = [](const double* scores, size_t count) {
+        double top = 0;
+        for (size_t c = 0; c < count; ++c)
+            if (scores[c] > -kInf) top = std::max(top, std::abs(scores[c]));
+        return top;
+    };
+    double scale = 0;
+    for (int t = 0; t < n; ++t) scale += largest(unary(t), m);
+    const size_t square = static_cast<size_t>(m) * m;
+    if (steps.per_step_)
+        for (int t = 0; t + 1 < n; ++t) scale += largest(steps.score(t), square);
+    else scale += n * largest(steps.free_->row(0), static_cast<size_t>(m) * width);
+    return std::numeric_limits<double>::epsilon() * (n + 8) * scale;
 }
 
 }  // namespace bridle

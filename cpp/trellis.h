@@ -61,6 +61,8 @@ class Trellis {
     double best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control);
 
     double score(const int32_t* path, const Steps& steps) const;  // of a labelling, rules not counted
+    // How far apart two sums of the scores of one labelling, added up in another order, can be by rounding.
+    double rounding(const Steps& steps) const;
 
   private:
     friend class Strict;

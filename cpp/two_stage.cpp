@@ -9,6 +9,7 @@ namespace bridle {
 namespace {
 
 constexpr int kMostStates = 2048;
+constexpr double kUnits = 1 << 30;  // of the dearest price
 constexpr size_t kMostCells = size_t{1} << 25;
 
 // least[t][q]: what the fold must still cost after position t, if any label that is possible may come.
@@ -52,17 +53,22 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     trellis.load(s);
     Steps steps;
     steps.plain(s);
+    // Prices in whole units, so that sums do not depend on the order of their terms.
+    std::vector<Piece> pieces = s.pieces;
+    double dearest = 0;
+    for (const Piece& p : pieces) dearest = std::max(dearest, p.penalty);
+    for (Piece& p : pieces) p.penalty = dearest > 0 ? std::round(p.penalty / dearest * kUnits) : 0.0;
     Team inside, outside;
     Fold fold, free;
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
     const int most = static_cast<int>(std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells)));
-    size_t folded = s.pieces.size();
+    size_t folded = pieces.size();
     for (;; --folded) {  // as many as fit, from the front; a rule is never cut in two
-        while (folded > 0 && folded < s.pieces.size() && s.pieces[folded].rule == s.pieces[folded - 1].rule) --folded;
-        inside.set({s.pieces.begin(), s.pieces.begin() + folded});
-        if (fold.build(inside, s.n, s.m, most)) break;
+        while (folded > 0 && folded < pieces.size() && pieces[folded].rule == pieces[folded - 1].rule) --folded;
+        inside.set({pieces.begin(), pieces.begin() + folded});
+        if (fold.build(inside, s.n, s.m, most, control)) break;
     }
-    outside.set({s.pieces.begin() + folded, s.pieces.end()});
+    outside.set({pieces.begin() + folded, pieces.end()});
     free = fold;
     free.forget_costs();
     std::vector<double> H;
@@ -71,7 +77,8 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     const std::vector<double> none(outside.size(), 0.0);
     BestFirst cheapest{trellis, fold, steps, H, outside, none, {}, price.data()};
     const double threshold = z - (1 - options.tau) * std::abs(z);
-    cheapest.run(1, threshold - 1e-9 * std::max(1.0, std::abs(z)), options.max_states, control);
+    const double below = std::nextafter(threshold - trellis.rounding(steps), -kInf);  // the search wants more than its floor
+    cheapest.run(1, below, options.max_states, control);
     counters[0] = cheapest.expansions;
     if (!cheapest.complete || cheapest.found.empty()) {
         first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist

@@ -61,7 +61,7 @@ class Oracle:
         if not fine:
             return None
         best = max(score for score, _ in fine)
-        near = [(cost, -score) for score, cost in fine if score >= best - (1 - tau) * abs(best) - 1e-9]
+        near = [(round(cost, 9), -score) for score, cost in fine if score >= best - (1 - tau) * abs(best) - 1e-9]
         cost, score = min(near)
         return cost, -score
 
@@ -196,7 +196,7 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
 def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
     """Sorted, distinct, complete."""
     k = int(rng.choice([1, 2, 5, 10_000]))
-    found = bridle.Decoder(labels, rules, fold_states=int(rng.choice([1, 64]))).k_best(lattice, k, given)
+    found = bridle.Decoder(labels, rules, fold_states=int(rng.choice([1, 2, 3, 64]))).k_best(lattice, k, given)
     wanted = oracle.ranked[:k]
     if [round(d.score, 6) for d in found] != [round(score, 6) for score, _ in wanted]:
         yield f"k_best({k}): {[d.score for d in found]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"

@@ -222,8 +222,9 @@ def random_rule(
 
 
 def random_soft(rng: Generator, rule: Rule) -> Soft:
-    """The rule with a penalty on a coarse grid, 0 among them."""
-    return rule.soft(float(rng.integers(0, 9)) / 2, _pick(rng, ["sequence", "violation"]))
+    """The rule with a penalty on a coarse grid, 0 among them; halves add up exactly, tenths do not."""
+    penalty = _pick(rng, [float(rng.integers(0, 9)) / 2, float(rng.integers(0, 41)) / 10])
+    return rule.soft(penalty, _pick(rng, ["sequence", "violation"]))
 
 
 # ---- lattices and problems --------------------------------------------------------------------------------------
@@ -288,7 +289,7 @@ label_sets = generators.map(random_labels)
 _ODD = ["at", "given", "is", "not", "of", "tokens", "#", "a b", 'say "x"', "back\\slash", "a/b", "/x/", "(", "[", ",",
         "-1", "3:4", "\n", "\r\n", "\t", "\u2028", "\\n", "é", "'", "{k}", "[penalty 2]", "nowhere", " "]  # fmt: skip
 odd_names = st.sampled_from(_ODD) | st.text(min_size=1, max_size=6)  # what a label may be called
-penalties = st.floats(0, allow_nan=False, allow_infinity=False)
+penalties = st.floats(0, 1e290)
 token_patterns = st.sampled_from(
     [r"\d{5}", "/", r"\/", r"a\\/b", r"\\", r"[/\]]", r"(?i)st\.", "a\nb", "\\\n", "#", '"', r"\"", "", " x ", r"\\\/"]
 ) | st.text(alphabet='ab/\\"#\n .', max_size=6).filter(lambda p: _compiles(p))

@@ -194,9 +194,10 @@ class Decoder:
                 sequence=sequence,
             )
         clash = list(dict.fromkeys(rule for rule in self.rules if not isinstance(rule, Soft)))
+        limit = Options(time_limit=self.options.time_limit)  # a rule of which it is not known in time stays in
         for rule in list(clash):
             fewer = [other for other in clash if other is not rule]
-            problem = Problem(Lowering(self.labels, fewer), [lattice], [given], Options())
+            problem = Problem(Lowering(self.labels, fewer), [lattice], [given], limit)
             if solve_one("search", problem).status[0] == INFEASIBLE:
                 clash = fewer
         return Infeasible(
@@ -208,10 +209,13 @@ class Decoder:
 
     def _relaxed(self, lattice: Lattice, given: Given) -> Decoding:
         """The labelling that breaks the hard rules the fewest times; of those, the one that scores best."""
-        soft = [rule for rule in self.rules if isinstance(rule, Soft)]
-        most = sum(rule.penalty * (len(lattice) + 1 if rule.per == "violation" else 1) for rule in soft)
+        # Dearer than all that scores and soft rules can make up for: an automaton counts at most n + 1 violations.
+        parts = [self.rules[k] for k in self._problem(lattice, given).parts_of(absorb=False)]
+        most = sum(rule.penalty for rule in parts if isinstance(rule, Soft)) * (len(lattice) + 1)
         dear = 1.0 + _range(lattice) + most
-        rules: list[Rule] = [rule if rule in soft else rule.soft(dear, per="violation") for rule in self.rules]
+        rules: list[Rule] = [
+            rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in self.rules
+        ]
         found = self.with_rules(rules, engine="search", on_infeasible="raise").decode(lattice, given)
         violated, broken = [], 0
         for rule, v in found.violated:

@@ -14,6 +14,9 @@ Scores = npt.NDArray[np.float64]
 AnyScores = npt.NDArray[np.float32] | Scores
 
 
+LARGEST = 1e290  # sums of scores must stay finite
+
+
 def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], meaning: str) -> AnyScores:
     """A float array of the wanted shape (None: any length) without NaN and +inf. float32 stays float32."""
     try:
@@ -33,13 +36,15 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
             wanted=f"{wanted} ({meaning})",
             cause="Scores of one sequence are (positions, labels); did you pass a batch or a transpose?",
         )
-    if array.size and not array.max() < np.inf:  # one pass; NaN is the maximum of anything that holds it
-        bad = np.argwhere(np.isnan(array) | (array == np.inf))[0]
+    # NaN is the maximum of anything that holds it; most arrays are done after two plain passes.
+    fine = not array.size or (float(array.max()) <= LARGEST and float(array.min()) >= -LARGEST)
+    if not fine and (wrong := np.argwhere(~((np.abs(array) <= np.float64(LARGEST)) | (array == -np.inf)))).size:
+        bad = wrong[0]
         where = "[" + ", ".join(str(int(i)) for i in bad) + "]"
         raise LatticeError(
             f"{name}{where} is not a score",
             got=float(array[tuple(bad)]),
-            wanted="a finite number, or -inf for what is impossible",
+            wanted=f"a number from -{LARGEST:g} to {LARGEST:g}, or -inf for what is impossible",
             cause="An overflow or a log of a negative number upstream?",
         )
     return np.ascontiguousarray(array)

@@ -23,6 +23,7 @@ from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.refer import Given, Names, Place, Scene
 
+LARGEST = 1e290  # sums of penalties must stay finite
 Sets = tuple[frozenset[int], ...]  # label ids of each name of one field
 Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
 
@@ -134,17 +135,17 @@ class Soft(Rule):
     def __post_init__(self) -> None:
         if isinstance(self.rule, Soft):
             raise RuleError("a soft rule cannot be softened again", got=str(self.rule), wanted="a hard rule")
-        if per_wrong := self.per not in ("sequence", "violation"):
+        if self.per not in ("sequence", "violation"):
             raise RuleError("unknown `per` of a soft rule", got=repr(self.per), wanted="'sequence' or 'violation'")
         try:
             price = float(self.penalty)
         except (TypeError, ValueError):
             price = math.nan
-        if per_wrong or not 0 <= price < math.inf:
+        if not 0 <= price <= LARGEST:
             raise RuleError(
                 "a penalty is not a price",
                 got=repr(self.penalty),
-                wanted="a finite number >= 0",
+                wanted=f"a number from 0 to {LARGEST:g}",
                 cause="Penalties are subtracted from the score; a rule that must never be broken is a hard rule.",
             )
         object.__setattr__(self, "penalty", price)
