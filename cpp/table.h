@@ -41,14 +41,22 @@ class Table {
         for (int i = 0; i < width; ++i) out[i] = none;
         const double* column = columns_.data();
         for (const Group& g : groups_) {
-            double x = none;
-            for (int k = g.begin; k < g.end; ++k) x = w[members_[k]] > x ? w[members_[k]] : x;
+            double x = none, x1 = none, x2 = none, x3 = none;  // four at a time: they need not wait for each other
+            int k = g.begin;
+            for (; k + 4 <= g.end; k += 4) {
+                x = std::max(x, w[members_[k]]);
+                x1 = std::max(x1, w[members_[k + 1]]);
+                x2 = std::max(x2, w[members_[k + 2]]);
+                x3 = std::max(x3, w[members_[k + 3]]);
+            }
+            for (; k < g.end; ++k) x = std::max(x, w[members_[k]]);
+            x = std::max(std::max(x, x1), std::max(x2, x3));
             if (x > none) {
                 const double* __restrict c = column;
                 for (int i = g.low; i < g.high; i += kLanes)
-                    for (int k = 0; k < kLanes; ++k) {
-                        const double v = c[i + k] + x;
-                        out[i + k] = v > out[i + k] ? v : out[i + k];
+                    for (int l = 0; l < kLanes; ++l) {
+                        const double v = c[i + l] + x;
+                        out[i + l] = v > out[i + l] ? v : out[i + l];
                     }
             }
             column += width;

@@ -127,6 +127,7 @@ void Trellis::load(const Sequence& s) {
     row_.assign(width, -kInf);
     w_.assign(width, -kInf);
     unary_.clear();
+    rows_first_ = 0, rows_last_ = -1;
     const size_t cells = static_cast<size_t>(n) * width;
     if (cells > kKeepCells) return;
     unary_.resize(cells);
@@ -139,6 +140,7 @@ void Trellis::load(const Sequence& s) {
 
 const double* Trellis::unary(int t) const {
     if (!unary_.empty()) return unary_.data() + static_cast<size_t>(t) * width;
+    if (t >= rows_first_ && t <= rows_last_) return rows_.data() + static_cast<size_t>(t - rows_first_) * width;
     sequence_->row(t, row_.data());
     return row_.data();
 }
@@ -185,6 +187,7 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
 
 const double* Trellis::read_rows(int first, int last) const {
     rows_.resize(static_cast<size_t>(last - first + 1) * width);
+    rows_first_ = first, rows_last_ = last;
     for (int t = first; t <= last; ++t) {
         double* row = rows_.data() + static_cast<size_t>(t - first) * width;
         sequence_->row(t, row);

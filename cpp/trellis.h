@@ -74,6 +74,7 @@ class Trellis {
     const Sequence* sequence_ = nullptr;
     std::vector<double> unary_;
     mutable std::vector<double> row_, rows_, w_;
+    mutable int rows_first_ = 0, rows_last_ = -1;  // what is in rows_
     std::vector<double> buffer_, kept_;
 };
 

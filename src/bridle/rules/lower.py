@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class _Columns:
         return np.where(low < 0, low + size, low) + self.offsets[owner], owner
 
     def _points(self, values: list[Any]) -> tuple[Ints, Ints, Ints]:
-        if all(type(v) is int for v in values):
+        if set(map(type, values)) <= {int}:
             flat = np.array(values, dtype=np.int64)
             return np.arange(len(values)), flat, flat
         lists = [(v,) if isinstance(v, (int, np.integer)) else v for v in values]
@@ -107,13 +108,11 @@ class _Columns:
 
     def _spans(self, values: list[Any]) -> tuple[Ints, Ints, Ints]:
         lists = [[v] if len(v) == 2 and isinstance(v[0], (int, np.integer)) else v for v in values]
-        sizes = list(map(len, lists))
-        items = list(chain.from_iterable(chain.from_iterable(lists)))
-        flat = np.array(items if items else [], dtype=object if items and isinstance(items[0], float) else np.int64)
-        if flat.size != 2 * sum(sizes) or flat.dtype == object:
+        pairs = list(chain.from_iterable(lists))
+        if not set(map(len, pairs)) <= {2}:
             raise TypeError("spans")
-        pairs = flat.reshape(-1, 2)
-        return np.repeat(np.arange(len(lists)), sizes), pairs[:, 0], pairs[:, 1]
+        flat = np.fromiter(map(index, chain.from_iterable(pairs)), dtype=np.int64, count=2 * len(pairs))
+        return np.repeat(np.arange(len(lists)), list(map(len, lists))), flat[::2], flat[1::2]
 
     def _matching(self, source: Tokens) -> tuple[Ints, Ints]:
         texts = self.values("tokens")
@@ -356,8 +355,8 @@ class Lowering:
                 continue
             machines = [w[part] for w in walks if part < len(w)]
             number = np.cumsum([part < len(w) for w in walks]) - 1
-            index = np.array([number[i] if part < len(w) else -1 for i, w in enumerate(walks)], dtype=np.int32)
-            bound.parts.append(Part(k, machines, np.ascontiguousarray(index[which]), table))
+            numbered = np.array([number[i] if part < len(w) else -1 for i, w in enumerate(walks)], dtype=np.int32)
+            bound.parts.append(Part(k, machines, np.ascontiguousarray(numbered[which]), table))
 
 
 def to_native(machine: Machine) -> _native.Machine:
