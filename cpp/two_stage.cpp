@@ -9,7 +9,7 @@ namespace bridle {
 namespace {
 
 constexpr int kMostStates = 2048;
-constexpr double kUnits = 1 << 30;  // of the dearest price
+constexpr int kDigits = 9;  // of the dearest price
 constexpr size_t kMostCells = size_t{1} << 25;
 
 // least[t][q]: what the fold must still cost after position t, if any label that is possible may come.
@@ -53,11 +53,13 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     trellis.load(s);
     Steps steps;
     steps.plain(s);
-    // Prices in whole units, so that sums do not depend on the order of their terms.
+    // Prices in whole units, so that sums do not depend on the order of their terms; in decimal ones, since people write
+    // 0.3 and 1.6 and mean that they make 1.9.
     std::vector<Piece> pieces = s.pieces;
     double dearest = 0;
     for (const Piece& p : pieces) dearest = std::max(dearest, p.penalty);
-    for (Piece& p : pieces) p.penalty = dearest > 0 ? std::round(p.penalty / dearest * kUnits) : 0.0;
+    const double unit = std::pow(10.0, std::floor(std::log10(dearest)) - kDigits);
+    for (Piece& p : pieces) p.penalty = dearest > 0 ? std::round(p.penalty / unit) : 0.0;
     Team inside, outside;
     Fold fold, free;
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);

@@ -71,6 +71,8 @@ def run(seeds: range, jobs: int) -> tuple[int, list[str]]:
         try:
             for complaints in pool.imap_unordered(examine_one, seeds, chunksize=min(50, -(-len(seeds) // jobs))):
                 done += 1
+                for text in complaints[: max(0, MOST - len(wrong))]:
+                    print(text, flush=True)
                 wrong += complaints
                 line.show(done, len(wrong))
         except KeyboardInterrupt:
@@ -96,8 +98,6 @@ def main() -> int:
     if not seeds:
         parser.error("--problems must be at least 1")
     done, wrong = run(seeds, chosen.jobs or os.cpu_count() or 1)
-    for text in wrong[:MOST]:
-        print(text)
     if len(wrong) > MOST:
         print(f"... and {len(wrong) - MOST} more")
     if done < len(seeds):
