@@ -35,7 +35,7 @@ void Sequence::row(int t, double* out) const {
         for (int y = 0; y < m; ++y) out[y] = u[y];
     } else {
         const double* u = p.unary64 + at * m;
-        for (int y = 0; y < m; ++y) out[y] = u[y];
+        std::copy_n(u, m, out);
     }
     if (t == 0 && head->start)
         for (int y = 0; y < m; ++y) out[y] += head->start[y];

@@ -15,6 +15,12 @@ namespace bridle {
 constexpr int kLanes = 8;
 constexpr int padded(int m) { return (m + kLanes - 1) / kLanes * kLanes; }
 
+// The largest of kLanes scores, in three steps instead of seven.
+__attribute__((always_inline)) inline double largest_lane(const double* x) {
+    const double a = std::max(x[0], x[4]), b = std::max(x[1], x[5]), c = std::max(x[2], x[6]), d = std::max(x[3], x[7]);
+    return std::max(std::max(a, b), std::max(c, d));
+}
+
 class Table {
   public:
     Table() = default;
@@ -33,8 +39,7 @@ class Table {
             for (int k = 0; k < kLanes; ++k) lane[k] = w[k];
             for (int j = kLanes; j < width; j += kLanes)
                 for (int k = 0; k < kLanes; ++k) lane[k] = w[j + k] > lane[k] ? w[j + k] : lane[k];
-            double best = lane[0];
-            for (int k = 1; k < kLanes; ++k) best = lane[k] > best ? lane[k] : best;
+            const double best = largest_lane(lane);
             for (int i = 0; i < width; ++i) out[i] = best;
             return;
         }

@@ -17,12 +17,12 @@ constexpr size_t kKeepCells = size_t{1} << 22;  // 32 MB of doubles: above that,
 // out[i] = max over j of step[i][j] + add[i][j] + w[j], eight lanes at a time
 BRIDLE_CLONES void back_dense(const double* step, const double* add, const double* w, double* out, int m, int width) {
     for (int i = 0; i < m; ++i) {
-        double lane[8];
+        double lane[kLanes];
         for (double& x : lane) x = -kInf;
         const double *s = step + static_cast<size_t>(i) * m, *a = add + static_cast<size_t>(i) * m;
         int j = 0;
-        for (; j + 8 <= m; j += 8)
-            for (int k = 0; k < 8; ++k) {
+        for (; j + kLanes <= m; j += kLanes)
+            for (int k = 0; k < kLanes; ++k) {
                 const double v = s[j + k] + a[j + k] + w[j + k];
                 lane[k] = v > lane[k] ? v : lane[k];
             }
@@ -31,8 +31,7 @@ BRIDLE_CLONES void back_dense(const double* step, const double* add, const doubl
             const double v = s[j] + a[j] + w[j];
             best = v > best ? v : best;
         }
-        for (double x : lane) best = x > best ? x : best;
-        out[i] = best;
+        out[i] = std::max(best, largest_lane(lane));
     }
     for (int i = m; i < width; ++i) out[i] = -kInf;
 }
@@ -74,11 +73,15 @@ BRIDLE_CLONES int best_of(const double* a, const double* b, const double* c, dou
             sum[j + k] = v;
             lane[k] = v > lane[k] ? v : lane[k];
         }
-    double best = -kInf;
-    for (double x : lane) best = x > best ? x : best;
+    const double best = largest_lane(lane);
     if (best == -kInf) return -1;
-    for (int j = 0;; ++j)
-        if (sum[j] == best) return j;
+    for (int j = 0;; j += kLanes) {  // the block first, then the place in it
+        int here = 0;
+        for (int k = 0; k < kLanes; ++k) here |= sum[j + k] == best;
+        if (!here) continue;
+        while (sum[j] != best) ++j;
+        return j;
+    }
 }
 
 void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, std::vector<double>& out) {
