@@ -43,6 +43,11 @@ class Decoder:
     >>> d = decoder.decode(bridle.Lattice([[0, 2, 0], [1, 0, 0], [0, 3, 1]]))
     >>> d.labels, d.score, d.optimal
     (['A0', 'A0', 'A0'], 5.0, True)
+
+    time_limit (seconds) and max_states limit the work on each sequence; what is found by then comes with a true bound.
+    on_infeasible: "raise", or "relax" to the fewest violations of hard rules. For single engines: width (beam), tau and
+    stage (two_stage), formulation (ilp), seed (relax: the order of rules), fold_states (search: fold broken rules into
+    the lattice while their product has so few states).
     """
 
     def __init__(
