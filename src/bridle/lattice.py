@@ -14,7 +14,7 @@ Scores = npt.NDArray[np.float64]
 AnyScores = npt.NDArray[np.float32] | Scores
 
 
-LARGEST = 1e290  # sums of scores must stay finite
+LARGEST = 1e290  # of a score or a penalty: their sums must stay finite
 
 
 def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], meaning: str) -> AnyScores:

@@ -17,7 +17,6 @@ class Engine:
     """The base of all engines."""
 
     name: ClassVar[str] = ""
-    exact: ClassVar[bool] = True
     counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
 
     def __init_subclass__(cls) -> None:

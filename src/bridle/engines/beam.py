@@ -7,4 +7,3 @@ from bridle.engines.base import NativeEngine
 
 class Beam(NativeEngine):
     name = "beam"
-    exact = False

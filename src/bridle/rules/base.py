@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from bridle.automata import Walk
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
+from bridle.lattice import LARGEST
 from bridle.rules.refer import Given, Names, Place, Scene
 
-LARGEST = 1e290  # sums of penalties must stay finite
 Sets = tuple[frozenset[int], ...]  # label ids of each name of one field
 Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
 
@@ -195,9 +195,6 @@ class named:  # noqa: N801  (reads as a sentence: with named(rule))
             raise type(error)(f"{error.what} (in the rule: {self.rule})", **parts) from None
 
 
-R = TypeVar("R", bound=Rule)
-
-
 def natural(name: str, value: object, least: int = 0) -> int:
     """A whole number not below `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
@@ -217,12 +214,7 @@ def flags(ids: Iterable[int], m: int) -> Bools:
     return table
 
 
-def simple_walk(step: Callable[[Any, int], tuple[Any, int]], start: Any, final: Callable[[Any], int]) -> Walk:
-    """A walk that does not look at marks."""
-    return Walk(start, lambda state, y, _mark: step(state, y), final)
-
-
 __all__ = [
-    "Given", "Mask", "Names", "Place", "Rule", "Scene", "Sets", "Soft", "flags", "named", "natural", "simple_walk",
+    "Given", "Mask", "Names", "Place", "Rule", "Scene", "Sets", "Soft", "flags", "named", "natural",
     "union",
 ]
