@@ -2,7 +2,8 @@
 //   1. Best path of the trellis. If it breaks no rule, it is the answer.
 //   2. If soft rules are broken: the best path that obeys them. Whatever breaks one of them pays its price, so
 //        max over y  <=  max(best that obeys all, best that obeys none - the least price)
-//      and often the first term, or what the first path paid, already reaches that.
+//      and often the first term, or what the first path paid, already reaches that; if not, every choice
+//      of few broken rules is tried.
 //   3. Broken rules become active. While their product automaton is small, fold it into the trellis: exact at once.
 //   4. Otherwise fold what has no good linear row and give every counted rule a multiplier lambda >= 0:
 //        bound(lambda) = max over y of  score(y) - sum lambda * (count(y) - limit)   >=   the optimum
