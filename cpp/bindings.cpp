@@ -1,19 +1,14 @@
-// The one file that knows Python: typed arrays in, typed arrays out. Arrays belong to Python and are kept alive here.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+// The border to Python, decoding: typed arrays in, typed arrays out. Arrays belong to Python and are kept alive here.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings.h"
 #include "engines.h"
 #include "spans.h"
 
-namespace nb = nanobind;
 using namespace bridle;
 
 namespace {
-
-template <class T> using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-template <class T> using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
 struct PyProblem {
     Problem problem;
@@ -84,40 +79,22 @@ void set_masks(PyProblem& self, nb::object head_of, nb::object allowed, int word
     self.problem.tied = self.keep<uint8_t>(tied);
 }
 
-// Has the user pressed Ctrl-C? The error stays set for the caller.
-bool interrupted() {
-    const nb::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;
-}
-
-// Runs a kernel without the GIL; when it was stopped, raises what stopped it.
-template <class Work> auto freely(const Stop& stop, const Options& options, const Work& work) {
-    try {
-        const nb::gil_scoped_release release;
-        Control control(stop, interrupted, options.time_limit);
-        return work(control);
-    } catch (const Stopped&) {
-        if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
-        throw nb::python_error();
-    }
-}
-
 void decode(const PyProblem& self, const std::string& engine, const Options& options, const Stop& stop, Out<int32_t> ids,
             Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
     const Outputs out{ids.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data(), counters.shape(1)};
-    freely(stop, options, [&](Control& c) { run(self.problem, engine_by_name(engine), options, c, out); });
+    freely(stop, options.time_limit, [&](Control& c) { run(self.problem, engine_by_name(engine), options, c, out); });
 }
 
 nb::list k_best_of(const PyProblem& self, int64_t b, int k, const Options& options) {
     nb::list out;
-    for (const Answer& a : freely({}, options, [&](Control& c) { return k_best(self.problem, b, k, options, c); }))
+    for (const Answer& a : freely({}, options.time_limit, [&](Control& c) { return k_best(self.problem, b, k, options, c); }))
         out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status)));
     return out;
 }
 
 double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& parts, nb::object marginals, const Options& options) {
     double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
-    return freely({}, options, [&](Control& c) { return log_sum(self.problem, b, parts, into, options.max_states, c); });
+    return freely({}, options.time_limit, [&](Control& c) { return log_sum(self.problem, b, parts, into, options.max_states, c); });
 }
 
 void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy, const Options& options,
@@ -125,13 +102,13 @@ void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<in
                   Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
     const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
-    freely(stop, options, [&](Control& c) { run_spans(batch, lazy, options, c, out); });
+    freely(stop, options.time_limit, [&](Control& c) { run_spans(batch, lazy, options, c, out); });
 }
 
 nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t b, int k, const Options& options) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
     std::vector<Found> found;
-    const Status status = freely({}, options, [&](Control& c) { return k_best_spans(batch, b, k, options, c, found); });
+    const Status status = freely({}, options.time_limit, [&](Control& c) { return k_best_spans(batch, b, k, options, c, found); });
     nb::list out;
     for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
     return nb::make_tuple(static_cast<int>(status), out);
@@ -143,6 +120,7 @@ NB_MODULE(_native, module) {
     nb::set_leak_warnings(false);  // engines that users define live until the interpreter ends
     module.doc() = "Kernels of Bridle.";
     module.attr("N_COUNTERS") = kCounters;
+    bind_learning(module);
     nb::class_<Machine>(module, "Machine")
         .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
     nb::class_<Options>(module, "Options")

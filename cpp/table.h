@@ -10,10 +10,9 @@
 #include <limits>
 #include <vector>
 
-namespace bridle {
+#include "vectors.h"
 
-constexpr int kLanes = 8;
-constexpr int padded(int m) { return (m + kLanes - 1) / kLanes * kLanes; }
+namespace bridle {
 
 // The largest of kLanes scores, in three steps instead of seven.
 __attribute__((always_inline)) inline double largest_lane(const double* x) {

@@ -2,13 +2,6 @@
 
 #include <cmath>
 
-// The same code for several generations of vector units; the loader picks. Not under sanitizers, which cannot start it.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(BRIDLE_NO_CLONES)
-#define BRIDLE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define BRIDLE_CLONES
-#endif
-
 namespace bridle {
 namespace {
 

@@ -15,26 +15,30 @@ from bridle.decoding import Decoding, Decodings
 from bridle.errors import (
     BridleError,
     EngineError,
+    FeatureError,
     FileError,
     GivenError,
     Infeasible,
     LabelError,
     LatticeError,
     LimitReached,
+    ModelError,
+    ModelFileError,
     RuleError,
     RuleSyntaxError,
 )
 from bridle.explain import Explanation
 from bridle.labels import Labels, Segment
 from bridle.lattice import Batch, Lattice
+from bridle.models import CRF, LocalTagger, load
 from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, check_spans
 from bridle.sums import Probability
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Batch", "BridleError", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FileError", "GivenError",
-    "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached", "Probability", "RuleError",
-    "RuleSyntaxError", "Segment", "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check",
-    "check_spans", "rules",
+__all__ = [  # noqa: RUF022  (plainly sorted)
+    "Batch", "BridleError", "CRF", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FeatureError",
+    "FileError", "GivenError", "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached",
+    "LocalTagger", "ModelError", "ModelFileError", "Probability", "RuleError", "RuleSyntaxError", "Segment",
+    "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check", "check_spans", "load", "rules",
 ]  # fmt: skip

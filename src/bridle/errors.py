@@ -7,6 +7,9 @@
     │   ├── RuleSyntaxError   a line of a .rules file that cannot be read
     │   └── GivenError        a value that should have come with the sequence
     ├── FileError         a file that cannot be read or is not what it should be
+    │   └── ModelFileError    a model file that is cut off, altered, too new, or no model at all
+    ├── FeatureError      a template, or tokens that it cannot be applied to
+    ├── ModelError        a model that cannot be trained, or used, like this
     ├── EngineError       an engine that cannot take this problem, or an unknown one
     ├── LimitReached      a limit stopped the work before any labelling was found
     └── Infeasible        no labelling obeys the hard rules
@@ -59,6 +62,18 @@ class GivenError(RuleError):
 
 class FileError(BridleError):
     """A file that cannot be read, or that is not what it should be."""
+
+
+class ModelFileError(FileError):
+    """A model file that is cut off, altered, of a newer format, or no model file at all."""
+
+
+class FeatureError(BridleError):
+    """A feature template that makes no sense, or tokens that it cannot be applied to."""
+
+
+class ModelError(BridleError):
+    """A model that cannot be trained, or used, like this."""
 
 
 class EngineError(BridleError):

@@ -34,6 +34,26 @@ _FIRST = frozenset("BS")  # tags that begin a segment
 _LAST = frozenset("ES")  # tags that end one
 
 
+def scheme_of(names: Iterable[str], outside: str = "O") -> Scheme | None:
+    """The scheme that label names look like; None if they look like none.
+
+    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["B", "M", "E", "S"]), scheme_of(["NN", "VB"])
+    ('BIO', 'BMES', None)
+    """
+    inside = [name for name in names if name != outside]
+    typed = {name.partition("-")[1] for name in inside}  # all of them with a dash, or none
+    tags = {name.partition("-")[0] for name in inside}
+    if len(typed) != 1 or not tags <= set("BIMES") or (typed == {""} and tags == {"I"}):
+        return None
+    if tags == {"I"}:
+        return "IO"
+    if tags <= {"B", "I"}:
+        return "BIO"
+    if "I" not in tags and (typed == {""} or "M" in tags):
+        return "BMES"
+    return "BIOES" if "M" not in tags and typed == {"-"} else None
+
+
 class Segment(NamedTuple):
     """Tokens start..end-1 form one segment of a type."""
 

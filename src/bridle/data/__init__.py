@@ -1,6 +1,23 @@
-"""Files in and out: scores (npz, JSON lines) and lines of output that stay whole."""
+"""Files in and out: labelled sequences in many formats, scores (npz, JSON lines), lines of output that stay whole.
 
+A format is one file with a subclass of `Format`; it is found by itself.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from bridle.data.base import formats
+from bridle.data.examples import Example, Examples
+from bridle.data.files import load, read, write
 from bridle.data.output import Lines
 from bridle.data.scores import Chunk, Pace, ScoreFile, open_scores, save_scores
 
-__all__ = ["Chunk", "Lines", "Pace", "ScoreFile", "open_scores", "save_scores"]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = [
+    "Chunk", "Example", "Examples", "Lines", "Pace", "ScoreFile", "formats", "load", "open_scores", "read",
+    "save_scores", "write",
+]  # fmt: skip

@@ -1,0 +1,171 @@
+#include "attributes.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace bridle {
+namespace {
+
+constexpr int kBlock = 128;  // tokens looked at together, so that their look-ups overlap
+
+uint64_t mix(uint64_t key) {
+    key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
+    return (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
+}
+
+}  // namespace
+
+int32_t& Keys::add(uint64_t key) {
+    const size_t found = slot_of(key);
+    if (slots_[found].number >= 0) return slots_[found].number;
+    if (2 * (used_ + 1) > slots_.size()) {
+        std::vector<Slot> old(slots_.size() * 2);
+        old.swap(slots_);
+        --shift_;
+        for (const Slot& slot : old)
+            if (slot.number >= 0) slots_[slot_of(slot.key)] = slot;
+    }
+    ++used_;
+    Slot& slot = slots_[slot_of(key)];
+    slot.key = key;
+    return slot.number;
+}
+
+Attributes::Attributes(std::vector<std::vector<Place>> templates, std::vector<int64_t> sizes) {
+    for (std::vector<Place>& places : templates) {
+        Template& one = templates_.emplace_back();
+        unsigned __int128 product = 1;
+        one.exact = true;
+        for (const Place& place : places) {
+            const int64_t size = sizes.at(static_cast<size_t>(place.column));
+            if (size < 3) throw std::invalid_argument("a column has no ids");
+            one.sizes.push_back(static_cast<uint64_t>(size));
+            product *= static_cast<uint64_t>(size);
+            if (product >> 64) one.exact = false, product = 1;
+        }
+        one.places = std::move(places);
+    }
+}
+
+// The loop over blocks: for each template the keys of a block, then the look-ups; then the rows are closed up.
+template <class Look>
+int64_t Attributes::run(const Columns& columns, int64_t* indptr, int32_t* attrs, const Look& look) const {
+    const size_t K = templates_.size();
+    std::vector<int32_t> found(K * kBlock);
+    std::vector<int32_t> left(kBlock), right(kBlock);  // tokens before and after, in the sequence
+    uint64_t key[kBlock];
+    bool none[kBlock];
+    const int64_t N = columns.offsets[columns.B];
+    int64_t b = 0, written = 0;
+    indptr[0] = 0;
+    for (int64_t first = 0; first < N; first += kBlock) {
+        const int count = static_cast<int>(std::min<int64_t>(kBlock, N - first));
+        for (int c = 0; c < count; ++c) {
+            const int64_t t = first + c;
+            while (t >= columns.offsets[b + 1]) ++b;
+            left[c] = static_cast<int32_t>(std::min<int64_t>(t - columns.offsets[b], INT32_MAX));
+            right[c] = static_cast<int32_t>(std::min<int64_t>(columns.offsets[b + 1] - 1 - t, INT32_MAX));
+        }
+        for (size_t k = 0; k < K; ++k) {
+            const Template& one = templates_[k];
+            std::fill_n(key, count, 0);
+            std::fill_n(none, count, false);
+            for (size_t p = 0; p < one.places.size(); ++p) {
+                const int offset = one.places[p].offset;
+                const int32_t* ids = columns.ids[static_cast<size_t>(one.places[p].column)];
+                const uint64_t size = one.sizes[p];
+                for (int c = 0; c < count; ++c) {
+                    const bool inside = offset < 0 ? left[c] >= -offset : right[c] >= offset;
+                    const int32_t id = inside ? ids[first + c + offset] : offset < 0 ? 1 : 2;
+                    none[c] |= id <= 0 || static_cast<uint64_t>(id) >= size;
+                    key[c] = (one.exact ? key[c] * size : mix(key[c]) * size) + static_cast<uint32_t>(id);
+                }
+            }
+            look(k, key, none, count, found.data() + k * kBlock);
+        }
+        for (int c = 0; c < count; ++c) {
+            for (size_t k = 0; k < K; ++k) {
+                const int32_t number = found[k * kBlock + static_cast<size_t>(c)];
+                attrs[written] = number;
+                written += number >= 0;
+            }
+            indptr[first + c + 1] = written;
+        }
+    }
+    return written;
+}
+
+int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs) {
+    const int64_t written = run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const bool* none, int count, int32_t* out) {
+        for (int c = 0; c < count; ++c) {
+            out[c] = -1;
+            if (none[c]) continue;
+            int32_t& number = templates_[k].keys.add(key[c]);
+            if (number < 0) {
+                if (size_ == INT32_MAX) throw std::length_error("more than two thousand million attributes");
+                number = size_++;
+            }
+            out[c] = number;
+        }
+    });
+    settle();
+    return written;
+}
+
+int64_t Attributes::encode(const Columns& columns, int64_t* indptr, int32_t* attrs) const {
+    return run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const bool* none, int count, int32_t* out) {
+        const Template& one = templates_[k];
+        if (!one.direct.empty()) {
+            for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.direct[key[c]];
+            return;
+        }
+        for (int c = 0; c < count; ++c) one.keys.prefetch(key[c]);
+        for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.keys.find(key[c]);
+    });
+}
+
+void Attributes::settle() {
+    for (Template& one : templates_) {
+        if (one.places.size() != 1) continue;
+        one.direct.assign(one.sizes[0], -1);
+        one.keys.each([&](uint64_t key, int32_t number) { one.direct[key] = number; });
+    }
+}
+
+void Attributes::renumber(const int32_t* number, int32_t size) {
+    for (Template& one : templates_) {
+        Keys kept(one.keys.size());
+        one.keys.each([&](uint64_t key, int32_t old) {
+            if (number[old] >= 0) kept.add(key) = number[old];
+        });
+        one.keys = std::move(kept);
+    }
+    size_ = size;
+    settle();
+}
+
+void Attributes::list(int32_t* of_template, uint64_t* key) const {
+    for (size_t k = 0; k < templates_.size(); ++k)
+        templates_[k].keys.each([&](uint64_t one, int32_t number) {
+            of_template[number] = static_cast<int32_t>(k);
+            key[number] = one;
+        });
+}
+
+bool Attributes::put(const int32_t* of_template, const uint64_t* key, int32_t size) {
+    for (size_t k = 0; k < templates_.size(); ++k)
+        templates_[k].keys = Keys(static_cast<size_t>(std::count(of_template, of_template + size, static_cast<int32_t>(k))));
+    for (int32_t a = 0; a < size; ++a) {
+        if (of_template[a] < 0 || static_cast<size_t>(of_template[a]) >= templates_.size()) return false;
+        Template& one = templates_[static_cast<size_t>(of_template[a])];
+        if (one.places.size() == 1 && key[a] >= one.sizes[0]) return false;
+        int32_t& number = one.keys.add(key[a]);
+        if (number >= 0) return false;
+        number = a;
+    }
+    size_ = size;
+    settle();
+    return true;
+}
+
+}  // namespace bridle

@@ -1,0 +1,185 @@
+// The border to Python, learning: interned strings, attributes, weights. Arrays belong to Python and are kept alive here.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "attributes.h"
+#include "bindings.h"
+#include "learn.h"
+#include "strings.h"
+
+namespace bridle {
+namespace {
+
+struct PyExamples : Examples {
+    std::vector<nb::object> kept;
+};
+
+struct PyRows : Rows {
+    std::vector<nb::object> kept;
+};
+
+template <class T> const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
+    if (array.is_none()) return nullptr;
+    kept.push_back(array);
+    return nb::cast<In<T>>(array).data();
+}
+
+void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::object attrs, nb::object values, nb::object y) {
+    new (self) PyExamples();
+    self->offsets = keep<int64_t>(self->kept, offsets);
+    self->B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
+    self->indptr = keep<int64_t>(self->kept, indptr);
+    self->attrs = keep<int32_t>(self->kept, attrs);
+    self->values = keep<float>(self->kept, values);
+    self->y = keep<int32_t>(self->kept, y);
+}
+
+void make_rows(PyRows* self, int m, nb::object begin, nb::object label, nb::object free) {
+    new (self) PyRows();
+    self->m = m;
+    self->width = padded(m);
+    self->begin = keep<int64_t>(self->kept, begin);
+    self->label = keep<uint16_t>(self->kept, label);
+    self->free = keep<uint8_t>(self->kept, free);
+}
+
+void make_attributes(Attributes* self, const std::vector<std::vector<std::pair<int, int>>>& templates, const std::vector<int64_t>& sizes) {
+    std::vector<std::vector<Place>> places;
+    for (const auto& one : templates) {
+        places.emplace_back();
+        for (const auto& [column, offset] : one) places.back().push_back({column, offset});
+    }
+    new (self) Attributes(std::move(places), sizes);
+}
+
+Columns columns_of(const std::vector<In<int32_t>>& ids, In<int64_t> offsets) {
+    Columns columns{{}, offsets.data(), static_cast<int64_t>(offsets.size()) - 1};
+    for (const auto& column : ids) columns.ids.push_back(column.data());
+    return columns;
+}
+
+std::string_view view(nb::bytes text) { return {text.c_str(), text.size()}; }
+
+bool add_strings(Strings& self, nb::bytes text, Out<int32_t> out) { return self.add_all(view(text), static_cast<int64_t>(out.size()), out.data()); }
+
+bool find_strings(const Strings& self, nb::bytes text, Out<int32_t> out) {
+    const std::string_view all = view(text);
+    const nb::gil_scoped_release release;
+    return self.find_all(all, static_cast<int64_t>(out.size()), out.data());
+}
+
+void dump_strings(const Strings& self, Out<uint8_t> bytes, Out<int64_t> ends) {
+    std::copy(self.bytes().begin(), self.bytes().end(), bytes.data());
+    std::copy(self.ends().begin(), self.ends().end(), ends.data());
+}
+
+// False: a string is there twice, or the ends do not rise to the number of bytes.
+bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
+    int64_t begin = 0;
+    for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
+        const int64_t end = ends.data()[k];
+        if (end < begin || end > static_cast<int64_t>(bytes.size())) return false;
+        const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + begin, static_cast<size_t>(end - begin));
+        if (self.add(text) != static_cast<int32_t>(k)) return false;
+    }
+    return begin == static_cast<int64_t>(bytes.size());
+}
+
+double* data_or_null(const nb::object& array) { return array.is_none() ? nullptr : nb::cast<Out<double>>(array).data(); }
+
+double expected_of(const Joined& x, In<double> w, nb::object pairwise, int64_t low, int64_t high,
+                   Out<double> state, nb::object pair, const Stop& stop) {
+    const double *from = data_or_null(pairwise), *weights = w.data();
+    double *into = data_or_null(pair), *sums = state.data();
+    return freely(stop, -1, [&](Control& c) { return expected_counts(x, weights, from, low, high, sums, into, c); });
+}
+
+void gold_of(const Joined& x, Out<double> state, nb::object pair) {
+    gold_counts(x, state.data(), data_or_null(pair));
+}
+
+void score_of(const PyRows& rows, const PyExamples& x, In<float> w, Out<float> out, const Stop& stop) {
+    freely(stop, -1, [&](Control& c) { score_tokens(rows, x, w.data(), out.data(), c); });
+}
+
+// Scores of as many tokens as `out` (count, m) has rows.
+void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> out) {
+    const int64_t count = static_cast<int64_t>(out.shape(0));
+    std::vector<double> rows(static_cast<size_t>(count) * x.width);
+    x.score(first, count, w.data(), rows.data());
+    for (int64_t t = 0; t < count; ++t) std::copy_n(&rows[static_cast<size_t>(t) * x.width], x.m, out.data() + t * x.m);
+}
+
+struct PyMoving : Moving {
+    std::vector<nb::object> kept;
+    int64_t step = 0;
+};
+
+void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, nb::object pair_sum, nb::object pair_free, int64_t step) {
+    new (self) PyMoving();
+    const auto own = [&](const nb::object& array) { self->kept.push_back(array); return data_or_null(array); };
+    self->w = own(w);
+    self->sum = own(sum);
+    self->pair = own(pair);
+    self->pair_sum = own(pair_sum);
+    self->pair_free = keep<uint8_t>(self->kept, pair_free);
+    self->step = step;
+}
+
+int64_t pass_of(PyMoving& v, const Joined& x, In<int64_t> order) {
+    return freely({}, -1, [&](Control& c) { return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c); });
+}
+
+nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, double rate, In<int64_t> order) {
+    int64_t wrong = 0;
+    const int64_t updates = freely({}, -1, [&](Control& c) {
+        return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong, c);
+    });
+    return nb::make_tuple(wrong, updates);
+}
+
+}  // namespace
+
+void bind_learning(nb::module_& module) {
+    module.attr("ROW_WIDTH") = kLanes;
+    nb::class_<Strings>(module, "Strings")
+        .def(nb::init<>())
+        .def("__len__", &Strings::size)
+        .def_prop_ro("n_bytes", [](const Strings& s) { return s.bytes().size(); })
+        .def("add", &add_strings, nb::arg("text"), nb::arg("out"))
+        .def("find", &find_strings, nb::arg("text"), nb::arg("out"))
+        .def("dump", &dump_strings, nb::arg("bytes"), nb::arg("ends"))
+        .def("fill", &fill_strings, nb::arg("bytes"), nb::arg("ends"));
+    nb::class_<Attributes>(module, "Attributes")
+        .def("__init__", &make_attributes, nb::arg("templates"), nb::arg("sizes"))
+        .def("__len__", &Attributes::size)
+        .def("fit", [](Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs) {
+            return a.fit(columns_of(ids, offsets), indptr.data(), attrs.data()); }, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"))
+        .def("encode", [](const Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs) {
+            return a.encode(columns_of(ids, offsets), indptr.data(), attrs.data()); }, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"), nb::call_guard<nb::gil_scoped_release>())
+        .def("renumber", [](Attributes& a, In<int32_t> number, int32_t size) { a.renumber(number.data(), size); }, nb::arg("number"), nb::arg("size"))
+        .def("list", [](const Attributes& a, Out<int32_t> of, Out<uint64_t> key) { a.list(of.data(), key.data()); }, nb::arg("of_template"), nb::arg("key"))
+        .def("put", [](Attributes& a, In<int32_t> of, In<uint64_t> key) { return a.put(of.data(), key.data(), static_cast<int32_t>(of.size())); }, nb::arg("of_template"), nb::arg("key"));
+    nb::class_<PyExamples>(module, "Examples")
+        .def("__init__", &make_examples, nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"), nb::arg("values").none(), nb::arg("y").none());
+    nb::class_<PyRows>(module, "Rows")
+        .def("__init__", &make_rows, nb::arg("m"), nb::arg("begin"), nb::arg("label"), nb::arg("free").none())
+        .def("score", &score_of, nb::arg("examples"), nb::arg("weights"), nb::arg("out"), nb::arg("stop"));
+    nb::class_<Joined>(module, "Joined")
+        .def(nb::init<const PyRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("expected", &expected_of, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
+        .def("score", &score_joined_of, nb::arg("first"), nb::arg("weights"), nb::arg("out"))
+        .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
+    nb::class_<PyMoving>(module, "Moving")
+        .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(), nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))
+        .def_ro("step", &PyMoving::step)
+        .def("perceptron_pass", &pass_of, nb::arg("examples"), nb::arg("order"))
+        .def("perceptron_update", [](PyMoving& v, const Joined& x, int64_t b, In<int32_t> guess) {
+            return perceptron_update(x, v, b, guess.data(), v.step); }, nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
+        .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"), nb::arg("order"));
+    module.def("seen_pairs", [](const PyExamples& x, int words, Out<uint64_t> seen) { seen_pairs(x, words, seen.data()); }, nb::arg("examples"), nb::arg("words"), nb::arg("seen"));
+}
+
+}  // namespace bridle

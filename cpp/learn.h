@@ -1,0 +1,40 @@
+// What training needs of the kernels: sums for likelihood, passes of the mistake-driven learners, scores for tagging.
+#pragma once
+
+#include <cstdint>
+
+#include "rows.h"
+
+namespace bridle {
+
+// seen (A, words): bit y of attribute a: the two occur together
+void seen_pairs(const Examples& x, int words, uint64_t* seen);
+
+// Sequences low .. high-1: adds expected counts into state (W) and pair (m, m), returns the sum of log Z.
+double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low,
+                       int64_t high, double* state, double* pair, Control& control);
+// Adds the counts of the gold labels, for all sequences.
+void gold_counts(const Joined& x, double* state, double* pair);
+
+// Weights of a mistake-driven learner, and what is needed for their average:
+//   w changes by d at step c:  sum += c * d;    average over steps 0 .. C-1 = w - sum / C
+struct Moving {
+    double *w, *sum;            // (W)
+    double *pair, *pair_sum;    // (m, m) or null: labels are scored one by one
+    const uint8_t* pair_free;   // (m, m) may it change? null: all may
+};
+
+// One pass of the structured perceptron over the sequences in `order`; returns the number of wrong tokens.
+//   y^ = argmax of the score;  w += F(x, y) - F(x, y^)
+int64_t perceptron_pass(const Joined& x, const Moving& v, const int64_t* order, int64_t count,
+                        int64_t& step, Control& control);
+// The update alone, for a labelling `guess` (N) that somebody else found. Returns the number of wrong tokens.
+int64_t perceptron_update(const Joined& x, const Moving& v, int64_t b, const int32_t* guess, int64_t& step);
+
+// One pass of a local learner over the tokens in `order`; returns the number of updates.
+//   if score[y] - max of the others <= margin:  perceptron: w(y) += rate x, w(other) -= rate x
+//                                               winnow:     w(y) *= 1 + rate, w(other) /= 1 + rate   (active attributes)
+int64_t local_pass(const Joined& x, const Moving& v, bool winnow, double margin, double rate,
+                   const int64_t* order, int64_t count, int64_t& step, int64_t& wrong, Control& control);
+
+}  // namespace bridle

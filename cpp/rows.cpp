@@ -1,0 +1,149 @@
+#include "rows.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace bridle {
+namespace {
+
+struct Entries {
+    const uint32_t* slot;
+    const uint16_t* label;
+    const float* value;  // null: all are 1
+};
+
+constexpr int64_t kAhead = 24;  // entries whose weights are fetched beforehand
+
+// `kVectors` vectors of labels stay in registers while the full rows are added.
+template <bool kValues, int kVectors>
+BRIDLE_INLINE void add_full(const Entries& e, int64_t begin, int64_t full, int at, const double* w, double* out) {
+    Vector sum[kVectors] = {};
+    for (int64_t k = begin; k < full; ++k) {
+        const double* row = w + e.slot[k] + at;
+        for (int v = 0; v < kVectors; ++v) {
+            if constexpr (kValues) sum[v] += static_cast<double>(e.value[k]) * vector_at(row + v * kLanes);
+            else sum[v] += vector_at(row + v * kLanes);
+        }
+    }
+    for (int v = 0; v < kVectors; ++v) vector_at(out + at + v * kLanes) = sum[v];
+}
+
+template <bool kValues>
+BRIDLE_INLINE void score_token(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const double* w, double* out) {
+    int at = 0;
+    for (; width - at >= 4 * kLanes; at += 4 * kLanes) add_full<kValues, 4>(e, begin, full, at, w, out);
+    if (width - at == 3 * kLanes) add_full<kValues, 3>(e, begin, full, at, w, out);
+    else if (width - at == 2 * kLanes) add_full<kValues, 2>(e, begin, full, at, w, out);
+    else if (width - at == kLanes) add_full<kValues, 1>(e, begin, full, at, w, out);
+    for (int64_t k = full; k < end; ++k) {
+        __builtin_prefetch(w + e.slot[k + kAhead]);
+        out[e.label[k]] += kValues ? e.value[k] * w[e.slot[k]] : w[e.slot[k]];
+    }
+}
+
+template <bool kValues>
+BRIDLE_INLINE void expect_token(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const double* p, double* into) {
+    for (int64_t k = begin; k < full; ++k) {
+        double* row = into + e.slot[k];
+        for (int y = 0; y < width; y += kLanes) {
+            if constexpr (kValues) vector_at(row + y) += static_cast<double>(e.value[k]) * vector_at(p + y);
+            else vector_at(row + y) += vector_at(p + y);
+        }
+    }
+    for (int64_t k = full; k < end; ++k) {
+        __builtin_prefetch(into + e.slot[k + kAhead], 1);
+        into[e.slot[k]] += kValues ? e.value[k] * p[e.label[k]] : p[e.label[k]];
+    }
+}
+
+BRIDLE_CLONES void score_joined(const Entries& e, const int64_t* begin, const uint16_t* full, int64_t count, int width, const double* w, double* out) {
+    for (int64_t t = 0; t < count; ++t, out += width) {
+        if (e.value) score_token<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
+        else score_token<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
+    }
+}
+
+BRIDLE_CLONES void expect_joined(const Entries& e, const int64_t* begin, const uint16_t* full, int64_t count, int width, const double* p, double* into) {
+    for (int64_t t = 0; t < count; ++t, p += width) {
+        if (e.value) expect_token<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
+        else expect_token<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
+    }
+}
+
+// out (count, width) := scores, attribute by attribute
+BRIDLE_CLONES void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* __restrict w, float* __restrict out) {
+    const int width = rows.width;
+    std::fill_n(out, count * width, 0.0f);
+    for (int64_t t = first; t < first + count; ++t, out += width)
+        for (int64_t k = x.indptr[t], end = x.indptr[t + 1]; k < end; ++k) {
+            const int64_t* row = rows.begin + x.attrs[k];
+            const float value = x.values ? x.values[k] : 1.0f;
+            if (row[1] - row[0] == width)
+                for (int y = 0; y < width; y += kLanes)
+                    for (int j = 0; j < kLanes; ++j) out[y + j] += value * w[row[0] + y + j];
+            else
+                for (int64_t s = row[0]; s < row[1]; ++s) out[rows.label[s]] += value * w[s];
+        }
+}
+
+}  // namespace
+
+void score_tokens(const Rows& rows, const Examples& x, const float* w, float* out, Control& control) {
+    constexpr int64_t kSome = 256;  // padded rows are made for some tokens at a time, so that they stay near
+    std::vector<float> some(static_cast<size_t>(kSome) * rows.width);
+    for (int64_t t = 0, N = x.n_tokens(); t < N; t += kSome) {
+        control.check();
+        const int64_t count = std::min(kSome, N - t);
+        score_some(rows, x, t, count, w, some.data());
+        for (int64_t k = 0; k < count; ++k)
+            std::copy_n(&some[static_cast<size_t>(k) * rows.width], rows.m, out + (t + k) * rows.m);
+    }
+}
+
+Joined::Joined(const Rows& rows, const Examples& x)
+    : m(rows.m), width(rows.width), offsets(x.offsets), B(x.B), y(x.y), free_(rows.free) {
+    const int64_t N = x.n_tokens();
+    begin_.assign(N + 1, 0);
+    full_.assign(N, 0);
+    const auto is_full = [&](int32_t a) { return rows.begin[a + 1] - rows.begin[a] == width; };
+    for (int64_t t = 0; t < N; ++t) {
+        int64_t entries = 0, full = 0;
+        for (int64_t k = x.indptr[t]; k < x.indptr[t + 1]; ++k) {
+            const int32_t a = x.attrs[k];
+            if (rows.begin[a + 1] > int64_t{UINT32_MAX}) throw std::length_error("more than four thousand million weights");
+            if (is_full(a)) ++entries, ++full;
+            else entries += rows.begin[a + 1] - rows.begin[a];
+        }
+        if (full > UINT16_MAX) throw std::length_error("a token has more than 65,535 attributes");
+        full_[t] = static_cast<uint16_t>(full);
+        begin_[t + 1] = begin_[t] + entries;
+    }
+    slot_.resize(begin_[N] + kAhead);
+    label_.resize(begin_[N]);
+    if (x.values) value_.resize(begin_[N]);
+    for (int64_t t = 0; t < N; ++t) {
+        int64_t full = begin_[t], list = full + full_[t];
+        for (int64_t k = x.indptr[t]; k < x.indptr[t + 1]; ++k) {
+            const int32_t a = x.attrs[k];
+            const int64_t last = is_full(a) ? rows.begin[a] + 1 : rows.begin[a + 1];
+            for (int64_t s = rows.begin[a]; s < last; ++s) {
+                const int64_t at = is_full(a) ? full++ : list++;
+                slot_[at] = static_cast<uint32_t>(s);
+                label_[at] = rows.label[s];
+                if (x.values) value_[at] = x.values[k];
+            }
+        }
+    }
+}
+
+void Joined::score(int64_t first, int64_t count, const double* w, double* out) const {
+    const Entries e{slot_.data(), label_.data(), value_.empty() ? nullptr : value_.data()};
+    score_joined(e, begin_.data() + first, full_.data() + first, count, width, w, out);
+}
+
+void Joined::expect(int64_t first, int64_t count, const double* p, double* into) const {
+    const Entries e{slot_.data(), label_.data(), value_.empty() ? nullptr : value_.data()};
+    expect_joined(e, begin_.data() + first, full_.data() + first, count, width, p, into);
+}
+
+}  // namespace bridle

@@ -1,0 +1,72 @@
+// Sparse examples and the weights that score them.
+//   unary[t][y] = sum over attributes a of token t of  value * weight(a, y)
+//   N tokens (t)    A attributes (a)    m labels (y)    W weights, each in its slot
+// The weights of an attribute lie side by side: for all labels (a full row, padded to whole vectors) or only for some,
+// each with its label. A full row costs less than a list when an attribute goes with several labels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "control.h"
+#include "vectors.h"
+
+namespace bridle {
+
+struct Examples {
+    const int64_t* offsets;  // (B + 1) tokens of sequence b
+    int64_t B;
+    const int64_t* indptr;  // (N + 1) attributes of token t
+    const int32_t* attrs;   // (indptr[N])
+    const float* values;    // the same, or null: all are 1
+    const int32_t* y;       // (N) gold labels, or null
+
+    int64_t n_tokens() const { return offsets[B]; }
+};
+
+struct Rows {
+    int m, width;           // width: padded(m)
+    const int64_t* begin;   // (A + 1) weights of attribute a; `width` of them: a full row
+    const uint16_t* label;  // (W) whose weight it is
+    const uint8_t* free;    // (W) may it change? null: all may. In a full row, labels never seen with the attribute may not
+};
+
+// Scores of all tokens into out (N, m).
+void score_tokens(const Rows& rows, const Examples& x, const float* w, float* out, Control& control);
+
+// Examples and rows joined for training: of each token, where its full rows begin, then the slots of its lists.
+class Joined {
+  public:
+    Joined(const Rows& rows, const Examples& x);
+
+    const int m, width;
+    const int64_t* offsets;  // as in Examples
+    const int64_t B;
+    const int32_t* y;
+
+    // out (count, width) := scores of tokens first .. first + count - 1
+    void score(int64_t first, int64_t count, const double* w, double* out) const;
+    // into (W) += value * p[label]: the other way round; p (count, width)
+    void expect(int64_t first, int64_t count, const double* p, double* into) const;
+
+    // each(slot, value) for the weights of token t that belong to one label and may change
+    template <class Each> void of_label(int64_t t, int label, const Each& each) const {
+        const int64_t begin = begin_[t], full = begin + full_[t], end = begin_[t + 1];
+        for (int64_t k = begin; k < full; ++k)
+            if (const int64_t s = int64_t{slot_[k]} + label; !free_ || free_[s]) each(s, value(k));
+        for (int64_t k = full; k < end; ++k)
+            if (label_[k] == label) each(int64_t{slot_[k]}, value(k));
+    }
+
+  private:
+    double value(int64_t k) const { return value_.empty() ? 1.0 : value_[k]; }
+
+    std::vector<int64_t> begin_;  // (N + 1)
+    std::vector<uint16_t> full_;  // (N) how many entries are full rows
+    std::vector<uint32_t> slot_;  // entries
+    std::vector<uint16_t> label_;
+    std::vector<float> value_;  // empty: all are 1
+    const uint8_t* free_;
+};
+
+}  // namespace bridle

@@ -1,0 +1,89 @@
+#include "strings.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace bridle {
+namespace {
+
+// Eight bytes at a time, each step a multiplication whose halves are folded.
+uint64_t fold(uint64_t a, uint64_t b) {
+    const auto wide = static_cast<unsigned __int128>(a) * b;
+    return static_cast<uint64_t>(wide) ^ static_cast<uint64_t>(wide >> 64);
+}
+
+uint64_t hash_of(std::string_view text) {
+    constexpr uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xd6e8feb86659fd93u;
+    uint64_t h = text.size() ^ k0;
+    const char* at = text.data();
+    size_t left = text.size();
+    for (; left >= 8; at += 8, left -= 8) {
+        uint64_t word;
+        std::memcpy(&word, at, 8);
+        h = fold(h ^ word, k1);
+    }
+    uint64_t word = 0;
+    if (left) std::memcpy(&word, at, left);
+    return fold(h ^ word, k1 ^ h);
+}
+
+template <class Each> bool cut(std::string_view text, int64_t count, const Each& each) {
+    size_t begin = 0;
+    for (int64_t k = 0; k < count; ++k) {
+        const void* found = begin < text.size() ? std::memchr(text.data() + begin, '\n', text.size() - begin) : nullptr;
+        const size_t end = found ? static_cast<const char*>(found) - text.data() : text.size();
+        if (!found && k + 1 < count) return false;
+        each(k, text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return count == 0 ? text.empty() : begin == text.size() + 1;
+}
+
+}  // namespace
+
+std::string_view Strings::at(int32_t number) const {
+    const int64_t begin = number ? ends_[number - 1] : 0;
+    return {bytes_.data() + begin, static_cast<size_t>(ends_[number] - begin)};
+}
+
+size_t Strings::slot_of(std::string_view text, uint64_t hash) const {
+    const size_t mask = slots_.size() - 1;
+    const auto high = static_cast<uint32_t>(hash >> 32);
+    size_t s = hash & mask;
+    while (slots_[s].number != kUnknown && (slots_[s].hash != high || at(slots_[s].number) != text)) s = (s + 1) & mask;
+    return s;
+}
+
+int32_t Strings::find(std::string_view text) const { return slots_[slot_of(text, hash_of(text))].number; }
+
+int32_t Strings::add(std::string_view text) {
+    const uint64_t hash = hash_of(text);
+    size_t s = slot_of(text, hash);
+    if (slots_[s].number != kUnknown) return slots_[s].number;
+    if (size() == INT32_MAX - 8) throw std::length_error("more than two thousand million different strings");
+    if (2 * (ends_.size() + 1) > slots_.size()) {
+        grow();
+        s = slot_of(text, hash);
+    }
+    bytes_.insert(bytes_.end(), text.begin(), text.end());
+    ends_.push_back(static_cast<int64_t>(bytes_.size()));
+    slots_[s] = {static_cast<uint32_t>(hash >> 32), size() - 1};
+    return size() - 1;
+}
+
+void Strings::grow() {
+    std::vector<Slot> old(slots_.size() * 2, Slot{0, kUnknown});
+    old.swap(slots_);
+    for (const Slot& slot : old)
+        if (slot.number != kUnknown) slots_[slot_of(at(slot.number), hash_of(at(slot.number)))] = slot;
+}
+
+bool Strings::add_all(std::string_view text, int64_t count, int32_t* out) {
+    return cut(text, count, [&](int64_t k, std::string_view piece) { out[k] = add(piece); });
+}
+
+bool Strings::find_all(std::string_view text, int64_t count, int32_t* out) const {
+    return cut(text, count, [&](int64_t k, std::string_view piece) { out[k] = find(piece); });
+}
+
+}  // namespace bridle

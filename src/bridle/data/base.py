@@ -1,0 +1,168 @@
+"""What a format is: a frozen dataclass whose fields are its options, which reads a source and makes lines of examples.
+
+A file in this folder that defines a subclass of `Format` with a name is found by itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, ClassVar, cast
+
+from bridle.data.examples import Example
+from bridle.data.output import Lines
+from bridle.data.source import Source
+from bridle.errors import FileError
+
+_FORMATS: dict[str, type[Format]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """The base of all formats."""
+
+    name: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are surely of this format
+    encoding: str = "utf-8"  # of what is read; what is written is always UTF-8
+
+    def __init_subclass__(cls) -> None:
+        if cls.name in _FORMATS and _FORMATS[cls.name].__module__ != cls.__module__:
+            raise TypeError(f"two formats are called {cls.name!r}")
+        if "name" in cls.__dict__:
+            _FORMATS[cls.name] = cls
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        """May a file that begins so be of this format? `head` ends with a whole line if the file goes on."""
+        return False
+
+    def read(self, source: Source) -> Iterator[Example]:
+        """The sequences of a source."""
+        raise NotImplementedError
+
+    def lines(self, example: Example) -> Iterable[str]:
+        """The lines that stand for one sequence."""
+        raise NotImplementedError
+
+    def text(self, examples: Iterable[Example]) -> Iterator[str]:
+        """All lines of a file."""
+        for example in examples:
+            if not len(example):
+                raise example.error(
+                    f"an empty sequence cannot be written as {self.name}", got="no tokens", wanted="a token at least",
+                    cause="jsonl and parquet have room for empty sequences.",
+                )  # fmt: skip
+            try:
+                yield from self.lines(example)
+            except (TypeError, AttributeError):
+                raise example.error("a sequence holds what is no text", wanted="strings in all columns") from None
+
+    def save(self, path: str | None, examples: Iterable[Example]) -> None:
+        """Write a file (.gz: packed), or to standard output (None)."""
+        lines = self.text(examples)
+        if path is not None and path.endswith(".gz"):
+            with aside(path) as file, gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
+                while some := list(islice(lines, 4096)):
+                    packed.write(_encoded("".join(line + "\n" for line in some)))
+            return
+        with Lines(path) as out:
+            while some := list(islice(lines, 4096)):
+                _encoded("".join(some))
+                out.write(some)
+
+    def check(self, option: str, choices: Sequence[str | None]) -> None:
+        """Raise if an option is none of its words."""
+        if (value := getattr(self, option)) not in choices:
+            raise FileError(
+                f"{self.name}: unknown value of the option {option}", got=repr(value),
+                wanted=" or ".join(map(repr, choices)),
+            )  # fmt: skip
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        got = f"U+{ord(text[error.start]):04X} in {text[max(error.start - 20, 0) : error.start]!r}..."
+        raise FileError("a string cannot be written as UTF-8", got=got, wanted="text without surrogates") from None
+
+
+@contextmanager
+def aside(path: str) -> Iterator[IO[bytes]]:
+    """A binary file that is written as NAME.part and gets its name when all is done; else nothing is left of it."""
+    place = Path(path).resolve()
+    part = place.with_name(place.name + ".part")
+    try:
+        with part.open("wb") as file:
+            yield cast(IO[bytes], file)
+        part.replace(place)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        got = error.strerror or str(error)
+        raise FileError(f"cannot write {path}", got=got, wanted="a place with room for the output") from None
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def formats() -> list[str]:
+    """The names of all formats."""
+    return sorted(_FORMATS)
+
+
+def format_named(name: str, options: dict[str, Any]) -> Format:
+    """The format of this name with these options."""
+    if not isinstance(name, str) or name not in _FORMATS:
+        raise FileError(
+            "unknown format", got=repr(name), wanted=_near(str(name), formats()), cause="formats() lists all."
+        )
+    kind = _FORMATS[name]
+    known = sorted(field.name for field in fields(kind))
+    for option in options:
+        if option not in known:
+            raise FileError(f"format {name!r} has no such option", got=repr(option), wanted=_near(option, known))
+    return kind(**options)
+
+
+def _near(name: str, known: list[str]) -> str:
+    near = get_close_matches(name.lower(), known, n=1)
+    return repr(near[0]) if near else "one of " + ", ".join(known)
+
+
+def format_guessed(path: str, source: Source | None = None) -> str:
+    """The name of the format of a file, from its suffix or, if there is a source to read, from how it begins."""
+    suffix = Path(path.removesuffix(".gz")).suffix.lower()
+    found = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
+    if not found and source is not None:
+        head = source.head()
+        text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+        if not text.strip():
+            return "conll"  # nothing is in it: all formats read it alike
+        if len(head) >= 1 << 16 and "\n" in text:
+            text = text[: text.rindex("\n") + 1]
+        likely = {name: kind for name, kind in _FORMATS.items() if kind.looks_like(text)}
+        # a special kind of a format that fits as well: CoNLL-U is CoNLL too
+        special = {base for kind in likely.values() for base in kind.__mro__[1:]}
+        found = [name for name, kind in likely.items() if kind not in special]
+    if len(found) == 1:
+        return found[0]
+    raise FileError(
+        f"{source.name if source else path}: cannot tell the format of this file",
+        got=f"what may be {' or '.join(sorted(found))}" if found else f"the suffix {suffix!r}",
+        wanted=f"format= one of {', '.join(formats())}",
+    )
+
+
+def plain_path(path: str | os.PathLike[str] | None) -> str | None:
+    """A path as a string; None for standard output."""
+    if path is None or path == "-":
+        return None
+    if not isinstance(path, (str, os.PathLike)) or "\0" in (name := os.fspath(path)):
+        raise FileError("this is no path", got=repr(path)[:60], wanted="a path, or None for standard output")
+    return name

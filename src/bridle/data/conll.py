@@ -1,0 +1,273 @@
+"""`conll`: one token per line, columns separated by TABs or blanks, an empty line after each sequence.
+
+The first token line decides for the whole file: if it has a TAB, columns are what stands between TABs (and may hold
+blanks or be empty); if not, they are what stands between blanks.
+
+Comments begin with a hash and a blank, but `# # B-NP` is a token of CoNLL-2000. With comment="auto" such a line is
+    TAB file     a comment if it has no TAB, or, where a sequence begins, another number of columns than the file
+    blank file   a token within a sequence; where one begins:
+                 a comment if it has another number of fields than the file has columns;
+                 a token if its label has been seen already; else it is an error: nothing is guessed away.
+With comment="# " (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file wherever
+a sequence begins. With comment=None there are no comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.source import Source
+from bridle.errors import FileError
+
+DOCSTART = "-DOCSTART-"
+BLANK = " \t"
+MOST = 10_000  # columns; a line with more is no token
+_FIELD = re.compile(r"[^ \t]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conll(Format):
+    """One token per line.
+
+    columns: names of all columns, that of the labels among them; "_" passes one over. Default: word, column2, ...
+    label: which column holds the labels: its name or its number (1 is the first, -1 the last); None: there are none.
+        Default: the last one if there are two or more.
+    comment: "auto", a prefix, or None, see above. docstart: "skip" lines that begin with -DOCSTART-, or "keep" them.
+    separator: "auto", "tab" or "blanks"; written are TABs unless it says "blanks".
+    """
+
+    name = "conll"
+    suffixes: ClassVar[tuple[str, ...]] = (".conll", ".iob", ".iob2", ".bio", ".bioes")
+    ids: ClassVar[bool] = False  # does each line begin with the number of its token?
+
+    columns: Sequence[str] | None = None
+    label: str | int | None = "last"
+    comment: str | None = "auto"
+    docstart: Literal["skip", "keep"] = "skip"
+    separator: Literal["auto", "tab", "blanks"] = "auto"
+
+    def __post_init__(self) -> None:
+        self.check("docstart", ("skip", "keep"))
+        self.check("separator", ("auto", "tab", "blanks"))
+        names = self.columns
+        if names is not None and (
+            isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names)
+        ):
+            raise FileError(f"{self.name}: columns are no list of names", got=repr(names), wanted="['word', 'pos']")
+        used = [name for name in names or () if name != "_"]
+        if len(set(used)) < len(used):
+            raise FileError(f"{self.name}: column names repeat", got=", ".join(used), wanted="each name once")
+        if self.comment is not None and not (isinstance(self.comment, str) and self.comment.strip(BLANK)):
+            raise FileError(f"{self.name}: no good comment prefix", got=repr(self.comment), wanted="'# ', or None")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        rows = [
+            line.split("\t") if "\t" in line else line.split()
+            for line in head.split("\n") if line.strip() and not line.startswith(("# ", DOCSTART))
+        ]  # fmt: skip
+        return len(rows) > 1 and 1 < len(rows[0]) < 100 and {len(row) for row in rows} == {len(rows[0])}
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def read(self, source: Source) -> Iterator[Example]:
+        table = _Table(self, source)
+        for number, lines in _blocks(source, self.encoding):
+            if (example := table.example(number, lines)) is not None:
+                yield example
+        if not table.names and table.doubtful:  # nothing else is in the file
+            raise table.unclear(*table.doubtful[0])
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def lines(self, example: Example) -> Iterable[str]:
+        columns = [*example.columns.values()]
+        if example.labels is not None:
+            columns.append(example.labels)
+        prefix = "# " if self.comment in ("auto", None) else str(self.comment)
+        for line in example.comments:
+            if not line.startswith(prefix) or "\n" in line or "\r" in line:
+                raise example.error("this is no comment", got=repr(line)[:80], wanted=f"one line, {prefix!r} first")
+            yield line
+        blanks = self.separator == "blanks"
+        for row in zip(*columns, strict=True):
+            line = (" " if blanks else "\t").join(row)
+            if blanks:
+                whole = "" not in row and len(line.split(" ")) == len(row) and "\t" not in line
+            else:
+                whole = line.count("\t") == len(row) - 1 and bool(line.strip(BLANK))
+                alone = len(row) == 1 and self.separator == "auto"  # a reader would take blanks for separators
+                whole = whole and not (alone and (" " in line or line.startswith(prefix)))
+            empty = example.labels is not None and not row[-1]
+            if not whole or empty or "\n" in line or "\r" in line or "\0" in line:
+                raise example.error(
+                    "a token cannot be written as one line", got=repr(row)[:80],
+                    wanted="strings, labels not empty, without line ends, NULs and " + ("blanks" if blanks else "TABs"),
+                )  # fmt: skip
+            yield line
+        yield ""
+
+
+class _Table:
+    """What is known of one file: how its lines are cut, how many columns there are, which one holds the labels."""
+
+    def __init__(self, format: Conll, source: Source) -> None:
+        self.format, self.source = format, source
+        self.tab: bool | None = None if format.separator == "auto" else format.separator == "tab"
+        self.width = 0 if format.columns is None else len(format.columns)
+        self.names: list[str] = []  # once the width is sure
+        self.at = -1  # the column of the labels; -1: none
+        self.inputs: list[tuple[str, int]] = []
+        self.seen: set[str] = set()  # values of the column of the labels
+        self.comments: list[str] = []  # that stand above the next sequence
+        self.doubtful: list[tuple[int, str]] = []  # those met before anything was known of the file
+        prefix = format.comment
+        self.prefix = "# " if prefix == "auto" else "\n" if prefix is None else prefix  # no line begins with "\n"
+        self.odd = (self.prefix, DOCSTART) if format.docstart == "skip" else (self.prefix,)
+
+    def example(self, number: int, lines: list[str]) -> Example | None:
+        """The sequence of some lines that stand together; None if they are comments and the like."""
+        if lines[0].startswith(self.odd):
+            k = self.peel(number, lines)
+            number, lines = number + k, lines[k:]
+        columns = self.quick(lines)
+        if columns is None:
+            number, rows = self.rows(number, lines)
+            columns = list(map(list, zip(*rows, strict=True)))
+        if not columns:
+            return None
+        labels = columns[self.at] if self.at >= 0 else None
+        if labels is not None and "" in labels:
+            raise self.source.error(number, "a sequence has an empty label", got="''", wanted="a name on each line")
+        if not self.tab:
+            self.seen.update(columns[self.at])
+        comments, self.comments = tuple(self.comments), []
+        inputs = {name: columns[k] for name, k in self.inputs}
+        return Example(inputs, labels, {}, comments, f"{self.source.name}:{number}")
+
+    def peel(self, number: int, lines: list[str]) -> int:
+        """How many lines above the first token are none; comments among them are kept."""
+        known = bool(self.tab), self.width, self.seen
+        if not self.names:  # nothing is known yet but the lines below
+            tokens = [x for x in lines if not x.startswith(self.odd)]
+            tab = self.tab if self.tab is not None else any("\t" in x for x in tokens[:1])
+            cut = [_cut(x, tab) for x in tokens]
+            known = tab, self.width or len(cut[0] if cut else ""), {row[-1] for row in cut}
+        for k, line in enumerate(lines):
+            if line.startswith(self.prefix) and self.is_comment(number + k, line, *known):
+                self.comments.append(line)
+                if not self.names and self.format.comment == "auto":
+                    self.doubtful.append((number + k, line))
+            elif not line.startswith(DOCSTART) or self.format.docstart == "keep":
+                return k
+        return len(lines)
+
+    def quick(self, lines: list[str]) -> list[list[str]] | None:
+        """Columns of lines that have nothing special, which are nearly all; None if they might have."""
+        if not self.names or (not self.tab and "\t" in "\n".join(lines)):
+            return None
+        separator = "\t" if self.tab else " "
+        try:
+            columns = [*map(list, zip(*[line.split(separator) for line in lines], strict=True))]
+        except ValueError:
+            return None
+        if len(columns) != self.width or (not self.tab and any("" in column for column in columns)):
+            return None
+        return columns if not self.format.ids or all(map(str.isdecimal, columns[0])) else None
+
+    def rows(self, number: int, lines: list[str]) -> tuple[int, list[list[str]]]:
+        """The fields of each token, and the line of the first one."""
+        first, rows = 0, list[list[str]]()
+        for at, line in enumerate(lines, number):
+            if self.tab is None:
+                self.tab = "\t" in line
+            row = _cut(line, self.tab)
+            if not self.names:
+                self.settle(at, len(row))
+            if self.tab and len(row) == 1 < self.width and line.startswith(self.prefix):
+                self.comments.append(line)
+                continue
+            if len(row) != self.width:
+                wanted = f"{self.width}, as {'columns= says' if self.format.columns else 'in the lines above'}"
+                raise self.source.error(
+                    at, "another number of columns", got=f"{len(row)} in {line[:60]!r}", wanted=wanted,
+                    cause="Columns are separated by " + ("TABs" if self.tab else "blanks") + " in this file.",
+                )  # fmt: skip
+            if self.format.ids and not row[0].isdecimal():  # a range of tokens, or an empty one
+                self.source.leave_out("lines that are no tokens")
+                continue
+            first = first or at
+            rows.append(row)
+        return first, rows
+
+    def is_comment(self, number: int, line: str, tab: bool, width: int, seen: set[str]) -> bool:
+        """Is a line with the prefix, where a sequence begins, a comment? `seen`: labels of tokens."""
+        if self.format.comment != "auto" or len(fields := _cut(line, tab)) != width:
+            return True
+        if tab or fields[self.at] in seen:
+            return False
+        raise self.unclear(number, line)
+
+    def unclear(self, number: int, line: str) -> FileError:
+        return self.source.error(
+            number, "this may be a comment or a token '#'", got=repr(line[:60]), wanted="a line that is one of them",
+            cause="Pass comment='# ' if it is a comment, comment=None if the file has none.",
+        )  # fmt: skip
+
+    def settle(self, number: int, width: int) -> None:
+        """Name the columns, now that a token line has been seen."""
+        if width > MOST:
+            raise self.source.error(
+                number, "too many columns", got=f"{width:,}", wanted=f"at most {MOST:,}",
+                cause="Does the file have one sequence per line, instead of one token?",
+            )  # fmt: skip
+        self.width = self.width or width
+        names = list(self.format.columns or ["word", *(f"column{k}" for k in range(2, width + 1))])
+        label = self.format.label
+        if label == "last" and "last" not in names:
+            label = -1 if len(names) > 1 else None
+        if isinstance(label, bool) or not (label is None or isinstance(label, (str, int))):
+            raise FileError("label is no column", got=repr(label), wanted="a name, a number or None")
+        if isinstance(label, int) and 0 < abs(label) <= len(names):
+            self.at = label - 1 if label > 0 else len(names) + label
+        elif isinstance(label, str) and label in names:
+            self.at = names.index(label)
+        elif label is not None:
+            raise self.source.error(
+                number, "no such column for the labels", got=repr(label),
+                wanted=f"1 to {len(names)}, -1 to -{len(names)}, or one of {', '.join(names)}",
+            )  # fmt: skip
+        self.inputs = [(name, k) for k, name in enumerate(names) if k != self.at and name != "_"]
+        if not self.inputs:
+            raise self.source.error(
+                number, "no column is left for the tokens", got=f"{len(names)} in all, labels in {label!r}",
+                wanted="a column of words",
+            )  # fmt: skip
+        self.names = names
+        for at, line in self.doubtful:
+            if len(_cut(line, bool(self.tab))) == self.width:
+                raise self.unclear(at, line)
+
+
+def _cut(line: str, tab: bool) -> list[str]:
+    return line.split("\t") if tab else _FIELD.findall(line)
+
+
+def _blocks(source: Source, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    """Lines that stand together, with the number of the first; lines of blanks only are empty too."""
+    begun, held = 1, list[str]()
+    for number, lines in source.runs(encoding):
+        at = 0
+        for k in [k for k, x in enumerate(lines) if not x or (x[0] in BLANK and not x.strip(BLANK))]:
+            if held or k > at:
+                yield begun, held + lines[at:k]
+                held = []
+            at, begun = k + 1, number + k + 1
+        held += lines[at:]
+    if held:
+        yield begun, held

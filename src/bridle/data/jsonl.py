@@ -1,0 +1,134 @@
+"""`jsonl`: one JSON object per line.
+
+    {"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], "given": {"verb": 1}}
+
+Only `tokens` must be there; they become the column `word`. Any other key with a list of strings is a column. Keys with
+other values are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.source import Source
+from bridle.errors import FileError
+
+KEYS = ("id", "tokens", "labels", "given")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyed(Format):
+    """The base of formats whose columns have names. columns: which to read, besides the tokens; None: all."""
+
+    columns: Sequence[str] | None = None
+    tokens: str = "tokens"
+    label: str | None = "labels"
+
+    def __post_init__(self) -> None:
+        names = self.columns
+        if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
+            raise FileError(f"{self.name}: columns are no list of names", got=repr(names), wanted="['pos', ...]")
+
+    def example(self, record: Mapping[str, Any], where: str) -> Example:
+        """The sequence that a record tells of."""
+        if self.tokens not in record:
+            raise FileError(
+                f"{where}: no tokens", got=", ".join(map(repr, record))[:200] or "no keys",
+                wanted=f"the key {self.tokens!r}", cause="tokens= says what they are called.",
+            )  # fmt: skip
+        words = _strings(record[self.tokens])
+        if words is None:
+            got = repr(record[self.tokens])[:60]
+            raise FileError(f"{where}: tokens are no list of strings", got=got, wanted='["He", "left"]')
+        labels = None if self.label is None else record.get(self.label)
+        if labels is not None and (labels := _strings(labels)) is None:
+            got = repr(record[str(self.label)])[:60]
+            raise FileError(f"{where}: labels are no list of strings", got=got, wanted='["B-NP", "B-VP"]')
+        given = record.get("given")
+        if given is not None and not isinstance(given, dict):
+            raise FileError(f"{where}: given is no object", got=type(given).__name__, wanted='such as {"verb": 3}')
+        columns = {"word": words}
+        for name, value in record.items():
+            if name not in (self.tokens, self.label, *KEYS) and (self.columns is None or name in self.columns):
+                column = _strings(value)
+                if column is not None and len(column) == len(words):
+                    columns[name] = column
+                elif column is not None or self.columns is not None:
+                    raise FileError(
+                        f"{where}: {name!r} is no column", got=repr(value)[:60], wanted=f"{len(words)} strings",
+                        cause="columns=[...] names those to read; others are passed over.",
+                    )  # fmt: skip
+        for name in self.columns or ():
+            if name not in columns:
+                raise FileError(f"{where}: no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
+        if labels is not None and len(labels) != len(words):
+            raise FileError(f"{where}: labels and tokens differ in length", got=len(labels), wanted=len(words))
+        return Example(columns, labels, given or {}, (), where, record.get("id"))
+
+    def record(self, example: Example) -> dict[str, Any]:
+        """What `example` makes a sequence of."""
+        made: dict[str, Any] = {} if example.id is None else {"id": example.id}
+        made[self.tokens] = list(example.tokens)
+        if example.labels is not None and self.label is not None:
+            made[self.label] = list(example.labels)
+        for name, column in list(example.columns.items())[1:]:
+            if name in (self.tokens, self.label, "word", *KEYS):
+                raise example.error(f"{self.name} has no room for this column", got=repr(name), wanted="another name")
+            made[name] = list(column)
+        if bad := [x for value in made.values() if isinstance(value, list) for x in value if not isinstance(x, str)]:
+            raise example.error("a column holds what is no text", got=repr(bad[0])[:60], wanted="strings")
+        return made | {"given": dict(example.given)} if example.given else made
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonLines(Keyed):
+    """JSON lines. columns: keys to read as columns; None: all that fit. tokens, label: their keys; label=None: none."""
+
+    name = "jsonl"
+    suffixes = (".jsonl", ".ndjson")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return head.lstrip().startswith("{")
+
+    def read(self, source: Source) -> Iterator[Example]:
+        known = (self.tokens, self.label or "labels", "id", "given")
+        for number, line in source.lines(self.encoding):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                if "\\u" in line:
+                    json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\ud800", fails
+            except (ValueError, RecursionError) as error:
+                raise source.error(
+                    number, "not a JSON line", got=str(error)[:200], wanted='{"tokens": [...], ...} on one line',
+                    cause="One sequence per line; is the file cut off?",
+                ) from None  # fmt: skip
+            if not isinstance(record, dict):
+                raise source.error(
+                    number, "a line is no object", got=type(record).__name__, wanted='{"tokens": [...], ...}'
+                )
+            for key in record if self.columns is None else ():
+                near = get_close_matches(key, known, n=1, cutoff=0.8) if key not in known else []
+                if near and near[0] not in record:
+                    raise source.error(number, "unknown key", got=repr(key), wanted=repr(near[0]), cause="Misspelt?")
+            yield self.example(record, f"{source.name}:{number}")
+
+    def text(self, examples: Iterable[Example]) -> Iterator[str]:
+        for example in examples:  # empty ones too
+            record = self.record(example)
+            try:
+                yield json.dumps(record, ensure_ascii=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise example.error("a value is not JSON", got=str(error), wanted="plain values") from None
+
+
+def _strings(value: Any) -> list[str] | None:
+    return value if isinstance(value, list) and all(isinstance(x, str) for x in value) else None

@@ -1,0 +1,120 @@
+"""What formats with tags share: finding elements that span lines, entities, tokens.
+
+No XML parser: such files are often not well-formed, and nothing here ever expands what a file defines. All searches
+take time in proportion to the text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.source import Source
+
+NAME = r"[^\W\d][\w.:-]*+"
+ATTRIBUTES = r"""(?:\s++[\w.:-]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+\s*+"""
+TAG = re.compile(rf"<(?P<end>/?)(?P<name>{NAME}){ATTRIBUTES}/?>")
+ASIDE = re.compile(r"<[?!][^<>]*+>")  # <?xml ...?>, <!DOCTYPE ...>, <!-- ... -->
+TOKENS = {"blanks": re.compile(r"\S+"), "words": re.compile(r"\w+"), "punctuation": re.compile(r"\w+|[^\w\s]")}
+_FIRST = re.compile(
+    rf"\s*+(?:{ASIDE.pattern}\s*+)*+(?:<{NAME}{ATTRIBUTES}>\s*+)?<({NAME}){ATTRIBUTES}>\s*+<{NAME}{ATTRIBUTES}>[^<]*+</"
+)
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{0,30});")
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+Tokens = Literal["blanks", "words", "punctuation"]
+
+
+class Record(NamedTuple):
+    """The text of one sequence, with the line it begins on."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Markup(Format):
+    """The base of formats with tags. on_error: "raise" at a sequence that is not well-formed, or "skip" it."""
+
+    on_error: Literal["raise", "skip"] = "raise"
+
+    def __post_init__(self) -> None:
+        self.check("on_error", ("raise", "skip"))
+
+    def wrong(self, source: Source, line: int, what: str, **parts: object) -> None:
+        """Raise, or count a sequence as left out."""
+        if self.on_error == "raise":
+            raise source.error(line, what, cause="on_error='skip' passes over such sequences.", **parts)
+        source.leave_out("sequences that are not well-formed")
+
+    def elements(self, source: Source, element: str) -> Iterator[Record]:
+        """What stands between <element> and </element>, each time."""
+        mark = re.compile(rf"<(/?){re.escape(element)}{ATTRIBUTES}>")
+        begun, parts, line = 0, list[str](), 1  # begun: the line of the open element, 0 if none is open
+        for line, text in source.lines(self.encoding):
+            at = 0
+            for found in mark.finditer(text):
+                piece, at, closes = text[at : found.start()], found.end(), bool(found[1])
+                if begun and closes:
+                    yield Record(begun, "\n".join((*parts, piece)))
+                elif begun:
+                    self.wrong(source, line, f"<{element}> within <{element}>", wanted=f"</{element}> before it")
+                elif closes:
+                    self.wrong(source, line, f"</{element}> without its beginning", wanted=f"<{element}> before it")
+                else:
+                    self.stray(source, line, piece, element)
+                begun, parts = 0 if closes else line, []
+            if begun:
+                parts.append(text[at:])
+            else:
+                self.stray(source, line, text[at:], element)
+        if begun:
+            self.wrong(source, begun, f"<{element}> without its end", got="the end of the file", wanted=f"</{element}>")
+
+    def stray(self, source: Source, line: int, text: str, element: str) -> None:
+        """Between sequences only tags may stand, such as that of the whole."""
+        if text and (rest := TAG.sub("", ASIDE.sub("", text)).strip()):
+            self.wrong(source, line, f"text outside of <{element}>", got=repr(rest[:60]), wanted=f"<{element}>")
+
+
+def unescaped(text: str) -> str:
+    """Entities as characters; a bare & stays, and so does a name that HTML does not know."""
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+
+
+def escaped(text: str) -> str:
+    """Text that `unescaped` gives back, and that is no tag."""
+    return text.translate(_ESCAPES)
+
+
+def sequence_element(head: str) -> str | None:
+    """The name of the element that is one sequence, if a file begins as XML with one element per sequence."""
+    found = _FIRST.match(head)
+    return found[1] if found and f"</{found[1]}>" in head else None
+
+
+def check_tags(example: Example, labels: Iterable[str]) -> None:
+    """Raise if a label cannot be the name of a tag."""
+    for label in sorted(set(labels)):
+        if not re.fullmatch(NAME, label):
+            raise example.error("a label cannot be a tag", got=repr(label), wanted="a letter, then letters and digits")
+
+
+def check_tokens(example: Example, split: Callable[[str], Sequence[str]]) -> None:
+    """Raise if a token would not be read back as one token."""
+    for token in example.tokens:
+        if split(token) != [token] or "\0" in token:
+            raise example.error("a token cannot be written as one", got=repr(token[:60]), wanted="text without blanks")
+
+
+def runs_of(example: Example, outside: str | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Runs of one label, with their tokens; without labels all is one run."""
+    labels = example.labels if example.labels is not None else [outside or ""] * len(example)
+    for label, run in groupby(zip(labels, example.tokens, strict=True), key=lambda pair: pair[0]):
+        yield label, [token for _, token in run]

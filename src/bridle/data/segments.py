@@ -1,0 +1,66 @@
+"""`segments`: one segment per line, its text and its label, and an empty line after each sequence (US50).
+
+    9112 |1
+    Mendenhall Mall Road, |3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.markup import TOKENS, Tokens, check_tokens, runs_of
+from bridle.data.source import Source
+from bridle.errors import FileError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segments(Format):
+    """Segments with their labels, cut at the last `separator`. tokens: as in `tagged`."""
+
+    name = "segments"
+
+    separator: str = "|"
+    tokens: Tokens = "blanks"
+
+    def __post_init__(self) -> None:
+        self.check("tokens", tuple(TOKENS))
+        if not isinstance(self.separator, str) or not self.separator.strip():
+            raise FileError("segments: no good separator", got=repr(self.separator), wanted="such as '|'")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        lines = [line for line in head.split("\n") if line.strip()]
+        return bool(lines) and all(" |" in line.strip() and line.rpartition("|")[2].strip() for line in lines)
+
+    def read(self, source: Source) -> Iterator[Example]:
+        words, labels, begun = list[str](), list[str](), 0
+        for number, line in source.lines(self.encoding):
+            if not line.strip():
+                if words:
+                    yield Example({"word": words}, labels, where=f"{source.name}:{begun}")
+                words, labels, begun = [], [], 0
+                continue
+            text, mark, label = (part.strip() for part in line.rpartition(self.separator))
+            if not mark or not label:
+                raise source.error(
+                    number, "a segment without a label", got=repr(line[:60]), wanted=f"text {self.separator}label"
+                )
+            found = TOKENS[self.tokens].findall(text)
+            begun = begun or number
+            words += found
+            labels += [label] * len(found)
+        if words:
+            yield Example({"word": words}, labels, where=f"{source.name}:{begun}")
+
+    def lines(self, example: Example) -> Iterable[str]:
+        if example.labels is None:
+            raise example.error("a sequence has no labels", got="tokens only", wanted="labels for all segments")
+        check_tokens(example, TOKENS["blanks"].findall)
+        for label, words in runs_of(example):
+            if not label or label.strip() != label or self.separator in label or set(label) & set("\n\r\0"):
+                raise example.error("a label cannot be written", got=repr(label), wanted=f"no {self.separator!r} in it")
+            yield f"{' '.join(words)} {self.separator}{label}"
+        yield ""

@@ -1,0 +1,69 @@
+"""`slashed`: word/tag pairs separated by blanks, one sequence per line; `1/2/CD` is `1/2` with CD."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.source import Source
+from bridle.errors import FileError
+
+_PIECE = re.compile(r"[^ \t]+")  # other white space, such as U+3000, may be a word
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slashed(Format):
+    """Words with their tags. separator: what stands between them. label: None if the words have no tags."""
+
+    name = "slashed"
+
+    separator: str = "/"
+    label: Literal["tag"] | None = "tag"
+
+    def __post_init__(self) -> None:
+        self.check("label", ("tag", None))
+        if not isinstance(self.separator, str) or not self.separator or set(self.separator) & set(" \t\r\n\0"):
+            raise FileError("slashed: no good separator", got=repr(self.separator), wanted="such as '/' or '_'")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        pieces = head.split()
+        return len(pieces) > 1 and all("/" in piece[1:-1] for piece in pieces)
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for number, line in source.lines(self.encoding):
+            pieces = _PIECE.findall(line)
+            if not pieces:
+                continue
+            where = f"{source.name}:{number}"
+            if self.label is None:
+                yield Example({"word": pieces}, where=where)
+                continue
+            words, tags = list[str](), list[str]()
+            for piece in pieces:
+                word, _, tag = piece.rpartition(self.separator)
+                if not word or not tag:
+                    raise source.error(
+                        number, "a word without a tag", got=repr(piece[:60]), wanted=f"word{self.separator}tag",
+                        cause="Another separator? label=None reads words only.",
+                    )  # fmt: skip
+                words.append(word)
+                tags.append(tag)
+            yield Example({"word": words}, tags, where=where)
+
+    def lines(self, example: Example) -> Iterable[str]:
+        pieces = list(example.tokens)
+        if example.labels is not None:
+            pieces = [word + self.separator + tag for word, tag in zip(pieces, example.labels, strict=True)]
+        for k, piece in enumerate(pieces):
+            word, tag = example.tokens[k], example.labels[k] if example.labels is not None else "x"
+            if not word or not tag or self.separator in tag or set(piece) & set(" \t\r\n\0"):
+                raise example.error(
+                    "a token cannot be written as word/tag", got=repr(piece[:60]),
+                    wanted=f"words and tags without blanks, and tags without {self.separator!r}",
+                )  # fmt: skip
+        yield " ".join(pieces)

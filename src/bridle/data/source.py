@@ -1,0 +1,174 @@
+"""Where sequences are read from: a file or standard input, plain or gzipped, as bytes or as numbered lines of text.
+
+It reads block by block, knows how far it is, and its errors name file and line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import sys
+import zlib
+from codecs import IncrementalDecoder, getincrementaldecoder
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from bridle.errors import FileError
+
+BLOCK = 1 << 18  # bytes read at once
+LONGEST = 1 << 28  # characters of one line; more is no text but a mistake, or an attack
+
+
+class Source:
+    """An open file of sequences. `left_out` counts what a reader passed over on purpose."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise FileError("this is no path", got=repr(path)[:60], wanted="a path, or '-' for standard input")
+        self.name = "<stdin>" if path == "-" else os.fspath(path)
+        self.total: int | None = None  # bytes, if known
+        self.left_out: dict[str, int] = {}
+        self._done = 0
+        self._ahead = b""
+        self._own = path != "-"
+        try:
+            # closed by `close`: it lives as long as its reader
+            self.raw = cast(io.BufferedReader, Path(path).open("rb") if self._own else sys.stdin.buffer)  # noqa: SIM115
+            if self._own and stat.S_ISREG((status := os.fstat(self.raw.fileno())).st_mode):
+                self.total = status.st_size
+            elif not hasattr(self.raw, "peek"):
+                self.raw = io.BufferedReader(self.raw)
+            packed = self.raw.peek(2)[:2] == b"\x1f\x8b"
+        except (OSError, ValueError, AttributeError) as error:  # a null in the path; no standard input
+            self.close()
+            raise self.unreadable(error) from None
+        self._stream: IO[bytes] = cast(IO[bytes], gzip.GzipFile(fileobj=self.raw)) if packed else self.raw
+        # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
+        self._grab = self._stream.read if packed else self.raw.read1
+
+    def unreadable(self, error: Exception) -> FileError:
+        """The error for a file that cannot be opened, or not be read to its end."""
+        cut = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
+        return FileError(
+            f"{self.name}: cannot read this file", got=getattr(error, "strerror", None) or str(error),
+            wanted="a whole gzip file" if cut else "a file that can be read",
+            cause="It is cut off or damaged." if cut else None,
+        )  # fmt: skip
+
+    def error(self, line: int, what: str, **parts: Any) -> FileError:
+        """An error about one line."""
+        return FileError(f"{self.name}:{line}: {what}", **parts)
+
+    def leave_out(self, what: str, count: int = 1) -> None:
+        """Note that something was passed over."""
+        if count:
+            self.left_out[what] = self.left_out.get(what, 0) + count
+
+    def done(self) -> int:
+        """How many bytes have been read."""
+        return self._done
+
+    def reached(self, share: float) -> None:
+        """Note how far a reader is that does not read block by block."""
+        self._done = int((self.total or 0) * share)
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        if self._own and hasattr(self, "raw"):
+            self.raw.close()
+
+    def head(self, size: int = 1 << 16) -> bytes:
+        """The first bytes, unpacked; they will be read again."""
+        while len(self._ahead) < size and (block := self._read(size)):
+            self._ahead += block
+        return self._ahead
+
+    def opening(self, encoding: str) -> str:
+        """The first bytes as text; what is no text is left out."""
+        _decoder(encoding)
+        return self.head().decode(encoding, "ignore").removeprefix("\ufeff")
+
+    def blocks(self) -> Iterator[bytes]:
+        """All bytes, unpacked."""
+        if self._ahead:
+            yield self._ahead
+            self._ahead = b""
+        while block := self._read(BLOCK):
+            yield block
+
+    def _read(self, size: int) -> bytes:
+        try:
+            block = self._grab(size)
+            self._done = self.raw.tell() if self.total is not None else self._done + len(block)
+        except (OSError, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from None
+        return block
+
+    def lines(self, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+        """Each line with its number; line ends (LF or CRLF) and a byte-order mark are cut off."""
+        for number, lines in self.runs(encoding):
+            yield from enumerate(lines, number)
+
+    def runs(self, encoding: str = "utf-8") -> Iterator[tuple[int, list[str]]]:
+        """The lines in lists, with the number of the first of each."""
+        number, held, size = 1, list[str](), 0
+        for text in self._texts(encoding):
+            if (nul := text.find("\0")) >= 0:
+                raise self.error(
+                    number + text.count("\n", 0, nul), "a NUL character", got="a zero byte", wanted="text",
+                    cause="Is it a binary file, or UTF-16? Pass encoding='utf-16' for that.",
+                )  # fmt: skip
+            end = text.rfind("\n")
+            if end >= 0:
+                whole = "".join((*held, text[:end]))
+                if "\r" in whole:
+                    whole = whole.replace("\r\n", "\n").removesuffix("\r")
+                lines = whole.split("\n")
+                yield number, lines
+                number += len(lines)
+                held, size = [], 0
+            held.append(text[end + 1 :])
+            size += len(held[-1])
+            if size > LONGEST:
+                raise self.error(number, "a line is too long", got=f"{size:,} characters", wanted=f"{LONGEST:,}")
+        if tail := "".join(held).removesuffix("\r"):
+            yield number, [tail]
+
+    def _texts(self, encoding: str) -> Iterator[str]:
+        decoder = _decoder(encoding)
+        line, before, began = 1, 0, False
+        blocks = self.blocks()
+        while True:
+            block = next(blocks, b"")
+            try:
+                text = decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                good = error.object[: error.start]
+                at = before + len(block) - len(error.object) + error.start
+                raise self.error(
+                    line + good.decode(encoding, "ignore").count("\n"), f"not {encoding}",
+                    got=f"byte 0x{error.object[error.start]:02x} at byte {at:,} of the file ({error.reason})",
+                    wanted=encoding, cause="Is it in another encoding? Pass encoding='latin-1', for example.",
+                ) from None  # fmt: skip
+            except UnicodeError as error:
+                raise self.error(line, f"not {encoding}", got=str(error), wanted=encoding) from None
+            if text and not began:
+                text, began = text.removeprefix("\ufeff"), True
+            yield text
+            if not block:
+                return
+            line += text.count("\n")
+            before += len(block)
+
+
+def _decoder(encoding: str) -> IncrementalDecoder:
+    try:
+        with suppress(UnicodeError):
+            b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
+        return getincrementaldecoder(encoding)()
+    except (LookupError, TypeError, ValueError):
+        raise FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'") from None

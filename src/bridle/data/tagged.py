@@ -1,0 +1,129 @@
+"""`tagged`: text with tags around its segments, as in the Cora, ParsCit and AnyStyle reference lists.
+
+    <author> A. Cau, </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>
+
+Three layouts, told by how the file begins: one sequence per line; after each line <NEWREFERENCE>; or
+<sequence> ... </sequence> elements of XML. It need not be well-formed: a tag that is never closed (such as <br>) is
+passed over and counted, a bare & is an &; entities (&amp;) become characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bridle.data.examples import Example
+from bridle.data.markup import (
+    TAG,
+    TOKENS,
+    Markup,
+    Record,
+    Tokens,
+    check_tags,
+    check_tokens,
+    escaped,
+    runs_of,
+    sequence_element,
+    unescaped,
+)
+from bridle.data.source import Source
+
+NEW = "<NEWREFERENCE>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged(Markup):
+    """Segments in tags; the label of a token is the name of the tag around it.
+
+    tokens: cut text at "blanks", into "words" (letters and digits only, the rest is dropped), or at "punctuation" too,
+        each mark a token of its own.
+    outside: the label of text outside tags; None: it is dropped and its characters are counted.
+    sequence: the element that is one sequence, in XML.
+    """
+
+    name = "tagged"
+
+    tokens: Tokens = "blanks"
+    outside: str | None = None
+    sequence: str = "sequence"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("tokens", tuple(TOKENS))
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        segment = re.match(r"\s*<([^\W\d][\w-]*)>[^<]*</\1>", head)
+        return head.lstrip().startswith(NEW) or bool(segment) or sequence_element(head) == "sequence"
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for record in self.records(source):
+            words, labels = list[str](), list[str]()
+            for label, text in self.pieces(source, record.text):
+                found = TOKENS[self.tokens].findall(unescaped(text))
+                words += found
+                labels += [label] * len(found)
+            if words:
+                yield Example({"word": words}, labels, where=f"{source.name}:{record.line}")
+            else:
+                self.wrong(source, record.line, "no tagged text", got=repr(record.text[:60]), wanted="<tag> ... </tag>")
+
+    def records(self, source: Source) -> Iterator[Record]:
+        """The text of each sequence."""
+        start = source.opening(self.encoding).lstrip()
+        if start.startswith(NEW):
+            begun, parts = 0, list[str]()
+            for line, text in source.lines(self.encoding):
+                if text.strip() == NEW:
+                    if parts:
+                        yield Record(begun, "\n".join(parts))
+                    begun, parts = 0, []
+                elif text.strip():
+                    begun = begun or line
+                    parts.append(text)
+            if parts:
+                yield Record(begun, "\n".join(parts))
+        elif start.startswith("<?xml") or sequence_element(start) == self.sequence:
+            yield from self.elements(source, self.sequence)
+        else:
+            yield from (Record(line, text) for line, text in source.lines(self.encoding) if text.strip())
+
+    def pieces(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
+        """Label and text of each segment. A tag ends at the next end of its name; one that has none is left out."""
+        last = {tag["name"]: tag.start() for tag in TAG.finditer(text) if tag["end"]}
+        at, label = 0, ""  # label: of the tag that is open
+        for tag in TAG.finditer(text):
+            name = tag["name"]
+            if label and name == label and tag["end"]:
+                yield label, TAG.sub(" ", text[at : tag.start()])
+                label = ""
+            elif label:
+                continue
+            else:
+                yield from self.between(source, text[at : tag.start()])
+                if not tag["end"] and last.get(name, -1) > tag.start():
+                    label = name
+                else:
+                    source.leave_out("tags without a partner")
+            at = tag.end()
+        yield from self.between(source, text[at:])
+
+    def between(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
+        """Text outside tags."""
+        if self.outside is not None:
+            yield self.outside, text
+        else:
+            source.leave_out("characters outside tags", len("".join(text.split())))
+
+    def lines(self, example: Example) -> Iterable[str]:
+        check_tokens(example, TOKENS["blanks"].findall)
+        parts = list[str]()
+        for label, words in runs_of(example, self.outside):
+            text = escaped(" ".join(words))
+            if label == self.outside or example.labels is None:
+                parts.append(text)
+            else:
+                check_tags(example, [label])
+                parts.append(f"<{label}> {text} </{label}>")
+        yield " ".join(parts)

@@ -1,0 +1,35 @@
+"""Features: what a model sees of tokens. Templates over columns of text, or lists and dicts that users make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bridle.errors import FeatureError
+from bridle.features.encoded import Encoded
+from bridle.features.plain import PlainFeatures
+from bridle.features.strings import Arrays
+from bridle.features.templates import SETS, Template, Templates
+from bridle.features.vocabulary import TemplateFeatures
+
+__all__ = ["SETS", "Encoded", "Features", "PlainFeatures", "Template", "TemplateFeatures", "Templates", "features_of",
+           "restored"]  # fmt: skip
+
+Features = TemplateFeatures | PlainFeatures
+
+
+def features_of(spec: str | Iterable[str] | Templates | None, cutoff: int = 1) -> Features:
+    """Features without a vocabulary yet: None is ready-made ones, otherwise templates or the name of a set."""
+    if isinstance(cutoff, bool) or not isinstance(cutoff, int) or cutoff < 1:
+        raise FeatureError("cutoff is not a number of times", got=repr(cutoff), wanted="a whole number >= 1")
+    if spec is None:
+        return PlainFeatures(cutoff)
+    return TemplateFeatures(spec if isinstance(spec, Templates) else Templates.parse(spec), cutoff)
+
+
+def restored(head: Mapping[str, Any], arrays: Arrays) -> Features:
+    """Features as a file keeps them."""
+    kinds: dict[str, type[TemplateFeatures] | type[PlainFeatures]] = {
+        kind.kind: kind for kind in (TemplateFeatures, PlainFeatures)
+    }
+    return kinds[head["kind"]].restored(head, arrays)

@@ -1,0 +1,91 @@
+"""Sequences as users have them, turned into columns packed end to end.
+
+A sequence is a mapping {"word": [...], "pos": [...]}, a list of token texts, or a list of one mapping per token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import FeatureError
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Columns of many sequences, end to end."""
+
+    texts: dict[str, list[str]]  # column -> (N) strings
+    offsets: npt.NDArray[np.int64]  # (B + 1)
+
+
+def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
+    """The columns called `names` of all sequences; a bare list of texts is the column `main`."""
+    check_sequences(sequences)
+    parts = [
+        x if isinstance(x, Mapping) and all(name in x for name in names) else columns_of(x, names, main, k)
+        for k, x in enumerate(sequences)
+    ]
+    head = [len(part[names[0]]) for part in parts] if names else [length_of(x) for x in sequences]
+    texts = {}
+    for name in names:
+        listed = [part[name] for part in parts]
+        if (lengths := list(map(len, listed))) != head:
+            k = next(k for k, n in enumerate(lengths) if n != head[k])
+            raise FeatureError(
+                f"the columns of sequence {k} differ in length", got=f"{lengths[k]} in {name!r}",
+                wanted=f"{head[k]}, as in {names[0]!r}", cause="Every column has one text per token.",
+            )  # fmt: skip
+        if any(isinstance(column, str) for column in listed):
+            k = next(k for k, column in enumerate(listed) if isinstance(column, str))
+            raise _not_columns(k, listed[k], "A column is a list of strings; this is a single string.")
+        texts[name] = list(chain.from_iterable(listed))
+    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum(head, out=offsets[1:])
+    return Packed(texts, offsets)
+
+
+def check_sequences(sequences: Any) -> None:
+    """X is a list of sequences, not a generator, a string or one mapping."""
+    if isinstance(sequences, (str, bytes, Mapping)) or not hasattr(sequences, "__len__"):
+        raise FeatureError(
+            "X is not a list of sequences", got=type(sequences).__name__, wanted="a list with one entry per sequence",
+            cause="One sequence? Pass [sequence].",
+        )  # fmt: skip
+
+
+def length_of(x: Any) -> int:
+    """The number of tokens of a sequence."""
+    return len(next(iter(x.values()), ())) if isinstance(x, Mapping) else len(x)
+
+
+def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, Sequence[str]]:
+    """One sequence as columns; k is its number, for messages."""
+    if isinstance(x, Mapping):
+        missing = [name for name in names if name not in x]
+        if missing:
+            raise FeatureError(
+                f"sequence {k} has no column {missing[0]!r}", got=", ".join(map(repr, x)) or "no columns",
+                wanted=", ".join(map(repr, names)), cause="The templates speak of it; is the column called otherwise?",
+            )  # fmt: skip
+        return x
+    if isinstance(x, (str, bytes)) or not hasattr(x, "__len__"):
+        raise _not_columns(k, x, "A sentence must be cut into tokens first.")
+    if len(x) and all(isinstance(token, Mapping) for token in x):
+        rows = [columns_of(token, names, main, k) for token in x]
+        return {name: [str(row[name]) for row in rows] for name in names}
+    if len(names) > 1 and len(x):
+        raise _not_columns(k, x, f"The templates need the columns {', '.join(names)}.")
+    return dict.fromkeys(names, x)
+
+
+def _not_columns(k: int, got: Any, cause: str) -> FeatureError:
+    return FeatureError(
+        f"sequence {k} is not what templates can be applied to", got=repr(got)[:60],
+        wanted='{"word": [...], "pos": [...]}, a list of texts, or a list of one dict per token', cause=cause,
+    )  # fmt: skip

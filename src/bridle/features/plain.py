@@ -1,0 +1,140 @@
+"""Features that come ready-made: a list of strings per token, or a dict with values, as CRFsuite takes them.
+
+    ["w=the", "pos=DT"]                                    each with the value 1
+    {"w": "the", "title": True, "length": 3, "in": ["a"]}  w:the, title, length with the value 3, in:a
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import FeatureError
+from bridle.features.columns import check_sequences
+from bridle.features.encoded import Encoded
+from bridle.features.strings import Arrays, Interned
+
+
+class PlainFeatures:
+    """Features that users make themselves, as numbers."""
+
+    kind = "plain"
+    bigram = True
+
+    def __init__(self, cutoff: int = 1) -> None:
+        self.cutoff = cutoff
+        self._strings = Interned()
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    def fit(self, sequences: Sequence[Any]) -> Encoded:
+        """Number everything that occurs; the attributes of the tokens."""
+        encoded = _encoded(sequences, self._strings.add)
+        if self.cutoff <= 1:
+            return encoded
+        return self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
+
+    def keep(self, kept: npt.NDArray[np.bool_], encoded: Encoded | None = None) -> Encoded:
+        """Forget the other attributes; what is kept has new numbers, in `encoded` too."""
+        number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        texts = self._strings.texts()
+        self._strings = Interned()
+        self._strings.add([texts[a] for a in np.flatnonzero(kept).tolist()])
+        blank = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
+        return (encoded or blank).keep(number)
+
+    def encode(self, sequences: Sequence[Any]) -> Encoded:
+        """The known attributes of the tokens."""
+        encoded = _encoded(sequences, self._strings.find)
+        known = np.arange(len(self) + 1, dtype=np.int32)
+        known[-1] = -1  # an unknown string has the number -1: the last place
+        return encoded.keep(known)
+
+    def tokens(self, x: Any) -> Sequence[str]:
+        """There is no text to a token, only features."""
+        return []
+
+    def head(self) -> dict[str, Any]:
+        """What a file's header keeps of it."""
+        return {"kind": self.kind, "cutoff": self.cutoff}
+
+    def arrays(self) -> Arrays:
+        """What a file keeps of it besides."""
+        return self._strings.arrays("strings.")
+
+    @classmethod
+    def restored(cls, head: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The way back."""
+        made = cls(int(head["cutoff"]))
+        made._strings = Interned.restored("strings.", arrays)
+        return made
+
+    def names(self) -> list[str]:
+        """What people call each attribute."""
+        return self._strings.texts()
+
+
+def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
+    check_sequences(sequences)
+    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
+    try:
+        np.cumsum([len(x) for x in sequences], out=offsets[1:])
+    except TypeError:
+        raise _no_features("a sequence", sequences[0]) from None
+    tokens = list(chain.from_iterable(sequences))
+    if all(type(token) is list for token in tokens):
+        values, rows = None, tokens
+    else:
+        pairs = [list(_pairs(token)) for token in tokens]
+        rows = [[name for name, _ in row] for row in pairs]
+        values = np.array([value for row in pairs for _, value in row], dtype=np.float32)
+        if (values == 1).all():
+            values = None
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    return Encoded(offsets, indptr, number(list(chain.from_iterable(rows))), values)
+
+
+def _pairs(token: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(token, Mapping):
+        for name, value in token.items():
+            yield from _named(str(name), value)
+    elif isinstance(token, Iterable) and not isinstance(token, (str, bytes)):
+        for name in token:
+            yield name, 1.0
+    else:
+        raise _no_features("a token", token)
+
+
+def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, str):
+        yield f"{name}:{value}", 1.0
+    elif isinstance(value, (bool, np.bool_)):
+        if value:
+            yield name, 1.0
+    elif isinstance(value, (int, float, np.integer, np.floating)):
+        if not math.isfinite(float(value)) or abs(float(value)) > 1e30:
+            raise FeatureError(f"the value of {name!r} is not a number to count with", got=value, wanted="a finite one")
+        yield name, float(value)
+    elif isinstance(value, Mapping):
+        for inner, deeper in value.items():
+            yield from _named(f"{name}:{inner}", deeper)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for text in sorted(value) if isinstance(value, (set, frozenset)) else value:
+            yield f"{name}:{text}", 1.0
+    else:
+        raise _no_features(f"the value of {name!r}", value)
+
+
+def _no_features(what: str, got: Any) -> FeatureError:
+    return FeatureError(
+        f"{what} has no features", got=repr(got)[:60],
+        wanted="a list of strings, or a dict of names and values, per token",
+        cause="Columns of text need templates: features='chunking', or your own.",
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Templates: which features a token has, as lines of text.
+
+    word[0]               the token itself
+    word[-1] word[0]      the one before and it, together
+    suffix2[0]            its last two characters (a derived column, see derived.py)
+    lemma.suffix2[0]      the same of another column
+    label[-1]             label bigrams: the label depends on the one before (without it, each token is by itself)
+
+Before the first token and after the last one a column has the values <s> and </s>.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from bridle.errors import FeatureError
+from bridle.features.derived import OF_PLACE, OF_TEXT
+
+_PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d+)\]")
+FURTHEST = 1000  # tokens away
+BIGRAM = "label[-1]"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A column at an offset: `word[-1]`."""
+
+    column: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.column}[{self.offset}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Places whose values together are one feature."""
+
+    places: tuple[Place, ...]
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.places))
+
+
+def split(column: str, main: str) -> tuple[str | None, str | None]:
+    """The source and the function of a column: `lemma.lower` -> (lemma, lower), `lower` -> (main, lower), `pos` ->
+    (pos, None), `bias` -> (None, bias)."""
+    if column in OF_PLACE:
+        return None, column
+    if column in OF_TEXT:
+        return main, column
+    source, dot, function = column.rpartition(".")
+    return (source, function) if dot and function in OF_TEXT else (column, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """All templates of a model.
+
+    >>> t = Templates.parse(["word[0]", "word[-1] word[0]", "suffix3[0]", "label[-1]"])
+    >>> t.sources, t.bigram
+    (('word',), True)
+    """
+
+    lines: tuple[Template, ...]
+    bigram: bool  # are there label bigrams?
+
+    @classmethod
+    def parse(cls, lines: str | Iterable[str]) -> Templates:
+        """Read lines of text; `#` begins a comment. A bare name is one of the ready-made sets (see `SETS`)."""
+        if isinstance(lines, str):
+            if (name := lines.strip()) in SETS:
+                lines = SETS[name]
+            elif name.isidentifier():
+                near = get_close_matches(name, SETS, n=1)
+                raise FeatureError(
+                    "unknown feature set", got=repr(name), wanted="one of " + ", ".join(SETS),
+                    cause=f"Did you mean {near[0]!r}?" if near else "Templates look like word[0].",
+                )  # fmt: skip
+            lines = lines.splitlines()
+        made: dict[Template, None] = {}
+        bigram = False
+        for number, line in enumerate(lines, start=1):
+            text = str(line).split(" #")[0].strip()
+            if text.startswith("#") or not text:
+                continue
+            if text == BIGRAM:
+                bigram = True
+                continue
+            made[_template(text, number)] = None
+        if not made:
+            raise FeatureError("there are no templates", got="no line with one", wanted="lines such as word[0]")
+        return cls(tuple(made), bigram)
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.lines), *([BIGRAM] if self.bigram else [])])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are spoken of, derived ones too."""
+        return tuple(dict.fromkeys(place.column for template in self.lines for place in template.places))
+
+    @property
+    def main(self) -> str:
+        """The column of the token's text: the first one that is not derived; `word` if all are."""
+        return next((c for c in self.columns if split(c, "") == (c, None)), "word")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns that must come with the tokens."""
+        found = (split(column, self.main)[0] for column in self.columns)
+        return tuple(dict.fromkeys(source for source in found if source is not None))
+
+
+def _template(text: str, number: int) -> Template:
+    places = []
+    for part in text.split():
+        match = _PLACE.fullmatch(part)
+        if match is None or abs(int(match["offset"])) > FURTHEST or match["column"] == "label":
+            raise FeatureError(
+                f"line {number} is no template", got=repr(part), wanted=f"column[offset], or {BIGRAM} on its own line",
+                cause="Labels can only be asked of the token just before." if part.startswith("label[") else None,
+            )  # fmt: skip
+        places.append(Place(match["column"], int(match["offset"])))
+    return Template(tuple(places))
+
+
+def _window(column: str, low: int, high: int) -> list[str]:
+    return [f"{column}[{k}]" for k in range(low, high + 1)]
+
+
+def _runs(column: str, length: int, low: int, high: int) -> list[str]:
+    """`length` neighbours together, the first of them at low .. high."""
+    return [" ".join(_window(column, k, k + length - 1)) for k in range(low, high + 1)]
+
+
+def _ends(column: str = "") -> list[str]:
+    return [f"{column}{kind}{k}[0]" for kind in ("prefix", "suffix") for k in range(1, 5)]
+
+
+SETS: dict[str, str] = {
+    name: "\n".join([*lines, BIGRAM])
+    for name, lines in {
+        # The 19 of the CoNLL-2000 tutorials: words and parts of speech in a window of two, neighbours together.
+        "chunking": [*_window("word", -2, 2), *_runs("word", 2, -1, 0), *_window("pos", -2, 2), *_runs("pos", 2, -2, 1),
+                     *_runs("pos", 3, -2, 0)],
+        # Ratnaparkhi (1996), spelling features for all words as in Collins (2002).
+        "pos": [*_window("word", -2, 2), *_ends(), "digit[0]", "upper[0]", "hyphen[0]"],
+        # Zhao & Marcus (2012), section 3.1.
+        "characters": [*_window("char", -2, 2), *_runs("char", 2, -2, 1), "char[-1] char[1]"],
+        # References and addresses: words as typed, without case, digits or punctuation; spelling; place.
+        "fields": ["word[0]", *_window("lower", -2, 2), *_window("bare", -1, 1), *_runs("lower", 2, -1, 0),
+                   *_window("zeros", -1, 1), *_window("shape", -1, 1), "shape[-1] shape[0]", "shape[0] shape[1]",
+                   *_ends(), *_window("tail", -1, 0), "digit[0]", "tenth[0]", "first[0]", "last[0]"],
+        # Roth & Yih (2005), section 5: tokens are chunks, `verb` is the lemma of the verb, `path` the chunks between,
+        # `clause` the path through clauses (verb classes and named entities are left out).
+        "srl": [*_window("word", -2, 2), *_window("pos", -2, 2), *_window("chunk", -2, 2), "verb[0]", "verb_pos[0]",
+                "voice[0]", "position[0]", "path[0]", "clause[0]", "verb[0] word[0]", "verb[0] pos[0]",
+                "verb[0] position[0]", "voice[0] position[0]", "verb[0] path[0]", "position[0] path[0] voice[0]"],
+    }.items()
+}  # fmt: skip

@@ -1,0 +1,208 @@
+"""Features from templates: strings are interned once, a feature is a number for the ids at its places, natively.
+
+The vocabulary is frozen after `fit`: what was not seen in training has no number and no weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.errors import FeatureError
+from bridle.features.columns import Packed, pack
+from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT
+from bridle.features.encoded import Encoded
+from bridle.features.strings import Arrays, Interned
+from bridle.features.templates import Templates, split
+
+Ids = npt.NDArray[np.int32]
+
+
+class TemplateFeatures:
+    """What templates say of tokens, as numbers."""
+
+    kind = "templates"
+
+    def __init__(self, templates: Templates, cutoff: int = 1) -> None:
+        self.templates, self.cutoff = templates, cutoff
+        main = templates.main
+        self._split = {column: split(column, main) for column in templates.columns}
+        self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
+        self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id
+        self._attributes: _native.Attributes | None = None
+
+    @property
+    def bigram(self) -> bool:
+        """Do the templates ask for label bigrams?"""
+        return self.templates.bigram
+
+    def __len__(self) -> int:
+        return 0 if self._attributes is None else len(self._attributes)
+
+    # ---- learning the vocabulary ------------------------------------------------------------------------------------
+
+    def fit(self, sequences: Sequence[Any]) -> Encoded:
+        """Number everything that occurs; the attributes of the tokens."""
+        packed = self._packed(sequences)
+        found: dict[str, Ids] = {}
+        for source in self.templates.sources:
+            self._strings[source] = Interned()
+            found[source] = self._strings[source].add(packed.texts[source])
+        for column, (of, function) in self._split.items():
+            if of is not None and function is not None:
+                self._strings[column] = Interned()
+                texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
+                self._derived[column] = _derive(texts, OF_TEXT[function], self._strings[column].add)
+        self._attributes = self._blank()
+        return self._cut(self._run(self._attributes.fit, packed, found))
+
+    def _cut(self, encoded: Encoded) -> Encoded:
+        """Leave out attributes that are seen fewer than `cutoff` times."""
+        if self.cutoff <= 1:
+            return encoded
+        return self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
+
+    def keep(self, kept: npt.NDArray[np.bool_], encoded: Encoded | None = None) -> Encoded:
+        """Forget the other attributes; what is kept has new numbers, in `encoded` too."""
+        number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        self._known.renumber(number, int(kept.sum()))
+        blank = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
+        return (encoded or blank).keep(number)
+
+    # ---- using it ---------------------------------------------------------------------------------------------------
+
+    def encode(self, sequences: Sequence[Any]) -> Encoded:
+        """The known attributes of the tokens."""
+        packed = self._packed(sequences)
+        found = {source: self._strings[source].find(packed.texts[source]) for source in self.templates.sources}
+        return self._run(self._known.encode, packed, found)
+
+    def tokens(self, x: Any) -> Sequence[str]:
+        """The texts of a sequence, for rules that speak of them."""
+        return self._packed([x]).texts.get(self.templates.main, [])
+
+    def _packed(self, sequences: Sequence[Any]) -> Packed:
+        return pack(sequences, self.templates.sources, self.templates.main)
+
+    @property
+    def _known(self) -> _native.Attributes:
+        if self._attributes is None:
+            raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
+        return self._attributes
+
+    def _blank(self) -> _native.Attributes:
+        columns = list(self._split)
+        places = [[(columns.index(p.column), p.offset) for p in t.places] for t in self.templates.lines]
+        return _native.Attributes(places, [self._size(column) for column in columns])
+
+    def _size(self, column: str) -> int:
+        source, function = self._split[column]
+        if source is None and function is not None:
+            return FIRST + len(OF_PLACE[function][1])
+        return FIRST + len(self._strings[column])
+
+    def _run(self, call: Callable[..., int], packed: Packed, found: Mapping[str, Ids]) -> Encoded:
+        ids = [self._ids(column, packed, found) for column in self._split]
+        n = int(packed.offsets[-1])
+        indptr = np.empty(n + 1, dtype=np.int64)
+        attrs = np.empty(max(n * len(self.templates.lines), 1), dtype=np.int32)
+        written = call(ids, packed.offsets, indptr, attrs)
+        short = attrs[:written]
+        return Encoded(packed.offsets, indptr, short.copy() if 2 * written < len(attrs) else short)
+
+    def _ids(self, column: str, packed: Packed, found: Mapping[str, Ids]) -> Ids:
+        source, function = self._split[column]
+        if source is None:
+            return OF_PLACE[str(function)][0](packed.offsets)
+        numbers = found[source]
+        if function is None:
+            return np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32)
+        table = self._derived[column]
+        unknown = np.flatnonzero(numbers < 0)
+        if unknown.size:  # texts never seen: what is derived from them may be known all the same
+            texts = packed.texts[source]
+            new = {text: k for k, text in enumerate(dict.fromkeys(texts[t] for t in unknown.tolist()))}
+            more = _derive(list(new), OF_TEXT[function], self._strings[column].find)
+            numbers = numbers.copy()
+            numbers[unknown] = [len(table) + new[texts[t]] for t in unknown.tolist()]
+            table = np.concatenate([table, more])
+        return table[numbers]
+
+    # ---- files and people -------------------------------------------------------------------------------------------
+
+    def head(self) -> dict[str, Any]:
+        """What a file's header keeps of it."""
+        return {"kind": self.kind, "templates": str(self.templates).splitlines(), "cutoff": self.cutoff}
+
+    def arrays(self) -> Arrays:
+        """What a file keeps of it besides."""
+        out: Arrays = {}
+        for name, strings in self._strings.items():
+            out |= strings.arrays(f"strings.{name}.")
+        out |= {f"derived.{name}": ids for name, ids in self._derived.items()}
+        of, key = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.uint64)
+        self._known.list(of, key)
+        return out | {"attributes.template": of, "attributes.key": key}
+
+    @classmethod
+    def restored(cls, head: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The way back; arrays that do not fit together raise FeatureError or KeyError."""
+        made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]))
+        for source in made.templates.sources:
+            made._strings[source] = Interned.restored(f"strings.{source}.", arrays)
+        for column, (of, function) in made._split.items():
+            if of is not None and function is not None:
+                made._strings[column] = Interned.restored(f"strings.{column}.", arrays)
+                table: Any = np.ascontiguousarray(arrays[f"derived.{column}"])
+                size = FIRST + len(made._strings[column])
+                fits = table.dtype == np.int32 and table.shape == (len(made._strings[of]),)
+                if not fits or (table.size and not 0 <= table.min() <= table.max() < size):
+                    raise FeatureError(f"the column {column!r} does not fit its strings")
+                made._derived[column] = table
+        made._attributes = made._blank()
+        lines: Any = np.ascontiguousarray(arrays["attributes.template"])
+        keys: Any = np.ascontiguousarray(arrays["attributes.key"])
+        fits = lines.dtype == np.int32 and keys.dtype == np.uint64 and lines.shape == keys.shape and lines.ndim == 1
+        if not fits or not made._attributes.put(lines, keys):
+            raise FeatureError("the attributes do not fit the templates")
+        return made
+
+    def names(self) -> list[str]:
+        """What people call each attribute: `word[-1]|word[0]=in|the`."""
+        of, key = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.uint64)
+        self._known.list(of, key)
+        texts = {column: self._texts(column) for column in self._split}
+        out = [""] * len(self)
+        for k, template in enumerate(self.templates.lines):
+            columns = [texts[place.column] for place in template.places]
+            exact = np.prod([float(len(column)) for column in columns]) < 2.0**64
+            for a in np.flatnonzero(of == k).tolist():
+                left, values = int(key[a]), []
+                for column in reversed(columns):
+                    left, number = divmod(left, len(column))
+                    values.append(column[number])
+                shown = "|".join(reversed(values)) if exact else f"#{int(key[a]):x}"
+                out[a] = f"{'|'.join(map(str, template.places))}={shown}"
+        return out
+
+    def _texts(self, column: str) -> list[str]:
+        source, function = self._split[column]
+        own = OF_PLACE[str(function)][1] if source is None else self._strings[column].texts()
+        special = {NOTHING: "", BEFORE: "<s>", AFTER: "</s>"}
+        return [*(special[k] for k in range(FIRST)), *own]
+
+
+def _derive(texts: Sequence[str], function: Callable[[str], str], number: Callable[[Sequence[str]], Ids]) -> Ids:
+    """The id of what the function makes of each text; nothing where it says nothing or nobody knows it."""
+    made = list(map(function, texts))
+    if not made:
+        return np.zeros(0, dtype=np.int32)
+    says = np.fromiter(map(bool, made), dtype=bool, count=len(made))
+    ids = np.zeros(len(made), dtype=np.int32)
+    numbers = number([text for text in made if text])
+    ids[says] = np.where(numbers >= 0, numbers + FIRST, NOTHING)
+    return ids

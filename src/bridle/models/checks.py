@@ -1,0 +1,116 @@
+"""Gold labels and what comes with sequences, checked before training begins."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import LabelError, ModelError
+from bridle.features import Encoded, Features
+from bridle.labels import Labels
+
+Given = Mapping[str, Any]
+
+
+def count_of(name: str, value: Any) -> int:
+    """A number of iterations."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ModelError(f"{name} is not a number of iterations", got=repr(value), wanted="a whole number >= 1")
+    return int(value)
+
+
+def names_of(y: Any) -> list[str]:
+    """All labels of the training data, sorted."""
+    if isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):
+        raise LabelError("y is not a list of label lists", got=type(y).__name__, wanted="a list per sequence")
+    names: set[Any] = set()
+    for k, labels in enumerate(y):
+        if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
+            raise LabelError(f"y[{k}] is not a list of labels", got=repr(labels)[:60], wanted="one label per token")
+        try:
+            names.update(labels)
+        except TypeError:
+            names.add(None)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise LabelError("a label is not a name", got=repr(wrong[0])[:60], wanted="non-empty strings")
+    if len(names) < 2:
+        raise LabelError(
+            "there is nothing to learn", got=f"only the label {min(names)!r}" if names else "no labels at all",
+            wanted="at least two different labels", cause="Is the label column the right one?",
+        )  # fmt: skip
+    return sorted(names)
+
+
+def ids_of(
+    labels: Labels, y: Sequence[Sequence[str]], offsets: npt.NDArray[np.int64], what: str
+) -> npt.NDArray[np.int32]:
+    """Gold labels as ids, end to end; checked against the sequences."""
+    lengths, wanted = [len(one) for one in y], np.diff(offsets).tolist()
+    if len(lengths) != len(wanted):
+        raise LabelError(f"{what} and X differ in length", got=f"{len(lengths)} lists", wanted=f"{len(wanted)} of them")
+    if lengths != wanted:
+        k = next(k for k in range(len(wanted)) if lengths[k] != wanted[k])
+        raise LabelError(f"{what} of sequence {k} do not fit its tokens", got=lengths[k], wanted=wanted[k])
+    number = {name: k for k, name in enumerate(labels.names)}
+    flat = list(chain.from_iterable(y))
+    try:
+        return np.fromiter(map(number.__getitem__, flat), dtype=np.int32, count=len(flat))
+    except (KeyError, TypeError):
+        at = next(k for k, name in enumerate(flat) if not isinstance(name, str) or name not in number)
+        raise LabelError(
+            f"{what} hold a label that training does not know", wanted="labels of the training data",
+            got=f"{flat[at]!r} in sequence {int(np.searchsorted(offsets, at, side='right')) - 1}",
+            cause="Map it to a known label, or leave such sequences out.",
+        ) from None  # fmt: skip
+
+
+def with_tokens(
+    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None
+) -> list[dict[str, Any]]:
+    """What comes with the sequences, and the texts of their tokens."""
+
+    def one(k: int, x: Any) -> Iterator[tuple[str, Any]]:
+        if tokens := features.tokens(x):
+            yield "tokens", tokens
+        if given is not None:
+            yield from given[k].items()
+
+    return [dict(one(k, x)) for k, x in enumerate(sequences)]
+
+
+def fingerprint(encoded: Encoded, gold: npt.NDArray[np.int32]) -> str:
+    """Tells training data apart."""
+    digest = hashlib.sha256()
+    for array in (encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, gold):
+        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def jsonable(value: Any) -> Any:
+    """A setting as JSON has it; rules and templates as text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [jsonable(x) for x in value]
+    return str(value)
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    """A setting that takes one of some words."""
+    if value not in known:
+        raise ModelError(f"unknown {name}", got=repr(value), wanted=" or ".join(map(repr, known)))
+
+
+def positive(name: str, value: Any, *, zero: bool) -> None:
+    """A setting that takes a number above zero, or zero too."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise ModelError(f"bad setting {name}", got=repr(value), wanted="a number >= 0" if zero else "a number > 0")

@@ -1,0 +1,361 @@
+"""Model files: named arrays plus one JSON object, with checksums; reading one runs no code.
+
+    bytes      what
+    0..7       magic: 0x89 "BRIDLE" newline
+    8..11      format version
+    12..15     h, the length of the header                        numbers are little-endian, without sign
+    16..47     SHA-256 of bytes 0..15 and of the header
+    48..48+h   header, JSON in UTF-8:
+               {"kind": ..., "head": {...}, "arrays": [{"name", "dtype", "shape", "offset", "length", "sha256"}, ...]}
+    data       the arrays, little-endian, rows first, each at the next multiple of 64
+
+`offset` counts from where the data starts, itself a multiple of 64. The arrays stand in the order of the header with
+zeros between them and nothing after them, so every byte of the file is either checked or known: arrays cannot overlap,
+and one changed byte is found. All sizes are compared with the file's own size before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import ModelFileError
+
+Array = npt.NDArray[Any]
+
+MAGIC = b"\x89BRIDLE\n"
+VERSION = 1
+DTYPES = ("uint8", "uint16", "int32", "int64", "uint64", "float32", "float64")
+ALIGN = 64
+LARGEST_HEADER = 1 << 24  # bytes; parsed JSON takes many times its length, so what is large belongs into an array
+
+_PREFIX = struct.Struct("<8sII32s")
+_CHECKED = 16  # bytes of the prefix that the header's checksum covers
+_MOST_AXES = 32  # what every NumPy can have
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_KEYS = {"name": str, "dtype": str, "shape": list, "offset": int, "length": int, "sha256": str}
+_LOOKS_LIKE = {
+    b"PK\x03\x04": "a zip archive, such as npz or what PyTorch saves",
+    b"\x93NUMPY": "one NumPy array (npy)",
+    b"\x1f\x8b": "a gzip file",
+    b"\x89HDF": "an HDF5 file",
+    b"lCRF": "a CRFsuite model",
+    **{bytes([0x80, protocol]): "a pickle, which could run any code and is never loaded" for protocol in range(2, 6)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a model file holds."""
+
+    kind: str  # what kind of model it is
+    head: dict[str, Any]  # the JSON object
+    arrays: dict[str, Array]  # read-only
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def save(path: str | os.PathLike[str], kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a model file. It gets its name when all is on the disk; until then an earlier file of that name stays."""
+    if not isinstance(kind, str) or not kind:
+        raise ModelFileError("a model has no kind", got=repr(kind), wanted="a string", cause="Arguments swapped?")
+    packed = {name: _little(name, array) for name, array in arrays.items()}
+    entries, at = [], 0
+    for name, array in packed.items():
+        at = _aligned(at)
+        entries.append({
+            "name": name, "dtype": array.dtype.name, "shape": list(array.shape),
+            "offset": at, "length": array.nbytes, "sha256": hashlib.sha256(_raw(array)).hexdigest(),
+        })  # fmt: skip
+        at += array.nbytes
+    header = _to_json({"kind": kind, "head": dict(head), "arrays": entries})
+    if len(header) > LARGEST_HEADER:
+        raise ModelFileError(
+            "the header is too large", got=f"{len(header):,} bytes", wanted=f"at most {LARGEST_HEADER:,}",
+            cause="Long lists belong into arrays.",
+        )  # fmt: skip
+    checked = _PREFIX.pack(MAGIC, VERSION, len(header), b"")[:_CHECKED]
+    with _replacing(path) as file:
+        _write(file, checked + hashlib.sha256(checked + header).digest() + header)
+        _write(file, bytes(-file.tell() % ALIGN))
+        for array in packed.values():
+            _write(file, bytes(-file.tell() % ALIGN))
+            _write(file, _raw(array))
+
+
+def _little(name: object, array: object) -> Array:
+    """The array as it is stored."""
+    if not isinstance(name, str) or not name:
+        raise ModelFileError("an array has no name", got=repr(name), wanted="a string", cause="Name it in the dict.")
+    if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
+        got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise ModelFileError(
+            f"array {name!r} cannot be stored", got=got, wanted=f"an array of {', '.join(DTYPES)}",
+            cause="Convert it first, and text to the bytes of its UTF-8.",
+        )  # fmt: skip
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+def _raw(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _to_json(value: dict[str, Any]) -> bytes:
+    """JSON as the standard has it: no NaN, no infinity, no keys but strings, no half characters."""
+    try:
+        _check_keys(value)
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:  # ValueError: UnicodeEncodeError and huge numbers too
+        raise ModelFileError(
+            "the head of a model is not JSON", got=str(error),
+            wanted="dicts with strings as keys, lists, strings, finite numbers, true, false, null",
+            cause="NumPy values, NaN, sets and keys that are no strings must be converted first.",
+        ) from None  # fmt: skip
+
+
+def _check_keys(value: object) -> None:
+    """json.dumps would turn other keys into strings without a word, and they would come back as such."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r}")
+            _check_keys(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_keys(inner)
+
+
+@contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
+    """A file to write into, beside its place; it takes its place at the end, or goes when anything fails."""
+    place = _place(path).resolve()  # a link stays a link
+    part = place.parent / f"{place.name[:40]}.{secrets.token_hex(6)}.part"
+    try:
+        earlier = place.stat() if place.exists() else None
+        if earlier is not None and not stat.S_ISREG(earlier.st_mode):
+            raise OSError(errno.EINVAL, "a folder or a device")
+        with part.open("xb", buffering=0) as file:
+            yield file
+            os.fsync(file.fileno())
+        if earlier is not None:
+            part.chmod(stat.S_IMODE(earlier.st_mode))
+        part.replace(place)
+    except BaseException as error:  # Ctrl-C too
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ModelFileError(
+                f"cannot write {path}", got=error.strerror or error, wanted="a file name in a folder with room",
+                cause="The disk is full." if error.errno in _FULL else "Is the folder there, and may you write to it?",
+            ) from None  # fmt: skip
+        raise
+    with suppress(OSError, AttributeError):  # the new name to the disk too, where folders can be opened
+        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _place(path: str | os.PathLike[str]) -> Path:
+    try:
+        place = Path(path)
+        place.resolve()
+    except (TypeError, ValueError, RuntimeError, OSError) as error:  # no path; a NUL in it; links that lead in a circle
+        raise ModelFileError(
+            "no place for a model", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
+        ) from None
+    return place
+
+
+def _write(file: FileIO, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:  # the system may take less than it is given
+        view = view[file.write(view) :]
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def open_file(path: str | os.PathLike[str]) -> Stored:
+    """Read a model file and check every byte of it."""
+    place = _place(path)
+    size = 0
+    try:
+        if not stat.S_ISREG(place.stat().st_mode):  # opening a pipe would wait for a writer
+            raise OSError(errno.EINVAL, "a folder or a device")
+        with place.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            return _read(file, size, str(path))
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise ModelFileError(
+            f"cannot read {path}", got=error.strerror or error, wanted="a model file",
+            cause="A misspelt name, or another folder?" if missing else "Is it a file, and may you read it?",
+        ) from None  # fmt: skip
+    except MemoryError:
+        raise ModelFileError(
+            f"{path} is too large", got=f"{size:,} bytes", wanted="what fits into memory", cause="Too little memory."
+        ) from None
+
+
+def _read(file: FileIO, size: int, shown: str) -> Stored:
+    n = _PREFIX.size
+    start = _take(file, min(n, size), shown)
+    _check_magic(start, shown)
+    if size < n:
+        raise _cut(shown, size, n)
+    _, version, length, checksum = _PREFIX.unpack(start)
+    if version != VERSION:
+        newer = version > VERSION
+        raise ModelFileError(
+            f"{shown}: unknown format version", got=version, wanted=VERSION,
+            cause="Was it written by a newer Bridle? Then install that one." if newer else "The file is damaged.",
+        )  # fmt: skip
+    if length > min(LARGEST_HEADER, size - n):
+        raise _cut(shown, size, n + length) if length <= LARGEST_HEADER else _altered(shown, "the header's length")
+    header = _take(file, length, shown)
+    if hashlib.sha256(start[:_CHECKED] + header).digest() != checksum:
+        raise _altered(shown, "the header")
+    kind, head, entries = _parse(header, shown)
+    data = _aligned(n + length)
+    at = 0
+    for entry in entries:
+        at = _check_entry(entry, at, shown)
+    if data + at != size:
+        raise _cut(shown, size, data + at)
+    _check_gap(file, data, shown)
+    return Stored(kind, head, {entry["name"]: _array(file, data, entry, shown) for entry in entries})
+
+
+def _parse(header: bytes, shown: str) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+    """The parts of the header, each of the right type."""
+    try:
+        value = json.loads(header.decode(), object_pairs_hook=_once)
+        _to_json(value)  # what could not have been written is not read either: infinity as 1e999, half characters
+    except (ValueError, RecursionError, ModelFileError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(getattr(error, "got", error))
+        raise _wrong(shown, "the header is not JSON", reason) from None
+    match value:
+        case {"kind": str() as kind, "head": dict() as head, "arrays": list() as entries} if len(value) == 3 and kind:
+            pass
+        case _:
+            raise _wrong(shown, "the header has other parts", repr(value)[:200])
+    for entry in entries:
+        if not isinstance(entry, dict) or {key: type(part) for key, part in entry.items()} != _KEYS:
+            raise _wrong(shown, "an array is not described as it should be", repr(entry)[:200])
+    names = [entry["name"] for entry in entries]
+    if len(set(names)) < len(names) or "" in names:
+        raise _wrong(shown, "arrays without a name, or with the same one", repr(names)[:200])
+    return kind, head, entries
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return value
+
+
+def _check_entry(entry: dict[str, Any], at: int, shown: str) -> int:
+    """Where the array ends, if it begins at the first multiple of 64 from `at` on and is as long as it says."""
+    shape, name = entry["shape"], repr(entry["name"])[:80]
+    if entry["dtype"] not in DTYPES:
+        raise _wrong(shown, f"array {name} has an unknown type", repr(entry["dtype"])[:80])
+    width = np.dtype(entry["dtype"]).itemsize
+    if len(shape) > _MOST_AXES or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
+        raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
+    if math.prod(max(n, 1) for n in shape) * width >= 1 << 63:  # NumPy counts like this, zeros left out
+        raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
+    if entry["length"] != math.prod(shape) * width or entry["offset"] != _aligned(at):
+        raise _wrong(shown, f"array {name} is not where, or not as long as, it should be", repr(entry)[:200])
+    return int(entry["offset"] + entry["length"])
+
+
+def _array(file: FileIO, data: int, entry: dict[str, Any], shown: str) -> Array:
+    _check_gap(file, data + entry["offset"], shown)
+    dtype = np.dtype(entry["dtype"])
+    array: Array = np.empty(entry["shape"], dtype=dtype.newbyteorder("<"))
+    _fill(file, _raw(array), shown)
+    if hashlib.sha256(_raw(array)).hexdigest() != entry["sha256"]:
+        raise _altered(shown, f"array {entry['name']!r}")
+    array = array.astype(dtype, copy=False)
+    array.setflags(write=False)
+    return array
+
+
+def _check_gap(file: FileIO, until: int, shown: str) -> None:
+    """Only zeros up to there (fewer than 64: the sizes were checked)."""
+    if any(_take(file, max(until - file.tell(), 0), shown)):
+        raise _altered(shown, "the space between two arrays")
+
+
+def _take(file: FileIO, count: int, shown: str) -> bytes:
+    data = bytearray(count)
+    _fill(file, memoryview(data), shown)
+    return bytes(data)
+
+
+def _fill(file: FileIO, view: memoryview, shown: str) -> None:
+    wanted = len(view)
+    while view:  # the system may give less than was asked for
+        count = file.readinto(view)
+        if not count:
+            raise _cut(shown, wanted - len(view), wanted)
+        view = view[count:]
+
+
+def _aligned(at: int) -> int:
+    return -(-at // ALIGN) * ALIGN
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+def _check_magic(start: bytes, shown: str) -> None:
+    if start.startswith(MAGIC):
+        return
+    if start and MAGIC.startswith(start):
+        raise _cut(shown, len(start), _PREFIX.size)
+    begins = f"a file that begins with {start[:8]!r}" if start else "an empty file"
+    looks = next((name for sign, name in _LOOKS_LIKE.items() if start.startswith(sign)), begins)
+    raise ModelFileError(
+        f"{shown} is not a Bridle model", got=looks, wanted="a file that Bridle saved", cause="Is it the right file?"
+    )
+
+
+def _cut(shown: str, got: int, wanted: int) -> ModelFileError:
+    return ModelFileError(
+        f"{shown} has the wrong length", got=f"{got:,} bytes", wanted=f"{wanted:,} bytes",
+        cause="Was a copy or a download interrupted?" if got < wanted else "Was something appended to it?",
+    )  # fmt: skip
+
+
+def _altered(shown: str, what: str) -> ModelFileError:
+    return ModelFileError(
+        f"{shown} is damaged", got=f"{what} with another checksum or other bytes", wanted="the bytes that were saved",
+        cause="Was it edited, or sent as text? Copy it again.",
+    )  # fmt: skip
+
+
+def _wrong(shown: str, what: str, got: str) -> ModelFileError:
+    return ModelFileError(
+        f"{shown}: {what}", got=got, wanted="a header as `save` writes it",
+        cause="The checksum is right, so it was not written by Bridle; do not trust it.",
+    )  # fmt: skip

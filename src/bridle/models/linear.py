@@ -1,0 +1,91 @@
+"""Linear: weights at work. What training ends with and tagging begins with.
+
+    unary[t][y] = sum over attributes a of token t of  value * weight(a, y),    float32
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.errors import ModelFileError
+from bridle.features import Encoded
+from bridle.lattice import Batch, Scores
+from bridle.models import layout as layouts
+from bridle.models.layout import Layout
+from bridle.models.task import Vector
+
+Kind = Literal["raw", "softmax"]
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Weights of attributes and of label bigrams."""
+
+    layout: Layout
+    weights: npt.NDArray[np.float32]  # (W)
+    pairwise: Scores | None  # (m, m)
+
+    @classmethod
+    def of(cls, layout: Layout, weights: Vector, pairwise: Vector | None) -> Linear:
+        """Weights as they were learned, rounded to single precision."""
+        return cls(layout, weights.astype(np.float32), None if pairwise is None else pairwise.astype(np.float64))
+
+    def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
+        """The lattices of encoded sequences."""
+        unary = np.empty((encoded.n_tokens, self.layout.m), dtype=np.float32)
+        self.layout.native.score(encoded.native(), self.weights, unary, stop or _native.Stop())
+        if kind == "softmax" and unary.size:
+            unary -= unary.max(axis=1, keepdims=True)
+            unary -= np.log(np.exp(unary).sum(axis=1, keepdims=True))
+        return Batch(unary, encoded.offsets, self.pairwise)
+
+    def pruned(self) -> tuple[npt.NDArray[np.bool_], Linear]:
+        """Without weights that are zero: which attributes are left, and the weights of those."""
+        slot = np.flatnonzero(self.weights)
+        attribute, label = self.layout.attribute[slot], self.layout.label[slot]
+        kept = np.zeros(len(self.layout.begin) - 1, dtype=bool)
+        kept[attribute] = True
+        new = np.cumsum(kept) - 1
+        layout = layouts.of_pairs(new[attribute], label, int(kept.sum()), self.layout.m)
+        weights = np.zeros(layout.size, dtype=np.float32)
+        # In both layouts the slots of an attribute rise with the label, so those that are set stand in the same order.
+        free = np.arange(layout.size) if layout.free is None else np.flatnonzero(layout.free)
+        weights[free] = self.weights[slot]
+        return kept, Linear(Layout(layout.m, layout.begin, layout.label, None), weights, self.pairwise)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What a file keeps of it."""
+        out: dict[str, npt.NDArray[Any]] = {
+            "weights.begin": self.layout.begin, "weights.label": self.layout.label, "weights": self.weights,
+        }  # fmt: skip
+        return out if self.pairwise is None else out | {"pairwise": self.pairwise}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, npt.NDArray[Any]], n_attributes: int, m: int) -> Linear:
+        """The way back; arrays that do not fit together are refused, since the kernels trust them."""
+        names = ("weights.begin", "weights.label", "weights")
+        begin, label, weights = (np.ascontiguousarray(arrays[name]) for name in names)
+        dtypes = [array.dtype.name for array in (begin, label, weights)]
+        pairwise = arrays.get("pairwise")
+        count = np.diff(begin)
+        fits = (
+            dtypes == ["int64", "uint16", "float32"]
+            and begin.shape == (n_attributes + 1,)
+            and begin[0] == 0
+            and bool((count >= 0).all())
+            and label.shape == weights.shape == (begin[-1],)
+            and bool(((count <= m) | (count == layouts.width_of(m))).all())
+            and (not label.size or int(label.max()) < m)
+            and bool(np.isfinite(weights).all())
+            and (pairwise is None or (pairwise.shape == (m, m) and pairwise.dtype == np.float64))
+            and (pairwise is None or bool(np.isfinite(pairwise).all()))
+        )
+        if not fits:
+            raise ModelFileError("the weights do not fit together", wanted="weights of these attributes and labels")
+        return cls(Layout(m, begin, label, None), weights, None if pairwise is None else np.ascontiguousarray(pairwise))

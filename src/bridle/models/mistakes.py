@@ -1,0 +1,116 @@
+"""Learners that are driven by mistakes: weights change where the current ones are wrong.
+
+    structured perceptron (Collins 2002):   y^ = best labelling;  w += F(x, y) - F(x, y^)
+    the same, inference-based:              y^ = best labelling under the rules
+    local perceptron and winnow:            token by token, also when right by no more than a margin
+
+"averaged" gives the mean of the weights over all steps (what Roth & Yih 2005 call voted), "last" those at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.decode import Decoder
+from bridle.lattice import Lattice
+from bridle.models.task import Array, Task, Vector
+
+Average = Literal["averaged", "last"]
+
+
+class _Moving:
+    """Weights that change step by step, and their mean."""
+
+    def __init__(self, task: Task, average: Average, seed: int, start: float = 0.0) -> None:
+        self.finished: str | None = None
+        self._task, self._average, self._seed, self._epoch = task, average, seed, 0
+        free = task.layout.free
+        self._w = np.full(task.layout.size, start) if free is None else np.where(free, start, 0.0)
+        self._sum = np.zeros(task.layout.size)
+        self._pair: Vector | None = None if task.pair_free is None else np.zeros((task.m, task.m))
+        self._pair_sum: Vector | None = None if self._pair is None else np.zeros_like(self._pair)
+        self._native = self._moving(0)
+
+    def _moving(self, step: int) -> _native.Moving:
+        return _native.Moving(self._w, self._sum, self._pair, self._pair_sum, self._task.pair_free, step)
+
+    def _order(self, count: int) -> npt.NDArray[np.int64]:
+        """Another order in each epoch; it depends on the seed and the epoch only, so that it can be resumed."""
+        return np.random.default_rng((self._seed, self._epoch)).permutation(count)
+
+    def _ended(self, wrong: int, why: str) -> float:
+        self._epoch += 1
+        self.finished = why if wrong == 0 else None
+        return wrong / max(self._task.encoded.n_tokens, 1)
+
+    def weights(self) -> tuple[Vector, Vector | None]:
+        """Weights (W) and label bigrams (m, m)."""
+        if self._average == "last" or not self._native.step:
+            return self._w.copy(), None if self._pair is None else self._pair.copy()
+        steps = self._native.step
+        pair = None if self._pair is None or self._pair_sum is None else self._pair - self._pair_sum / steps
+        return self._w - self._sum / steps, pair
+
+    def state(self) -> dict[str, Array]:
+        """Weights, sums, and how far we are."""
+        out: dict[str, Array] = {"w": self._w, "sum": self._sum}
+        if self._pair is not None and self._pair_sum is not None:
+            out |= {"pair": self._pair, "pair_sum": self._pair_sum}
+        return out | {"at": np.array([self._epoch, self._native.step], dtype=np.int64)}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Go on from there."""
+        for name in ("w", "sum", "pair", "pair_sum"):
+            if name in state:
+                getattr(self, f"_{name}")[...] = state[name]
+        self._epoch, step = (int(x) for x in state["at"])
+        self._native = self._moving(step)
+
+
+class Perceptron(_Moving):
+    """The structured perceptron; with a decoder it finds y^ under rules."""
+
+    def __init__(
+        self, task: Task, *, average: Average, seed: int, decoder: Decoder | None = None,
+        given: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(task, average, seed)
+        self._decoder, self._given = decoder, given
+
+    def step(self) -> float:
+        """One pass over the sequences; the share of wrong tokens on the way."""
+        order = self._order(len(self._task.encoded))
+        if self._decoder is None:
+            wrong = self._native.perceptron_pass(self._task.joined, order)
+        else:
+            wrong = sum(self._under_rules(self._decoder, b) for b in order.tolist())
+        return self._ended(wrong, "no mistakes left")
+
+    def _under_rules(self, decoder: Decoder, b: int) -> int:
+        low, high = self._task.encoded.offsets[b : b + 2].tolist()
+        unary = np.empty((high - low, self._task.m))
+        self._task.joined.score(low, self._w, unary)
+        found = decoder.decode(Lattice(unary, self._pair), None if self._given is None else self._given[b])
+        return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
+
+
+class Local(_Moving):
+    """Perceptron and winnow over single tokens, with a margin."""
+
+    def __init__(
+        self, task: Task, *, winnow: bool, margin: float, rate: float, average: Average, seed: int
+    ) -> None:
+        super().__init__(task, average, seed, start=1.0 if winnow else 0.0)
+        self._winnow, self._margin, self._rate = winnow, margin, rate
+
+    def step(self) -> float:
+        """One pass over the tokens; the share of wrong ones on the way."""
+        order = self._order(self._task.encoded.n_tokens)
+        wrong, updates = self._native.local_pass(self._task.joined, self._winnow, self._margin, self._rate, order)
+        share = self._ended(updates, "every token is right by more than the margin")
+        return wrong / max(self._task.encoded.n_tokens, 1) if updates else share

@@ -1,0 +1,294 @@
+"""Tagger: what all models have in common. Sequences in, lattices or labels out; scikit-learn's conventions; files."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain, pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from bridle import _native
+from bridle.decode import Decoder
+from bridle.errors import BridleError, LabelError, ModelError, ModelFileError
+from bridle.features import Features, features_of, restored
+from bridle.labels import Labels, Scheme, scheme_of
+from bridle.lattice import Batch, Lattice
+from bridle.models import files
+from bridle.models.checks import count_of, fingerprint, ids_of, jsonable, names_of, with_tokens
+from bridle.models.linear import Kind, Linear
+from bridle.models.task import Learner, Task
+from bridle.models.training import Found, Plan, Progress, Step, train
+from bridle.rules.base import Rule
+from bridle.threads import in_threads
+
+Given = Mapping[str, Any]
+
+
+class Tagger:
+    """Base of the models: `fit` on sequences with labels, then `predict`, with rules if you like.
+
+    X is a list of sequences: columns ({"word": [...], "pos": [...]}) or lists of texts if there are templates,
+    otherwise lists of features per token. y is a list of lists of labels.
+    """
+
+    kinds: ClassVar[dict[str, type[Tagger]]] = {}  # by name, for files
+    # settings that all of them have
+    features: Any
+    cutoff: int
+    pairs: str
+    scheme: str | None
+    tolerance: float = 0.0
+    patience: int | None
+    threads: int
+    # what training leaves
+    labels_: Labels
+    features_: Features
+    linear_: Linear
+    progress_: Progress  # how training went
+    n_weights_: int  # that could be learned
+    notes_: Mapping[str, Any] = MappingProxyType({})  # what `save` was asked to keep
+
+    def __init_subclass__(cls) -> None:
+        Tagger.kinds[cls.__name__] = cls
+
+    # ---- what a kind of model adds ----------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Are the settings possible?"""
+        raise NotImplementedError
+
+    def _learner(self, task: Task, decoder: Decoder, given: Sequence[Given] | None) -> Learner:
+        """The learner of these settings."""
+        raise NotImplementedError
+
+    def _scores(self) -> Kind:
+        """What the scores of the lattices are."""
+        return "raw"
+
+    def _rules(self) -> tuple[Rule, ...]:
+        """Rules that are on in training."""
+        return ()
+
+    def _bigram(self, features: Features) -> bool:
+        """Does the label depend on the one before?"""
+        raise NotImplementedError
+
+    def _iterations(self) -> int:
+        """Iterations, unless something ends training before."""
+        raise NotImplementedError
+
+    # ---- scikit-learn's conventions ---------------------------------------------------------------------------------
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; they count at the next `fit`."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise ModelError(f"unknown setting {name!r}", got=repr(value)[:60], wanted=", ".join(self._names()))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
+        shown = (f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name])
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "linear_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags  # only scikit-learn itself asks
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=True), transformer_tags=None, classifier_tags=None,
+            regressor_tags=None, input_tags=InputTags(two_d_array=False, string=True),
+        )  # fmt: skip
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Sequence[Any],  # noqa: N803
+        y: Sequence[Sequence[str]],
+        *,
+        dev: tuple[Sequence[Any], Sequence[Sequence[str]]] | None = None,
+        given: Sequence[Given] | None = None,
+        dev_given: Sequence[Given] | None = None,
+        watch: Callable[[Step], None] | None = None,
+        checkpoint: str | Path | None = None,
+        every: int = 10,
+        resume: str | Path | None = None,
+    ) -> Self:
+        """Learn from sequences with labels.
+
+        dev: a development set; the model that does best on it is kept, and `patience` counts on it. given: values for
+        rules used in training. watch: called after each iteration. checkpoint: a file written after each `every`
+        iterations, from which `resume` goes on to the same end. Ctrl-C keeps the best model so far and is raised again.
+        """
+        self._check()
+        plan = Plan(
+            count_of("iterations", self._iterations()), self.tolerance, self.patience, watch,
+            None if checkpoint is None else Path(checkpoint), count_of("every", every),
+            None if resume is None else Path(resume),
+        )  # fmt: skip
+        if plan.patience is not None and dev is None:
+            raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
+        features = features_of(self.features, self.cutoff)
+        encoded = features.fit(X)
+        names = names_of(y)
+        labels = Labels(names, cast(Scheme | None, scheme_of(names) if self.scheme == "auto" else self.scheme))
+        gold = ids_of(labels, y, encoded.offsets, "y")
+        task = Task.of(encoded, gold, (len(features), len(labels)), self.pairs, self._bigram(features))
+        decoder = Decoder(labels, self._rules(), on_infeasible="relax")
+        measure = None if dev is None else self._measure(features, labels, task, dev, decoder, dev_given)
+        learner = self._learner(task, decoder, with_tokens(features, X, given) if decoder.rules else None)
+        identity = {
+            "model": type(self).__name__, **self._settings(), "threads": self._threads(),
+            "data": fingerprint(encoded, gold),
+        }  # fmt: skip
+        identity.pop("iterations", None)  # more of them may be wanted
+        found, progress, interrupted = train(learner, plan, measure, identity)
+        kept, linear = Linear.of(task.layout, *found).pruned()
+        features.keep(kept)
+        self.labels_, self.features_, self.linear_ = labels, features, linear
+        self.progress_, self.n_weights_ = progress, task.n_weights
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _threads(self) -> int:
+        return int(self.threads) or os.cpu_count() or 1
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings as JSON has them."""
+        return {name: jsonable(value) for name, value in self.get_params().items()}
+
+    def _measure(
+        self, features: Features, labels: Labels, task: Task, dev: tuple[Sequence[Any], Sequence[Sequence[str]]],
+        decoder: Decoder, given: Sequence[Given] | None,
+    ) -> Callable[[Found], float]:  # fmt: skip
+        """Accuracy on the development set, as a function of the weights."""
+        encoded = features.encode(dev[0])
+        gold = ids_of(labels, dev[1], encoded.offsets, "the labels of the development set")
+        if not len(gold):
+            raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
+        given = with_tokens(features, dev[0], given) if decoder.rules else None
+
+        def accuracy(found: Found) -> float:
+            batch = Linear.of(task.layout, *found).scores(encoded, self._scores())
+            return float((decoder.decode_batch(batch, given).ids == gold).mean())
+
+        return accuracy
+
+    # ---- use --------------------------------------------------------------------------------------------------------
+
+    def lattice(self, x: Any) -> Lattice:
+        """The scores of one sequence."""
+        return self.lattices([x])[0]
+
+    def lattices(self, X: Sequence[Any], *, stop: _native.Stop | None = None) -> Batch:  # noqa: N803
+        """The scores of many sequences, packed."""
+        self._fitted()
+        return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
+
+    def given(self, X: Sequence[Any], given: Sequence[Given] | None = None) -> list[dict[str, Any]]:  # noqa: N803
+        """What comes with sequences for rules: the texts of the tokens, and what you give yourself."""
+        self._fitted()
+        return with_tokens(self.features_, X, given)
+
+    def decoder(self, rules: Iterable[Rule] = (), **options: Any) -> Decoder:
+        """A decoder for the labels of this model."""
+        self._fitted()
+        return Decoder(self.labels_, rules, **options)
+
+    def predict(
+        self, X: Sequence[Any], rules: Iterable[Rule] = (), *, given: Sequence[Given] | None = None,  # noqa: N803
+        threads: int = 0, **options: Any,
+    ) -> list[list[str]]:  # fmt: skip
+        """The best labels under the rules. options: those of Decoder, such as on_infeasible="relax"."""
+        decoder = self.decoder(rules, **options)
+        if given is not None and len(given) != len(X):
+            raise ModelError("given has another length than X", got=len(given), wanted=len(X))
+        names = np.array(self.labels_.names, dtype=object)
+
+        def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
+            some = X[low:high]
+            values = self.given(some, None if given is None else given[low:high]) if decoder.rules else None
+            found = decoder.decode_batch(self.lattices(some, stop=stop), values, threads=1)
+            flat, cuts = names[found.ids].tolist(), found.offsets.tolist()
+            return [flat[a:b] for a, b in pairwise(cuts)]
+
+        return list(chain.from_iterable(in_threads(work, len(X), int(threads) or os.cpu_count() or 1)))
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
+        """The share of right tokens."""
+        guessed = self.predict(X)
+        if list(map(len, guessed)) != list(map(len, y)):
+            raise LabelError("y does not fit X", got="other numbers of labels", wanted="one label per token")
+        total = sum(map(len, guessed))
+        right = sum(a == b for ours, gold in zip(guessed, y, strict=True) for a, b in zip(ours, gold, strict=True))
+        return right / total if total else 1.0
+
+    def top_weights(self, count: int = 20) -> list[tuple[str, str, float]]:
+        """The heaviest weights: attribute, label, weight. Label bigrams are called `label[-1]=...`."""
+        self._fitted()
+        names, layout = self.features_.names(), self.linear_.layout
+        found = [
+            (names[layout.attribute[s]], self.labels_.names[layout.label[s]], float(self.linear_.weights[s]))
+            for s in np.argsort(-np.abs(self.linear_.weights), kind="stable")[:count].tolist()
+        ]
+        if self.linear_.pairwise is not None:
+            for (i, j), weight in np.ndenumerate(self.linear_.pairwise):
+                found.append((f"label[-1]={self.labels_.names[i]}", self.labels_.names[j], float(weight)))
+        return sorted(found, key=lambda one: -abs(one[2]))[:count]
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "linear_"):
+            wanted = "fit(X, y), or bridle.load(path)"
+            raise ModelError("the model has not been trained", got="no call of fit", wanted=wanted)
+
+    def save(self, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the model to a file: aside first, then renamed. notes: what JSON can hold, kept with it as `notes_`."""
+        self._fitted()
+        head = {
+            "model": type(self).__name__, "settings": self._settings(), "labels": list(self.labels_.names),
+            "scheme": self.labels_.scheme, "features": self.features_.head(), "n_weights": self.n_weights_,
+            "progress": asdict(self.progress_), "notes": dict(notes or self.notes_),
+        }  # fmt: skip
+        files.save(path, "model", head, {**self.features_.arrays(), **self.linear_.arrays()})
+
+
+def load(path: str | Path) -> Tagger:
+    """Read a model that was saved. Runs no code of the file and trusts nothing in it."""
+    stored = files.open_file(path)
+    if stored.kind != "model":
+        raise ModelFileError(f"{path} is no model", got=f"a file of the kind {stored.kind!r}", wanted="a model")
+    head = stored.head
+    try:
+        made = Tagger.kinds[head["model"]](**head["settings"])
+        labels = Labels(head["labels"], head["scheme"])
+        features = restored(head["features"], stored.arrays)
+        linear = Linear.restored(stored.arrays, len(features), len(labels))
+        made.labels_, made.features_, made.linear_ = labels, features, linear
+        made.progress_, made.n_weights_ = Progress(**head["progress"]), int(head["n_weights"])
+        made.notes_ = dict(head["notes"])
+        made._check()
+    except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
+        raise ModelFileError(
+            f"{path} holds no model that can be used", got=str(error).splitlines()[0] if str(error) else repr(error),
+            wanted="what Tagger.save writes", cause="Written by another version of Bridle, or by something else?",
+        ) from None  # fmt: skip
+    return made

@@ -1,0 +1,81 @@
+"""What there is to learn: encoded examples with gold labels, and where the weights lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.features import Encoded
+from bridle.models import layout as layouts
+from bridle.models.layout import Layout
+
+Array = npt.NDArray[Any]
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Examples with gold labels, over attributes 0 .. A-1 and labels 0 .. m-1."""
+
+    encoded: Encoded
+    y: npt.NDArray[np.int32]  # (N)
+    layout: Layout
+    pair_free: npt.NDArray[np.uint8] | None  # (m, m) which label bigrams may be learned; None: there are no bigrams
+
+    @classmethod
+    def of(cls, encoded: Encoded, y: npt.NDArray[np.int32], sizes: tuple[int, int], pairs: str, bigram: bool) -> Task:
+        """sizes: attributes and labels. pairs: "seen", only what occurs together in the examples, or "all"."""
+        n_attributes, m = sizes
+        if pairs == "all":
+            layouts.check_labels(m)
+            where, free = layouts.all_pairs(n_attributes, m), np.ones((m, m), dtype=np.uint8)
+        else:
+            where, free = layouts.seen(encoded.native(y), n_attributes, m), _bigrams(encoded, y, m)
+        return cls(encoded, y, where, free if bigram else None)
+
+    @property
+    def m(self) -> int:
+        """Labels."""
+        return self.layout.m
+
+    @cached_property
+    def joined(self) -> _native.Joined:
+        """Examples and weights as the kernels of training want them."""
+        return _native.Joined(self.layout.native, self.encoded.native(self.y))
+
+    @property
+    def n_weights(self) -> int:
+        """Weights that may be learned."""
+        return self.layout.n_weights + (0 if self.pair_free is None else int(self.pair_free.sum()))
+
+
+def _bigrams(encoded: Encoded, y: npt.NDArray[np.int32], m: int) -> npt.NDArray[np.uint8]:
+    inside = np.ones(max(len(y) - 1, 0), dtype=bool)
+    inside[encoded.offsets[(encoded.offsets > 0) & (encoded.offsets < len(y))] - 1] = False
+    free = np.zeros((m, m), dtype=np.uint8)
+    free[y[:-1][inside], y[1:][inside]] = 1
+    return free
+
+
+class Learner(Protocol):
+    """A way to learn weights, one iteration per step."""
+
+    finished: str | None  # why there is nothing left to learn; None: go on
+
+    def step(self) -> float:
+        """One iteration; the loss after it."""
+
+    def weights(self) -> tuple[Vector, Vector | None]:
+        """What has been learned: weights (W) and label bigrams (m, m)."""
+
+    def state(self) -> dict[str, Array]:
+        """All that is needed to go on from here."""
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Go on from there, to the bit as if nothing had happened."""

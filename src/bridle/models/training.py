@@ -1,0 +1,133 @@
+"""Training that can be watched, stopped and resumed: the loop around every learner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bridle.errors import ModelError
+from bridle.models import files
+from bridle.models.task import Array, Learner, Vector
+
+Found = tuple[Vector, Vector | None]  # weights (W) and label bigrams (m, m)
+PERIOD = 10  # iterations over which the loss must fall
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far training is, after an iteration."""
+
+    iteration: int
+    iterations: int  # at most
+    loss: float
+    accuracy: float | None  # on the development set
+    seconds: float  # of this iteration
+    best: bool  # is this the best model so far?
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """When to stop, what to show and what to keep."""
+
+    iterations: int
+    tolerance: float = 0.0  # stop when the loss falls by less than this share within PERIOD iterations
+    patience: int | None = None  # stop after so many iterations that do not improve on the development set
+    watch: Callable[[Step], None] | None = None
+    checkpoint: Path | None = None
+    every: int = 10
+    resume: Path | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known besides the weights; kept in checkpoints."""
+
+    iteration: int = 0
+    losses: list[float] = field(default_factory=list)
+    best_accuracy: float | None = None
+    best_iteration: int = 0
+    why: str | None = None  # why training ended
+
+
+def train(
+    learner: Learner, plan: Plan, measure: Callable[[Found], float] | None, identity: Mapping[str, Any]
+) -> tuple[Found, Progress, bool]:
+    """Train: the best weights, how it went, and whether Ctrl-C ended it.
+
+    The best weights are those with the highest accuracy on the development set; without one, the last. `identity` tells
+    data and settings apart: a checkpoint is resumed only if it is the same.
+    """
+    progress, best = Progress(), None
+    if plan.resume is not None:
+        progress, best = _resume(plan.resume, learner, identity)
+    interrupted = False
+    try:
+        while progress.iteration < plan.iterations and progress.why is None:
+            begun = time.perf_counter()
+            loss = learner.step()
+            progress.iteration += 1
+            progress.losses.append(loss)
+            accuracy = None if measure is None else measure(learner.weights())
+            better = accuracy is None or progress.best_accuracy is None or accuracy > progress.best_accuracy
+            if better:
+                progress.best_accuracy, progress.best_iteration = accuracy, progress.iteration
+                best = None if measure is None else learner.weights()
+            progress.why = _why(learner, plan, progress)
+            if plan.checkpoint is not None and (progress.iteration % plan.every == 0 or progress.why is not None):
+                _keep(plan.checkpoint, learner, progress, best, identity)
+            if plan.watch is not None:
+                seconds = time.perf_counter() - begun
+                plan.watch(Step(progress.iteration, plan.iterations, loss, accuracy, seconds, better))
+    except KeyboardInterrupt:
+        if progress.iteration == 0:
+            raise
+        interrupted = True
+    progress.why = progress.why or ("interrupted" if interrupted else "all iterations done")
+    return best if best is not None else learner.weights(), progress, interrupted
+
+
+def _why(learner: Learner, plan: Plan, progress: Progress) -> str | None:
+    if learner.finished:
+        return learner.finished
+    losses = progress.losses
+    if plan.tolerance > 0 and len(losses) > PERIOD:
+        fallen = (losses[-1 - PERIOD] - losses[-1]) / max(abs(losses[-1]), 1e-300)
+        if fallen < plan.tolerance:
+            return f"the loss fell by less than {plan.tolerance:g} of itself in {PERIOD} iterations"
+    if plan.patience is not None and progress.iteration - progress.best_iteration >= plan.patience:
+        return f"no better on the development set for {plan.patience} iterations"
+    return None
+
+
+def _keep(path: Path, learner: Learner, progress: Progress, best: Found | None, identity: Mapping[str, Any]) -> None:
+    arrays: dict[str, Array] = {f"state.{name}": array for name, array in learner.state().items()}
+    if best is not None:
+        arrays["best.w"] = best[0]
+        if best[1] is not None:
+            arrays["best.pair"] = best[1]
+    files.save(path, "checkpoint", {"identity": dict(identity), "progress": asdict(progress)}, arrays)
+
+
+def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[Progress, Found | None]:
+    stored = files.open_file(path)
+    if stored.kind != "checkpoint":
+        raise ModelError(f"{path} is not a checkpoint", got=f"a file of the kind {stored.kind!r}", wanted="one")
+    was = stored.head["identity"]
+    if other := [name for name in identity if was.get(name) != identity[name]]:
+        raise ModelError(
+            f"{path} is a checkpoint of another training",
+            got=", ".join(f"{name}={was.get(name)!r}" for name in other),
+            wanted=", ".join(f"{name}={identity[name]!r}" for name in other),
+            cause="Resume with the same data and the same settings.",
+        )
+    learner.restore({name[6:]: array for name, array in stored.arrays.items() if name.startswith("state.")})
+    best = None
+    if "best.w" in stored.arrays:
+        pair = stored.arrays.get("best.pair")
+        best = np.array(stored.arrays["best.w"]), None if pair is None else np.array(pair)
+    return Progress(**stored.head["progress"]), best
