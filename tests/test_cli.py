@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bridle
-from bridle import cli, demo
+from bridle import cli, demo, lint
 from bridle.data import save_scores
 
 NAMES = ["O", "A0", "A1"]
@@ -239,7 +239,7 @@ def test_rules_check(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert only.pop("message").startswith("unknown label 'A9'")
     assert only == {"file": str(path), "line": 1, "level": "error", "code": "unknown-label"}
-    assert cli._table(bridle.lint.lint(["forbid A9"], LABELS)).row_count == 1
+    assert cli.rules._table(lint.lint(["forbid A9"], LABELS)).row_count == 1
 
 
 def test_rules_show(tmp_path: Path) -> None:

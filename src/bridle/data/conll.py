@@ -39,6 +39,7 @@ class Conll(Format):
         Default: the last one if there are two or more.
     comment: "auto", a prefix, or None, see above. docstart: "skip" lines that begin with -DOCSTART-, or "keep" them.
     separator: "auto", "tab" or "blanks"; written are TABs unless it says "blanks".
+    unlabelled: "allow" a file that has all `columns` but that of the labels (to be tagged), or "refuse" it.
     """
 
     name = "conll"
@@ -50,10 +51,12 @@ class Conll(Format):
     comment: str | None = "auto"
     docstart: Literal["skip", "keep"] = "skip"
     separator: Literal["auto", "tab", "blanks"] = "auto"
+    unlabelled: Literal["refuse", "allow"] = "refuse"
 
     def __post_init__(self) -> None:
         self.check("docstart", ("skip", "keep"))
         self.check("separator", ("auto", "tab", "blanks"))
+        self.check("unlabelled", ("refuse", "allow"))
         names = self.columns
         if names is not None and (
             isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names)
@@ -226,7 +229,6 @@ class _Table:
                 number, "too many columns", got=f"{width:,}", wanted=f"at most {MOST:,}",
                 cause="Does the file have one sequence per line, instead of one token?",
             )  # fmt: skip
-        self.width = self.width or width
         names = list(self.format.columns or ["word", *(f"column{k}" for k in range(2, width + 1))])
         label = self.format.label
         if label == "last" and "last" not in names:
@@ -242,6 +244,10 @@ class _Table:
                 number, "no such column for the labels", got=repr(label),
                 wanted=f"1 to {len(names)}, -1 to -{len(names)}, or one of {', '.join(names)}",
             )  # fmt: skip
+        if self.format.unlabelled == "allow" and self.at >= 0 and width == len(names) - 1:
+            del names[self.at]
+            self.at = -1
+        self.width = len(names)
         self.inputs = [(name, k) for k, name in enumerate(names) if k != self.at and name != "_"]
         if not self.inputs:
             raise self.source.error(

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bridle.errors import FeatureError
+from bridle.features.columns import check_sequences
 from bridle.features.encoded import Encoded
 from bridle.features.plain import PlainFeatures
 from bridle.features.strings import Arrays
 from bridle.features.templates import SETS, Template, Templates
 from bridle.features.vocabulary import TemplateFeatures
 
-__all__ = ["SETS", "Encoded", "Features", "PlainFeatures", "Template", "TemplateFeatures", "Templates", "features_of",
-           "restored"]  # fmt: skip
+__all__ = [
+    "SETS", "Encoded", "Features", "PlainFeatures", "Template", "TemplateFeatures", "Templates", "check_sequences",
+    "features_of", "restored",
+]  # fmt: skip
 
 Features = TemplateFeatures | PlainFeatures
 

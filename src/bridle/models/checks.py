@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -23,6 +24,13 @@ def count_of(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ModelError(f"{name} is not a number of iterations", got=repr(value), wanted="a whole number >= 1")
     return int(value)
+
+
+def count_of_threads(value: Any) -> int:
+    """A number of threads; 0 is all cores."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ModelError("threads is not a number of threads", got=repr(value), wanted="0 (all cores) or more")
+    return int(value) or os.cpu_count() or 1
 
 
 def names_of(y: Any) -> list[str]:
@@ -48,9 +56,9 @@ def names_of(y: Any) -> list[str]:
 
 
 def ids_of(
-    labels: Labels, y: Sequence[Sequence[str]], offsets: npt.NDArray[np.int64], what: str
+    labels: Labels, y: Sequence[Sequence[str]], offsets: npt.NDArray[np.int64], what: str, on_unknown: str = "raise"
 ) -> npt.NDArray[np.int32]:
-    """Gold labels as ids, end to end; checked against the sequences."""
+    """Gold labels as ids, end to end; checked against the sequences. on_unknown="wrong": -1 for an unknown label."""
     lengths, wanted = [len(one) for one in y], np.diff(offsets).tolist()
     if len(lengths) != len(wanted):
         raise LabelError(f"{what} and X differ in length", got=f"{len(lengths)} lists", wanted=f"{len(wanted)} of them")
@@ -59,6 +67,8 @@ def ids_of(
         raise LabelError(f"{what} of sequence {k} do not fit its tokens", got=lengths[k], wanted=wanted[k])
     number = {name: k for k, name in enumerate(labels.names)}
     flat = list(chain.from_iterable(y))
+    if on_unknown == "wrong":
+        return np.fromiter((number.get(name, -1) for name in flat), dtype=np.int32, count=len(flat))
     try:
         return np.fromiter(map(number.__getitem__, flat), dtype=np.int32, count=len(flat))
     except (KeyError, TypeError):
@@ -66,7 +76,7 @@ def ids_of(
         raise LabelError(
             f"{what} hold a label that training does not know", wanted="labels of the training data",
             got=f"{flat[at]!r} in sequence {int(np.searchsorted(offsets, at, side='right')) - 1}",
-            cause="Map it to a known label, or leave such sequences out.",
+            cause="Map it to a known label, or, on a development set, count it as an error: on_unknown='wrong'.",
         ) from None  # fmt: skip
 
 

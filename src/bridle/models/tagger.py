@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import _native
 from bridle.decode import Decoder
 from bridle.errors import BridleError, LabelError, ModelError, ModelFileError
-from bridle.features import Features, features_of, restored
+from bridle.features import Encoded, Features, check_sequences, features_of, restored
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import Batch, Lattice
 from bridle.models import files
-from bridle.models.checks import count_of, fingerprint, ids_of, jsonable, names_of, with_tokens
+from bridle.models.checks import (
+    count_of,
+    count_of_threads,
+    fingerprint,
+    ids_of,
+    jsonable,
+    names_of,
+    one_of,
+    with_tokens,
+)
 from bridle.models.linear import Kind, Linear
 from bridle.models.task import Learner, Task
 from bridle.models.training import Found, Plan, Progress, Step, train
@@ -127,6 +136,7 @@ class Tagger:
         dev: tuple[Sequence[Any], Sequence[Sequence[str]]] | None = None,
         given: Sequence[Given] | None = None,
         dev_given: Sequence[Given] | None = None,
+        on_unknown: Literal["raise", "wrong"] = "raise",
         watch: Callable[[Step], None] | None = None,
         checkpoint: str | Path | None = None,
         every: int = 10,
@@ -134,9 +144,10 @@ class Tagger:
     ) -> Self:
         """Learn from sequences with labels.
 
-        dev: a development set; the model that does best on it is kept, and `patience` counts on it. given: values for
-        rules used in training. watch: called after each iteration. checkpoint: a file written after each `every`
-        iterations, from which `resume` goes on to the same end. Ctrl-C keeps the best model so far and is raised again.
+        dev: a development set; the model that does best on it is kept, and `patience` counts on it. on_unknown: labels
+        of it that training does not know are an error, or count as wrong. given: values for rules used in training.
+        watch: called after each iteration. checkpoint: a file written after each `every` iterations, from which
+        `resume` goes on to the same end. Ctrl-C keeps the best model so far and is raised again.
         """
         self._check()
         plan = Plan(
@@ -153,7 +164,12 @@ class Tagger:
         gold = ids_of(labels, y, encoded.offsets, "y")
         task = Task.of(encoded, gold, (len(features), len(labels)), self.pairs, self._bigram(features))
         decoder = Decoder(labels, self._rules(), on_infeasible="relax")
-        measure = None if dev is None else self._measure(features, labels, task, dev, decoder, dev_given)
+        one_of("on_unknown", on_unknown, ("raise", "wrong"))
+        measure = None
+        if dev is not None:
+            held = features.encode(dev[0])
+            held_gold = ids_of(labels, dev[1], held.offsets, "the labels of the development set", on_unknown)
+            measure = self._measure(task, held, held_gold, decoder, with_tokens(features, dev[0], dev_given))
         learner = self._learner(task, decoder, with_tokens(features, X, given) if decoder.rules else None)
         identity = {
             "model": type(self).__name__, **self._settings(), "threads": self._threads(),
@@ -170,26 +186,22 @@ class Tagger:
         return self
 
     def _threads(self) -> int:
-        return int(self.threads) or os.cpu_count() or 1
+        return count_of_threads(self.threads)
 
     def _settings(self) -> dict[str, Any]:
         """The settings as JSON has them."""
         return {name: jsonable(value) for name, value in self.get_params().items()}
 
     def _measure(
-        self, features: Features, labels: Labels, task: Task, dev: tuple[Sequence[Any], Sequence[Sequence[str]]],
-        decoder: Decoder, given: Sequence[Given] | None,
-    ) -> Callable[[Found], float]:  # fmt: skip
+        self, task: Task, encoded: Encoded, gold: npt.NDArray[np.int32], decoder: Decoder, given: Sequence[Given]
+    ) -> Callable[[Found], float]:
         """Accuracy on the development set, as a function of the weights."""
-        encoded = features.encode(dev[0])
-        gold = ids_of(labels, dev[1], encoded.offsets, "the labels of the development set")
         if not len(gold):
             raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
-        given = with_tokens(features, dev[0], given) if decoder.rules else None
 
         def accuracy(found: Found) -> float:
             batch = Linear.of(task.layout, *found).scores(encoded, self._scores())
-            return float((decoder.decode_batch(batch, given).ids == gold).mean())
+            return float((decoder.decode_batch(batch, given if decoder.rules else None).ids == gold).mean())
 
         return accuracy
 
@@ -199,9 +211,18 @@ class Tagger:
         """The scores of one sequence."""
         return self.lattices([x])[0]
 
-    def lattices(self, X: Sequence[Any], *, stop: _native.Stop | None = None) -> Batch:  # noqa: N803
+    def lattices(self, X: Sequence[Any], *, threads: int = 1) -> Batch:  # noqa: N803
         """The scores of many sequences, packed."""
         self._fitted()
+        check_sequences(X)
+        parts = in_threads(lambda low, high, stop: self._part(X[low:high], stop), len(X), count_of_threads(threads))
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
+        return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
+
+    def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:  # noqa: N803
         return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
 
     def given(self, X: Sequence[Any], given: Sequence[Given] | None = None) -> list[dict[str, Any]]:  # noqa: N803
@@ -220,6 +241,7 @@ class Tagger:
     ) -> list[list[str]]:  # fmt: skip
         """The best labels under the rules. options: those of Decoder, such as on_infeasible="relax"."""
         decoder = self.decoder(rules, **options)
+        check_sequences(X)
         if given is not None and len(given) != len(X):
             raise ModelError("given has another length than X", got=len(given), wanted=len(X))
         names = np.array(self.labels_.names, dtype=object)
@@ -227,11 +249,11 @@ class Tagger:
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
             some = X[low:high]
             values = self.given(some, None if given is None else given[low:high]) if decoder.rules else None
-            found = decoder.decode_batch(self.lattices(some, stop=stop), values, threads=1)
+            found = decoder.decode_batch(self._part(some, stop), values, threads=1)
             flat, cuts = names[found.ids].tolist(), found.offsets.tolist()
             return [flat[a:b] for a, b in pairwise(cuts)]
 
-        return list(chain.from_iterable(in_threads(work, len(X), int(threads) or os.cpu_count() or 1)))
+        return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
         """The share of right tokens."""

@@ -1,0 +1,172 @@
+"""Tagging against CRFsuite: from token strings to labels, the making of features included.
+
+    python benchmarks/tag.py --data DIR [--quick] [--json benchmarks/out/tag.json]
+
+Both sides are trained here for the same few iterations on the same features, then tag the test set; the best of some
+rounds counts, in turns. CRFsuite's features are made by plain Python (crfsuite_peer.py: f-strings over the window), as
+its users do. Exit code 1 when fewer than 99.9 % of the labels agree (full run only) or an answer breaks a rule.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from chunking import Job, Table, corpus, options, read, run_apart  # first: it settles the threads of BLAS
+
+import bridle  # isort: skip
+import crfsuite_peer  # isort: skip
+import numpy as np  # isort: skip
+from bridle import rules as r  # isort: skip
+from measure import best_of  # isort: skip
+
+RULES = [
+    r.well_formed(),
+    r.if_present("PRT", then="VP"),  # a particle belongs to a verb
+    r.if_present("SBAR", then="VP"),  # so does a clause
+    r.before("LST", "NP"),  # the number of an item comes first
+    r.at_most(3, of="SBAR"),
+    r.at_most(1, of="PRT"),
+    r.at_most(2, of="ADJP"),
+    r.length("ADVP", at_most=3),
+    r.at_least(1, of="VP").soft(2.0),  # headlines have none
+]
+
+
+def stages(model: Any, X: list[Any], rules: list[Any], rounds: int) -> dict[str, float]:  # noqa: N803
+    """Seconds of the parts of `predict` with one thread, each alone."""
+    decoder = model.decoder(rules)
+    given = model.given(X) if rules else None
+    encoded = model.features_.encode(X)
+    batch = model.linear_.scores(encoded)
+    found = decoder.decode_batch(batch, given, threads=1)
+    names = np.array(model.labels_.names, dtype=object)
+
+    def lists() -> list[list[str]]:
+        flat = names[found.ids].tolist()
+        return [flat[a:b] for a, b in pairwise(found.offsets.tolist())]
+
+    parts: dict[str, Callable[[], Any]] = {
+        "prepare rules": lambda: model.decoder(rules),
+        "encode": lambda: model.features_.encode(X),
+        "score": lambda: model.linear_.scores(encoded),
+        **({"given": lambda: model.given(X)} if rules else {}),
+        "decode": lambda: decoder.decode_batch(batch, given, threads=1),
+        "lists": lists,
+    }
+    return dict(zip(parts, best_of(rounds, *parts.values()), strict=True))
+
+
+def floor(model: Any, X: list[Any], rounds: int) -> float:  # noqa: N803
+    """Seconds of what nobody can leave out: put the texts end to end, go over the scores once."""
+    unary = np.asarray(model.lattices(X).unary)
+
+    def least() -> None:
+        for column in ("word", "pos"):
+            "\n".join(text for x in X for text in x[column]).encode()
+        unary.max()
+
+    return best_of(rounds, least)[0]
+
+
+def share(a: list[list[str]], b: list[list[str]]) -> float:
+    """The share of tokens with equal labels."""
+    pairs = [(i, j) for x, y in zip(a, b, strict=True) for i, j in zip(x, y, strict=True)]
+    return sum(i == j for i, j in pairs) / len(pairs)
+
+
+def shown(parts: dict[str, float]) -> str:
+    """Parts of a time in ms."""
+    return ", ".join(f"{name} {1e3 * took:.1f}" for name, took in parts.items()) + " ms"
+
+
+def measure(table: Table, model: Any, tagger: Any, test: Path, rounds: int, quick: bool) -> None:
+    """All rows and notes."""
+    X, gold = read(test)  # noqa: N806
+    columns = [(x["word"], x["pos"]) for x in X]
+    n = sum(map(len, gold))
+
+    def peer() -> list[list[str]]:
+        return [tagger.tag(crfsuite_peer.features(words, tags)) for words, tags in columns]
+
+    runs = {
+        "plain": partial(model.predict, X, threads=1),
+        "rules": partial(model.predict, X, RULES, threads=1),
+        "plain, 2 threads": partial(model.predict, X, threads=2),
+        "rules, 2 threads": partial(model.predict, X, RULES, threads=2),
+        "crfsuite": peer,
+    }
+    answers = {name: run() for name, run in runs.items()}
+    took = dict(zip(runs, best_of(rounds, *runs.values()), strict=True))
+    pace = {name: n / seconds for name, seconds in took.items()}
+    rows: list[tuple[str, str, float | None]] = [
+        ("no rules", "plain", 10), (f"{len(RULES)} rules on (CRFsuite: none)", "rules", 8),
+        ("no rules, two threads against one", "plain, 2 threads", None),
+        (f"{len(RULES)} rules, two threads against one", "rules, 2 threads", None),
+    ]  # fmt: skip
+    for what, name, target in rows:
+        table.faster(what, pace[name], pace["crfsuite"], target, "tokens/s")
+
+    made = [crfsuite_peer.features(words, tags) for words, tags in columns]
+    parts = best_of(
+        rounds,
+        lambda: [crfsuite_peer.features(words, tags) for words, tags in columns],
+        lambda: [tagger.tag(xs) for xs in made],
+    )
+    table.faster("no rules, CRFsuite's features made before", pace["plain"], n / parts[1], None, "tokens/s")
+    split = {
+        "bridle": stages(model, X, [], rounds),
+        "bridle, rules": stages(model, X, RULES, rounds),
+        "crfsuite": dict(zip(("features", "tagging"), parts, strict=True)),
+    }
+    least = floor(model, X, rounds)
+    agree = share(answers["plain"], answers["crfsuite"])
+    changed = sum(a != b for a, b in zip(answers["plain"], answers["rules"], strict=True))
+    right = {name: share(gold, answers[name]) for name in ("plain", "rules", "crfsuite")}
+    table.notes += [
+        *(f"where the time goes, {name}: {shown(times)}" for name, times in split.items()),
+        f"floor (join the texts, one pass over the scores): {1e3 * least:.1f} ms, {n / least:,.0f} tokens/s",
+        f"labels equal to CRFsuite's: {agree:.3%} of {n:,}; the rules changed {changed} of {len(X):,} sequences",
+        "tokens right: " + ", ".join(f"{name} {part:.2%}" for name, part in right.items()),
+    ]
+    table.data = {"tokens": n, "seconds": took, "stages": split, "floor": least, "labels_equal": agree,
+                  "sequences": len(X), "changed": changed, "accuracy": right}  # fmt: skip
+    if agree < 0.999 and not quick:
+        table.wrong.append(f"only {agree:.3%} of the labels are CRFsuite's")
+    for one, two in (("plain", "plain, 2 threads"), ("rules", "rules, 2 threads")):
+        if answers[one] != answers[two]:
+            table.wrong.append(f"{one}: two threads give other labels than one")
+    for k, labels in enumerate(answers["rules"]):
+        ids = [model.labels_.names.index(name) for name in labels]
+        table.wrong += [f"sequence {k} breaks: {rule}" for rule in RULES
+                        if not hasattr(rule, "penalty") and not rule.holds(ids, model.labels_)]  # fmt: skip
+
+
+def main() -> int:
+    """The command."""
+    chosen = options("Tagging: Bridle against CRFsuite.", "tag.json").parse_args()
+    train, test = corpus(chosen.data)
+    iterations, limit, rounds = (5, 894, 3) if chosen.quick else (30, None, 5)
+    table = Table(f"Tagging the CoNLL-2000 test set, from texts to labels; {iterations} iterations of training")
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = (str(Path(folder) / side) for side in ("bridle", "crfsuite"))
+        run_apart(Job("bridle", "lbfgs", iterations, str(train), ours, limit))
+        run_apart(Job("crfsuite", "lbfgs", iterations, str(train), theirs, limit))
+        tagger = crfsuite_peer.tagger(Path(theirs))
+        measure(table, bridle.load(ours), tagger, test, rounds, chosen.quick)
+        tagger.close()
+    table.show()
+    table.write(chosen.json, quick=chosen.quick, seconds=time.perf_counter() - begin)
+    print(f"{time.perf_counter() - begin:.0f} s; figures in {chosen.json}")
+    return 1 if table.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

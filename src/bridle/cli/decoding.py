@@ -1,0 +1,108 @@
+"""`bridle decode`: scores in, labellings with their proof out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import bridle
+from bridle.cli.base import (
+    INFEASIBLE,
+    Names,
+    NamesFile,
+    OnInfeasible,
+    Scheme,
+    TheScheme,
+    app,
+    exits,
+    labels_of,
+    names_of,
+    progress_bar,
+)
+from bridle.data import Lines, Pace, open_scores
+from bridle.errors import LabelError
+from bridle.rules.text import load
+from bridle.stream import Stream, to_json
+
+
+@app.command()
+def decode(
+    scores: Annotated[str, typer.Argument(metavar="SCORES", help="npz, JSON lines (also .gz), or - for stdin.")],
+    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="A .rules file.")] = None,
+    labels: Names = None,
+    labels_file: NamesFile = None,
+    scheme: TheScheme = Scheme.NONE,
+    engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
+    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each sequence.")] = None,
+    max_states: Annotated[int | None, typer.Option(help="States that may be looked at for each sequence.")] = None,
+    on_infeasible: Annotated[
+        OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
+    ] = OnInfeasible.RAISE,
+    k: Annotated[int | None, typer.Option(min=1, help="Give the k best labellings of each sequence too.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")] = None,
+    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+) -> None:
+    """Decode scores under rules: JSON lines out, one per sequence, in the order of the input.
+
+    \b
+    SCORES is an npz file with the arrays
+      unary (N, labels), offsets (sequences + 1; left out: one sequence),
+      pairwise (labels, labels), start, end (labels), labels, tokens (N)
+    of which only unary must be there, or JSON lines such as
+      {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "tokens": ["I", "left"],
+       "given": {"verb": 1}, "labels": ["O", "A0"]}
+    with pairwise, start, end if need be; null and "-inf" stand for minus infinity.
+
+    \b
+    Examples:
+      bridle decode scores.npz --rules my.rules --labels O,A0,A1 --scheme IO -o out.jsonl
+      cat scores.jsonl | bridle decode - --rules my.rules --on-infeasible skip > out.jsonl
+      bridle decode scores.jsonl.gz --rules my.rules --k 5 --time-limit 0.1
+
+    \b
+    Exit codes:
+      0    fine
+      1    done, but some sequences are infeasible (skip), relaxed, or had no labelling in time
+      2    bad input, bad usage, or the output cannot be written
+      3    a sequence has no labelling under the rules, or none was found in time (raise)
+      130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
+      141  the reader of the output went away
+    """
+    lines: Lines | None = None
+    with exits():
+        names = names_of(labels, labels_file)
+        obeyed = load(rules) if rules is not None else []
+        pace = Pace()
+        try:
+            with open_scores(scores, pace, None if names is None else len(names)) as source:
+                decoder = bridle.Decoder(
+                    labels_of(_agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
+                    max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+                )  # fmt: skip
+                stream = Stream(decoder, on_infeasible.value, threads, k)
+                with Lines(out) as lines, progress_bar(progress, source, out) as step:
+                    for records in stream.records(source.chunks, pace):
+                        lines.write(map(to_json, records))
+                        step()
+        except BaseException:
+            if lines is not None and lines.kept is not None:
+                typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)
+            raise
+        if not stream.tally.clean or stream.tally.unproved:
+            typer.echo(f"bridle: {stream.tally}", err=True)
+        raise typer.Exit(0 if stream.tally.clean else INFEASIBLE)
+
+
+def _agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The names of the columns: from the options, from the score file, or the same from both."""
+    if asked is None and found is None:
+        raise LabelError("the labels are not known", got="none in the score file", wanted="--labels or --labels-file")
+    if asked is not None and found is not None and asked != found:
+        raise LabelError(
+            "the labels of the score file are others", got=", ".join(found), wanted=", ".join(asked),
+            cause="They name the columns, so the order counts. Leave --labels out to take those of the file.",
+        )  # fmt: skip
+    return asked or found or ()

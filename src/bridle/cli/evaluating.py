@@ -1,0 +1,148 @@
+"""`bridle eval`: gold against guess."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import tee
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import bridle
+from bridle.cli.base import app, exits
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
+from bridle.data import Example
+from bridle.errors import FileError
+from bridle.models import Tagger
+from bridle.report import Scores, score
+from bridle.report.metrics import COLUMNS, rows
+from bridle.rules.text import load
+
+_AT_ONCE = 1024  # sequences
+
+
+@app.command("eval")
+def evaluate(
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - is stdin.", show_default=False)],
+    guess: Annotated[
+        str | None, typer.Argument(metavar="[GUESS]", help="The same ones, labelled by a tagger.", show_default=False)
+    ] = None,
+    model: Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Tag GOLD with this model.")] = None,
+    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Rules for --model.")] = None,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    scheme: Annotated[str, typer.Option(help="auto, none (runs of a label), IO, BIO, BIOES, BMES.")] = "auto",
+    by_label: Annotated[bool, typer.Option("--by-label", help="Tokens by label too.")] = False,
+    threads: Annotated[int, typer.Option(min=0, help="0: all cores (--model).")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="All figures as one JSON object.")] = False,
+    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+) -> None:
+    """Compare labels with gold labels: token accuracy; precision, recall and F1 of segments, as conlleval counts them.
+
+    \b
+    Three ways:
+      bridle eval tagged.txt                    the last two columns are gold and guess (what bridle tag writes)
+      bridle eval gold.txt guess.txt            two files
+      bridle eval gold.txt --model m.bridle     tag and compare, with --rules if you like
+
+    \b
+    Exit codes: 0 fine, 2 bad input or usage.
+    """
+    with exits():
+        if model is not None and guess is not None:
+            raise FileError("there are two guesses", got="GUESS and --model", wanted="one of them")
+        tagger = None if model is None else bridle.load(model)
+        before = Reader(**tagger.notes_["reader"]) if tagger is not None and "reader" in tagger.notes_ else None
+        reader = reader_of(format, columns, label, option, before)
+        with reading(reader, gold, progress, "comparing") as (examples, bar):
+            if tagger is not None:
+                pairs = _by_model(examples, tagger, rules, threads)
+            elif guess is not None:
+                other = reader.open(guess)
+                pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))
+            else:
+                pairs = map(_side_by_side, examples)
+            found = _scores(pairs, None if scheme.lower() == "none" else scheme, bar)
+        if as_json:
+            typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+            return
+        typer.echo("\n".join(found.lines()))
+        if by_label:
+            typer.echo("\n".join(_table(found)))
+
+
+def _scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]], scheme: str | None, bar: Any) -> Scores:
+    def moved() -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+        for k, pair in enumerate(pairs):
+            if k % 1000 == 0:
+                bar()
+            yield pair
+
+    left, right = tee(moved())
+    return score((a for a, _ in left), (b for _, b in right), scheme)
+
+
+def _labels(example: Example) -> Sequence[str]:
+    if example.labels is None:
+        raise example.error("a sequence has no labels", got="tokens only", wanted="a label per token")
+    return example.labels
+
+
+def _together(gold: Iterable[Example], guess: Iterable[Example]) -> Iterator[tuple[Example, Example]]:
+    """Sequences of two files; they must have the same tokens."""
+    ours, theirs = iter(gold), iter(guess)
+    while True:
+        a, b = next(ours, None), next(theirs, None)
+        if a is None and b is None:
+            return
+        if a is None or b is None:
+            last = a or b
+            assert last is not None
+            raise last.error("one file has more sequences than the other", wanted="the same sequences in both")
+        if len(a) != len(b):
+            raise b.error(f"another number of tokens than {a.where}", got=len(b), wanted=len(a))
+        yield a, b
+
+
+def _side_by_side(example: Example) -> tuple[Sequence[str], Sequence[str]]:
+    """Gold and guess in the last two columns."""
+    guess = _labels(example)
+    if len(example.columns) < 2:
+        raise example.error(
+            "there is only one column of labels", got=f"the columns {', '.join(example.columns)} and the labels",
+            wanted="tokens, gold, guess", cause="Pass a second file, or --model.",
+        )  # fmt: skip
+    return list(example.columns.values())[-1], guess
+
+
+def _by_model(
+    examples: Iterable[Example], tagger: Tagger, rules: Path | None, threads: int
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    obeyed = load(rules) if rules is not None else ()
+    held: list[Example] = []
+
+    def compared() -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+        found = tagger.predict(
+            [e.columns for e in held], obeyed, given=[e.given for e in held], threads=threads, on_infeasible="relax"
+        )
+        yield from zip(map(_labels, held), found, strict=True)
+
+    for example in examples:
+        held.append(example)
+        if len(held) == _AT_ONCE:
+            yield from compared()
+            held.clear()
+    yield from compared()
+
+
+def _table(found: Scores) -> Iterator[str]:
+    body = [COLUMNS, *rows(found, of="labels")]
+    shown = [[f"{x:.2%}" if isinstance(x, float) else str(x) for x in row] for row in body]
+    widths = [max(len(row[c]) for row in shown) for c in range(len(COLUMNS))]
+    yield ""
+    for row in shown:
+        yield "  ".join(x.ljust(w) if c == 0 else x.rjust(w) for c, (x, w) in enumerate(zip(row, widths, strict=True)))

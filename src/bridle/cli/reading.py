@@ -1,0 +1,107 @@
+"""How commands read labelled sequences: options, and what a model remembers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bridle.cli.base import Bar, progress_bar
+from bridle.data import Example, Examples, read
+from bridle.errors import FileError
+
+TheFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="conll, conllu, jsonl, slashed, segmented, tagged, ...; default: by suffix or look."),
+]
+TheColumns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B,...", help="Names of the columns, in order; _ passes one over.")
+]
+TheLabel = Annotated[
+    str | None, typer.Option("--label", metavar="NAME", help="The column of the labels, or its number.")
+]
+TheOptions = Annotated[
+    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Another option of the format; repeatable.")
+]
+
+# Formats whose markup is the labels: what is to be tagged comes as plain text.
+_MARKUP = {"tagged", "parserator", "segments"}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format and its options."""
+
+    format: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, path: str) -> Examples:
+        """Open a file, or standard input ("-")."""
+        return read(path, self.format, **self.options)
+
+    def notes(self) -> dict[str, Any]:
+        """What a model keeps of it."""
+        return asdict(self)
+
+    def to_tag(self) -> Reader:
+        """How to read what has no labels yet."""
+        if self.format in _MARKUP:
+            return Reader("text", {"tokens": self.options.get("tokens", "blanks")})
+        if self.format in ("conll", "conllu") and self.options.get("columns"):
+            return replace(self, options={**self.options, "unlabelled": "allow"})
+        return self
+
+
+def reader_of(
+    format: str | None, columns: str | None, label: str | None, options: list[str] | None, before: Reader | None = None
+) -> Reader:
+    """The reader that the options ask for; what they leave open is as `before`."""
+    asked: dict[str, Any] = {}
+    if columns is not None:
+        asked["columns"] = [name.strip() for name in columns.split(",")]
+    if label is not None:
+        asked["label"] = _value(label)
+    for option in options or []:
+        key, is_, value = option.partition("=")
+        if not is_:
+            raise FileError("an --option is no setting", got=repr(option), wanted="KEY=VALUE, such as tokens=words")
+        asked[key.strip()] = _value(value)
+    if before is None or (format is not None and format != before.format):
+        return Reader(format, asked)
+    return Reader(before.format, {**before.options, **asked})
+
+
+def _value(text: str) -> str | int | None:
+    if text.lower() == "none":
+        return None
+    return int(text) if text.removeprefix("-").isdigit() else text
+
+
+@contextmanager
+def reading(reader: Reader, path: str, progress: bool | None, doing: str) -> Iterator[tuple[Examples, Bar]]:
+    """Examples of a file, and the bar to move while they are read."""
+    with reader.open(path) as examples, progress_bar(progress, examples, "", doing) as bar:
+        yield examples, bar
+
+
+def read_all(reader: Reader, paths: list[str], progress: bool | None) -> list[Example]:
+    """All labelled sequences of some files."""
+    found: list[Example] = []
+    for path in paths:
+        with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, bar):
+            for k, example in enumerate(examples):
+                if example.labels is None:
+                    raise example.error(
+                        "a sequence has no labels", got="tokens only", wanted="a label per token",
+                        cause="Is --label the right column?",
+                    )  # fmt: skip
+                found.append(example)
+                if k % 1000 == 0:
+                    bar()
+    if not found:
+        raise FileError(f"{', '.join(paths)}: there are no sequences", got="an empty file", wanted="labelled sequences")
+    return found

@@ -1,0 +1,89 @@
+"""`bridle rules`: look at .rules files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bridle.cli.base import (
+    BAD,
+    INFEASIBLE,
+    Names,
+    NamesFile,
+    Scheme,
+    TheScheme,
+    app,
+    exits,
+    labels_of,
+    names_of,
+    text_of,
+)
+from bridle.lint import Finding, lint
+from bridle.rules.text import load_lines
+
+rules_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at .rules files.")
+app.add_typer(rules_app, name="rules")
+Rules = Annotated[Path, typer.Argument(metavar="RULES", help="A .rules file.", show_default=False)]
+
+
+@rules_app.command("check")
+def rules_check(
+    rules: Rules,
+    labels: Names = None,
+    labels_file: NamesFile = None,
+    scheme: TheScheme = Scheme.NONE,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per finding.")] = False,
+) -> None:
+    """Look for rules that cannot be read, cannot hold, clash with others, or say nothing.
+
+    \b
+    Examples:
+      bridle rules check my.rules --labels O,A0,A1 --scheme IO
+      bridle rules check my.rules --labels-file labels.txt --json
+
+    \b
+    Exit codes: 0 clean (infos may be there), 1 warnings only, 2 errors.
+    """
+    with exits():
+        names = names_of(labels, labels_file)
+        known = None if names is None else labels_of(names, scheme)
+        found = lint(text_of(rules).split("\n"), known)
+        if as_json:
+            for finding in found:
+                typer.echo(json.dumps({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))
+        elif sys.stdout.isatty():
+            Console().print(_table(found) if found else "[green]nothing to complain about[/green]")
+        else:
+            for f in found:
+                typer.echo(f"{rules}:{f.line}: {f.level} {f.code} {f.message}")
+        levels = {finding.level for finding in found}
+        raise typer.Exit(BAD if "error" in levels else INFEASIBLE if "warning" in levels else 0)
+
+
+@rules_app.command("show")
+def rules_show(rules: Rules) -> None:
+    """Print the rules of a file as Bridle reads them, one per line.
+
+    Example: bridle rules show my.rules
+    """
+    with exits():
+        for line in load_lines(rules):
+            typer.echo(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
+
+
+def _table(found: list[Finding]) -> Table:
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for head in ("line", "level", "code", "message"):
+        table.add_column(head, justify="right" if head == "line" else "left", no_wrap=head != "message")
+    colour = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+    for f in found:
+        table.add_row(str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(f.message))
+    return table

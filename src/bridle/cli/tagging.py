@@ -1,0 +1,165 @@
+"""`bridle tag`: sequences in, the same with labels out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import bridle
+from bridle.cli.base import INFEASIBLE, OnInfeasible, app, exits
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
+from bridle.data import Chunk, Example, Lines, Pace
+from bridle.data.base import Format, format_named
+from bridle.decode import Decoder
+from bridle.errors import FileError, ModelError
+from bridle.models import Tagger
+from bridle.rules.text import load
+from bridle.stream import Record, Stream, to_json
+
+_MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
+
+
+@app.command()
+def tag(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What bridle train made.", show_default=False)],
+    data: Annotated[list[str] | None, typer.Argument(metavar="[DATA...]", help="Default: stdin.")] = None,
+    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="A .rules file.")] = None,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    to: Annotated[str | None, typer.Option("--to", help="Format of the output. Default: that of the input.")] = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="The k best labellings, as JSON lines.")] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="JSON lines with score, bound and the probability of each label.")
+    ] = False,
+    engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
+    on_infeasible: Annotated[
+        OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
+    ] = OnInfeasible.RELAX,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each sequence.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")] = None,
+    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+) -> None:
+    """Label sequences with a model, under rules if you like.
+
+    \b
+    The input is read as the training data was (--format, --columns and so on change that); a column of labels may be
+    missing. The output has one more column, or is JSON lines with --to jsonl, --k or --scores.
+
+    \b
+    Examples:
+      bridle tag chunks.bridle test.txt -o tagged.txt --rules my.rules
+      cat refs.txt | bridle tag refs.bridle --to jsonl
+      bridle tag chunks.bridle test.txt --k 3
+
+    \b
+    Exit codes:
+      0    fine
+      1    done, but some sequences are infeasible (skip), relaxed, or had no labelling in time
+      2    bad input, bad usage, or the output cannot be written
+      3    a sequence has no labelling under the rules (--on-infeasible raise)
+      130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
+      141  the reader of the output went away
+    """
+    lines: Lines | None = None
+    with exits():
+        tagger = bridle.load(model)
+        trained = Reader(**tagger.notes_["reader"]) if "reader" in tagger.notes_ else Reader()
+        reader = reader_of(format, columns, label, option, trained.to_tag())
+        decoder = tagger.decoder(
+            load(rules) if rules is not None else (), engine=engine, time_limit=time_limit,
+            on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+        )  # fmt: skip
+        if to is not None and to not in ("jsonl", "json") and (k is not None or scores):
+            raise ModelError("--k and --scores come as JSON lines", got=f"--to {to}", wanted="--to jsonl")
+        stream = Stream(decoder, on_infeasible.value, threads, k)
+        made = None if k is not None or scores else _output(to, reader, tagger)
+        try:
+            with Lines(out) as lines:
+                for path in data or ["-"]:
+                    with reading(reader, path, progress, "tagging") as (examples, bar):
+                        for some in _tagged(examples, tagger, decoder, stream, threads):
+                            lines.write(_lines(some, made, tagger, decoder if scores else None))
+                            bar()
+        except BaseException:
+            if lines is not None and lines.kept is not None:
+                typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)
+            raise
+        if not stream.tally.clean or stream.tally.unproved:
+            typer.echo(f"bridle: {stream.tally}", err=True)
+        raise typer.Exit(0 if stream.tally.clean else INFEASIBLE)
+
+
+def _tagged(
+    examples: Iterable[Example], tagger: Tagger, decoder: Decoder, stream: Stream, threads: int
+) -> Iterator[list[tuple[Example, Record]]]:
+    """Examples with their records, some at a time; at most a chunk of them is held."""
+    pace, count = Pace(most=4096), 0
+    for some in _chunks(examples, pace):
+        xs = [example.columns for example in some]
+        batch = tagger.lattices(xs, threads=threads)
+        givens: list[dict[str, Any]] = [{} for _ in some]
+        if decoder.rules:
+            givens = tagger.given(xs, [example.given for example in some])
+        names = [count + j if example.id is None else example.id for j, example in enumerate(some)]
+        chunk = Chunk(batch, givens, names, [example.where for example in some])
+        count += len(some)
+        waiting = iter(some)
+        for records in stream.records([chunk], pace):
+            yield [(next(waiting), record) for record in records]
+
+
+def _chunks(examples: Iterable[Example], pace: Pace) -> Iterator[list[Example]]:
+    held: list[Example] = []
+    tokens = 0
+    for example in examples:
+        held.append(example)
+        tokens += len(example)
+        if len(held) >= pace.sequences or tokens >= pace.tokens:
+            yield held
+            held, tokens = [], 0
+    if held:
+        yield held
+
+
+def _output(to: str | None, reader: Reader, tagger: Tagger) -> Format | None:
+    """The format of the output; None: JSON lines."""
+    name = to or (reader.format if reader.format in ("conll", "slashed", "segmented", "jsonl") else None)
+    if name is None:
+        name = "segmented" if tagger.labels_.scheme == "BMES" and reader.format == "text" else "conll"
+    if name in ("jsonl", "json"):
+        return None
+    made = format_named(name, {})
+    if name in ("parquet", "arrow"):
+        raise FileError("this format cannot be written as a stream", got=name, wanted="conll, jsonl, slashed, ...")
+    return made
+
+
+def _lines(
+    some: list[tuple[Example, Record]], made: Format | None, tagger: Tagger, decoder: Decoder | None
+) -> Iterator[str]:
+    for example, record in some:
+        if made is None:
+            more = {} if decoder is None else {"probability": _probability(example, record, tagger, decoder)}
+            yield to_json({"id": record["id"], "tokens": list(example.tokens), **record, **more})
+            continue
+        labels = record["labels"] if record["labels"] is not None else [_MISSING] * len(example)
+        columns = example.columns
+        if made.name == "conll" and example.labels is not None:  # gold beside guess, as bridle eval reads them
+            columns = {**columns, "gold": example.labels}
+        yield from made.text([replace(example, columns=columns, labels=labels)])
+
+
+def _probability(example: Example, record: Record, tagger: Tagger, decoder: Decoder) -> list[float] | None:
+    """Of each label, given that the hard rules hold."""
+    if record["labels"] is None or record.get("relaxed"):
+        return None
+    given = tagger.given([example.columns], [example.given])[0] if decoder.rules else None
+    table = decoder.marginals(tagger.lattice(example.columns), given)
+    return [round(float(table[t, y]), 6) for t, y in enumerate(tagger.labels_.ids(record["labels"]).tolist())]

@@ -1,0 +1,211 @@
+"""`bridle train`: labelled sequences in, a model out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import bridle
+from bridle.cli.base import INTERRUPTED, app, exits, fail, text_of
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
+from bridle.data import Example, Lines
+from bridle.errors import FeatureError, ModelError
+from bridle.features import SETS, Templates
+from bridle.models import CRF, LocalTagger, Step, Tagger
+from bridle.rules.text import load
+
+
+class Learner(StrEnum):
+    """What --learner takes."""
+
+    CRF, PERCEPTRON, IBT, LOCAL, WINNOW = "crf", "perceptron", "ibt", "local-perceptron", "local-winnow"
+
+
+class Average(StrEnum):
+    """What --average takes."""
+
+    AVERAGED, LAST = "averaged", "last"
+
+
+class OnUnknown(StrEnum):
+    """What --on-unknown takes."""
+
+    RAISE, WRONG = "raise", "wrong"
+
+
+class Pairs(StrEnum):
+    """What --pairs takes."""
+
+    SEEN, ALL = "seen", "all"
+
+
+@app.command()
+def train(
+    data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Labelled sequences; .gz is fine, - is stdin.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="MODEL", help="Where the model goes.")],
+    dev: Annotated[str | None, typer.Option(metavar="FILE", help="A development set; the best on it is kept.")] = None,
+    on_unknown: Annotated[OnUnknown, typer.Option(help="Labels of --dev that DATA has not.")] = OnUnknown.RAISE,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    features: Annotated[
+        str, typer.Option(help=f"A set ({', '.join(SETS)}) or a file of templates; auto: by the columns.")
+    ] = "auto",
+    learner: Annotated[Learner, typer.Option(help="ibt: a perceptron under --rules.")] = Learner.CRF,
+    rules: Annotated[Path | None, typer.Option(metavar="FILE", help="A .rules file, for --learner ibt.")] = None,
+    scheme: Annotated[str, typer.Option(help="auto, none, IO, BIO, BIOES or BMES.")] = "auto",
+    cutoff: Annotated[int, typer.Option(min=1, help="Leave out features seen fewer times.")] = 1,
+    pairs: Annotated[Pairs | None, typer.Option(help="Weights for pairs seen in training or for all.")] = None,
+    c1: Annotated[float, typer.Option(help="L1 regularisation (crf).")] = 0.0,
+    c2: Annotated[float, typer.Option(help="L2 regularisation (crf).")] = 1.0,
+    margin: Annotated[float, typer.Option(help="Of the local learners.")] = 1.0,
+    average: Annotated[Average, typer.Option(help="Of all but crf.")] = Average.AVERAGED,
+    iterations: Annotated[int | None, typer.Option(help="At most. Default: 100 (crf) or 20.")] = None,
+    patience: Annotated[int | None, typer.Option(min=1, help="Stop after so many without a gain on --dev.")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state of training here.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Iterations between checkpoints.")] = 10,
+    resume: Annotated[Path | None, typer.Option(metavar="FILE", help="Go on from a checkpoint.")] = None,
+    log: Annotated[str | None, typer.Option(metavar="FILE", help="One JSON line per iteration.")] = None,
+    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on a terminal.")] = None,
+) -> None:
+    """Train a tagger on labelled sequences.
+
+    \b
+    Examples:
+      bridle train train.txt -o chunks.bridle --columns word,pos,chunk --dev dev.txt
+      bridle train refs.tagged -o refs.bridle --features fields --option tokens=punctuation
+      bridle train corpus.txt -o words.bridle --format segmented --learner perceptron
+      bridle train train.txt -o m.bridle --checkpoint m.check     (then, after a stop:)
+      bridle train train.txt -o m.bridle --checkpoint m.check --resume m.check
+
+    \b
+    Templates are lines such as  word[-1] word[0]  or  suffix2[0];  label[-1] asks for label bigrams.
+    Ctrl-C saves the best model so far.
+
+    \b
+    Exit codes: 0 trained, 2 bad input or usage, or the model cannot be written, 130 Ctrl-C.
+    """
+    with exits():
+        reader = reader_of(format, columns, label, option)
+        examples = read_all(reader, data, progress)
+        common = {
+            "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": _scheme(scheme),
+            "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
+            **({} if iterations is None else {"iterations": iterations}),
+        }  # fmt: skip
+        own = {"c1": c1, "c2": c2, "margin": margin, "average": average.value, "rules": rules}
+        model = _model(learner, common, own)
+        X, y, given = _split(examples)  # noqa: N806
+        held = None if dev is None else _split(read_all(reader, [dev], progress))
+        notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
+        interrupted = False
+        with _watched(progress, log) as watch:
+            try:
+                model.fit(
+                    X, y, given=given, dev=None if held is None else (held[0], held[1]),
+                    dev_given=None if held is None else held[2], on_unknown=on_unknown.value, watch=watch,
+                    checkpoint=checkpoint, every=every, resume=resume,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                if not hasattr(model, "linear_"):
+                    raise
+                interrupted = True
+        model.save(out, notes=notes)
+        typer.echo(f"bridle: {_told(model)}; saved as {out}", err=True)
+        if interrupted:
+            fail("interrupted; this is the best model so far", INTERRUPTED)
+
+
+def _scheme(asked: str) -> str | None:
+    return None if asked.lower() == "none" else asked
+
+
+def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any]) -> Tagger:
+    """The model that the options ask for; options that say nothing to it are passed over."""
+    if own["rules"] is not None and learner is not Learner.IBT:
+        raise ModelError(
+            "rules are for inference-based training", got=f"--learner {learner}", wanted="--learner ibt",
+            cause="To obey rules when tagging, pass them to bridle tag.",
+        )  # fmt: skip
+    if learner in (Learner.LOCAL, Learner.WINNOW):
+        algorithm: Any = learner.value.removeprefix("local-")
+        return LocalTagger(algorithm, margin=own["margin"], average=own["average"], **common)
+    algorithm = "lbfgs" if learner is Learner.CRF else learner.value
+    rules = tuple(load(own["rules"])) if own["rules"] is not None else ()
+    return CRF(algorithm, c1=own["c1"], c2=own["c2"], average=own["average"], rules=rules, **common)
+
+
+def _features(asked: str, example: Example, reader: Reader) -> list[str]:
+    """Templates: of a set, out of a file, or as the columns suggest. The first column stands for `word`."""
+    names = list(example.columns)
+    if asked == "auto":
+        asked = "characters" if "char" in names else "chunking" if "pos" in names else "pos"
+        if reader.format in ("tagged", "parserator", "segments"):
+            asked = "fields"
+    templates = Templates.parse(asked if asked in SETS or not Path(asked).exists() else text_of(Path(asked)))
+    if missing := [name for name in templates.sources if name not in names]:
+        raise FeatureError(
+            f"there is no column {missing[0]!r}", got=", ".join(names), wanted=", ".join(templates.sources),
+            cause="Name the columns of the file: --columns word,pos,label.",
+        )  # fmt: skip
+    return str(templates).splitlines()
+
+
+def _split(examples: list[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:
+    """X, y and what is given."""
+    return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
+
+
+def _told(model: Tagger) -> str:
+    progress = model.progress_
+    parts = [
+        f"{len(model.labels_)} labels, {model.n_weights_:,} weights",
+        f"{progress.iteration} iterations ({progress.why})", f"loss {progress.losses[-1]:.6g}",
+    ]  # fmt: skip
+    if progress.best_accuracy is not None:
+        parts.append(f"{progress.best_accuracy:.2%} right on the development set after {progress.best_iteration}")
+    return "; ".join(parts)
+
+
+@contextmanager
+def _watched(asked: bool | None, log: str | None) -> Iterator[Any]:
+    """What is called after each iteration: a bar on a terminal, plain lines if asked for elsewhere, a log."""
+    shown = asked if asked is not None else sys.stderr.isatty()
+    parts = ("training", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"), TimeRemainingColumn())
+    bar = Progress(*parts, console=Console(stderr=True)) if shown and sys.stderr.isatty() else None
+    lines = Lines(log) if log is not None else None
+
+    def watch(step: Step) -> None:
+        accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
+        now = f"loss {step.loss:.6g}{accuracy}  {step.seconds:.2f} s"
+        if bar is not None:
+            if not bar.task_ids:
+                bar.add_task("", total=step.iterations, now=now)
+                bar.start()
+            bar.update(bar.task_ids[0], completed=step.iteration, now=now)
+        elif shown:
+            typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
+        if lines is not None:
+            lines.write([json.dumps({name: getattr(step, name) for name in step.__slots__})])
+
+    try:
+        if lines is None:
+            yield watch
+        else:
+            with lines:
+                yield watch
+    finally:
+        if bar is not None:
+            bar.stop()

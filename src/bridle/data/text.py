@@ -1,0 +1,42 @@
+"""`text`: plain text, one sequence per line, cut into tokens; there are no labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.markup import TOKENS, check_tokens
+from bridle.data.source import Source
+
+_CUTS = {**TOKENS, "characters": re.compile(r"\S")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Format):
+    """Lines of text.
+
+    tokens: cut at "blanks", into "words" (letters and digits only, the rest is dropped), at "punctuation" too, each
+        mark a token of its own, or into "characters". column: the name of the tokens' column.
+    """
+
+    name = "text"
+    suffixes: ClassVar[tuple[str, ...]] = (".raw",)
+
+    tokens: Literal["blanks", "words", "punctuation", "characters"] = "blanks"
+    column: str = "word"
+
+    def __post_init__(self) -> None:
+        self.check("tokens", tuple(_CUTS))
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for number, line in source.lines(self.encoding):
+            if tokens := _CUTS[self.tokens].findall(line):
+                yield Example({self.column: tokens}, where=f"{source.name}:{number}")
+
+    def lines(self, example: Example) -> Iterable[str]:
+        check_tokens(example, _CUTS[self.tokens].findall)
+        yield ("" if self.tokens == "characters" else " ").join(example.tokens)
