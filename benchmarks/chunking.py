@@ -1,4 +1,4 @@
-"""What train.py and tag.py share: the corpus, one training in a process of its own, and the table.
+"""What train.py and tag.py share: the corpus, their options, and one training in a process of its own.
 
 Both sides learn CoNLL-2000 chunks from the same 19 features. A training runs in a child process that does nothing else,
 so that its peak memory is its own. Run as a script, this file is that child: a job in JSON in, an answer in JSON out.
@@ -7,15 +7,13 @@ so that its peak memory is its own. Run as a script, this file is that child: a 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata as metadata
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -25,9 +23,6 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 OUT = Path(__file__).parent / "out"
 COLUMNS = ["word", "pos", "chunk"]
-FORMS = {"s": "{:,.2f} s", "ms": "{:,.1f} ms", "tokens/s": "{:,.0f} tokens/s", "MB": "{:,.0f} MB", "%": "{:.2f} %",
-         "loss": "{:,.2f}", "weights": "{:,.0f}"}  # fmt: skip
-COMPARED = {"x": "{:,.2f}x", "%": "{:.4f} %", "points": "{:+.2f} points"}
 
 
 def stop(message: str) -> NoReturn:
@@ -39,8 +34,8 @@ def stop(message: str) -> NoReturn:
 def options(description: str, json_name: str) -> argparse.ArgumentParser:
     """The options that both commands have."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"), metavar="DIR",
-                        help="folder that holds chunk-conll2000/{train,test}.txt.gz (default: $BRIDLE_DATA)")  # fmt: skip
+    wanted = "folder that holds chunk-conll2000/{train,test}.txt.gz (default: $BRIDLE_DATA)"
+    parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"), metavar="DIR", help=wanted)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, a tenth of the iterations; rough")
     parser.add_argument("--json", type=Path, default=OUT / json_name, metavar="OUT", help="file for all figures")
     return parser
@@ -68,9 +63,6 @@ def read(path: str | Path, limit: int | None = None) -> tuple[list[dict[str, lis
     with data.read(path, "conll", columns=COLUMNS, label="chunk") as examples:
         some = list(islice(examples, limit))
     return [{k: list(v) for k, v in x.columns.items()} for x in some], [list(x.labels or ()) for x in some]
-
-
-# ---- one training, apart ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -136,75 +128,6 @@ def _peak() -> float:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e6 / 1024)
-
-
-# ---- the table ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Row:
-    """Bridle and CRFsuite by one measure."""
-
-    what: str
-    ours: float
-    theirs: float
-    unit: str  # of both, one of FORMS
-    compared: float
-    by: str = "x"  # one of COMPARED
-    target: float | None = None
-    sense: Literal[">=", "<="] = ">="
-
-    @property
-    def met(self) -> bool | None:
-        """Is the target met? None: there is none."""
-        if self.target is None:
-            return None
-        return self.compared >= self.target if self.sense == ">=" else abs(self.compared) <= self.target
-
-
-@dataclass
-class Table:
-    """What a run found out."""
-
-    title: str
-    rows: list[Row] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)  # the two sides did not do the same
-    notes: list[str] = field(default_factory=list)
-    data: dict[str, Any] = field(default_factory=dict)  # more figures, for the JSON file
-    load: float = field(default_factory=lambda: os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0)
-
-    def faster(self, what: str, ours: float, theirs: float, target: float | None = None, unit: str = "s") -> None:
-        """Seconds or milliseconds of both; or tokens per second."""
-        ratio = ours / theirs if unit == "tokens/s" else theirs / ours
-        self.rows.append(Row(what, ours, theirs, unit, ratio, target=target))
-
-    def show(self) -> None:
-        """Print everything."""
-        from rich.console import Console
-        from rich.table import Table as Grid
-
-        console = Console(width=None if sys.stdout.isatty() else 140)
-        grid = Grid("what", "bridle", "CRFsuite", "ratio", "wanted", "met", title=self.title)
-        for row in self.rows:
-            wanted = "" if row.target is None else f"{row.sense} {row.target:g} {row.by}".replace(" x", "x")
-            ours, theirs = (FORMS[row.unit].format(value) for value in (row.ours, row.theirs))
-            compared = COMPARED[row.by].format(row.compared)
-            grid.add_row(row.what, ours, theirs, compared, wanted, {None: "", True: "yes", False: "NO"}[row.met])
-        console.print(grid)
-        busy = [f"the machine was busy at the start (load {self.load:.1f}): times are rough"] if self.load > 0.5 else []
-        for note in [*self.notes, *busy]:
-            console.print(note, highlight=False, markup=False)
-        for line in self.wrong:
-            console.print(f"WRONG  {line}", style="red", highlight=False, markup=False)
-
-    def write(self, file: Path, **more: Any) -> None:
-        """All figures, as JSON."""
-        versions = {name: metadata.version(name) for name in ("numpy", "python-crfsuite")}
-        rows = [{**asdict(row), "met": row.met} for row in self.rows]
-        stored = {**more, "load": self.load, "cores": os.cpu_count(), "python": platform.python_version(), **versions,
-                  "rows": rows, "wrong": self.wrong, "notes": self.notes, "data": self.data}  # fmt: skip
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ NAMES = {"lbfgs": "lbfgs", "perceptron": "ap"}
 
 
 def train(path: Path, algorithm: str, iterations: int, limit: int | None, model: Path) -> dict[str, Any]:
-    """Train on a file, sentence by sentence: a sentence's strings are gone once CRFsuite has it. All times in seconds."""
-    import pycrfsuite
+    """Train on a file, sentence by sentence: the strings of one are gone once CRFsuite has it. Times in seconds."""
+    import pycrfsuite  # type: ignore[import-untyped]
 
     marks: list[float] = []  # the clock at the end of each iteration
     losses: list[float] = []

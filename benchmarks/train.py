@@ -2,9 +2,9 @@
 
     python benchmarks/train.py --data DIR [--quick] [--repeat N] [--json benchmarks/out/train.json]
 
-Every training runs in a process of its own (chunking.py). Exit code 1 when the two sides did not solve the same problem:
-other numbers of weights or iterations, or on a full run a loss or an accuracy that is not the same. A target of speed or
-memory that is not met is printed as such; it does not change the exit code, because it depends on the machine.
+Every training runs in a process of its own (chunking.py). Exit code 1 when the two sides did not solve the same
+problem: other numbers of weights or iterations, or on a full run a loss or an accuracy that is not the same. A target
+of speed or memory that is not met is printed as such; it does not change the exit code, as it depends on the machine.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chunking import Job, Row, Table, corpus, options, read, run_apart
+from chunking import Job, corpus, options, read, run_apart
+from versus import Row, Table
 
 Runs = dict[str, dict[str, Any]]
 
@@ -53,7 +55,8 @@ def likelihood(table: Table, runs: Runs, gold: list[list[str]], quick: bool) -> 
         table.rows.append(Row(name, ours, theirs, "MB", ours / theirs, target=1.5, sense="<="))
 
     ours, theirs = one["losses"][-1], peer["losses"][-1]
-    loss = Row(f"loss after {count} iterations", ours, theirs, "loss", 100 * abs(ours - theirs) / theirs, "%", 0.1, "<=")
+    apart = 100 * abs(ours - theirs) / theirs
+    loss = Row(f"loss after {count} iterations", ours, theirs, "loss", apart, "%", 0.1, "<=")
     a, b = (score(gold, run["labels"]) for run in (one, peer))
     points = 100 * (a.accuracy - b.accuracy)
     right = Row("test, tokens right", 100 * a.accuracy, 100 * b.accuracy, "%", points, "points", 0.1, "<=")
@@ -91,23 +94,19 @@ def main() -> int:
     table = Table("Training on CoNLL-2000, the same 19 features, c2 = 1; one thread unless it says two")
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        same = {"train": str(train), "test": str(test), "model": str(Path(folder) / "model"),
-                "limit": 894 if chosen.quick else None}  # fmt: skip
-        iterations, epochs = (10, 5) if chosen.quick else (100, 10)
-        runs = best({
-            "bridle": Job("bridle", "lbfgs", iterations, **same),
-            "crfsuite": Job("crfsuite", "lbfgs", iterations, **same),
-            "bridle, 2 threads": Job("bridle", "lbfgs", iterations, threads=2, **same),
-        }, max(chosen.repeat, 1))  # fmt: skip
-        runs |= best({
-            "bridle, perceptron": Job("bridle", "perceptron", epochs, **same),
-            "crfsuite, perceptron": Job("crfsuite", "perceptron", epochs, **same),
-        }, 2)  # fmt: skip
+        iterations, epochs, limit = (10, 5, 894) if chosen.quick else (100, 10, None)
+        job = Job("bridle", "lbfgs", iterations, str(train), str(Path(folder) / "model"), limit, test=str(test))
+        other = replace(job, algorithm="perceptron", iterations=epochs)
+        runs = best({"bridle": job, "crfsuite": replace(job, side="crfsuite"),
+                     "bridle, 2 threads": replace(job, threads=2)}, max(chosen.repeat, 1))  # fmt: skip
+        runs |= best({"bridle, perceptron": other, "crfsuite, perceptron": replace(other, side="crfsuite")}, 2)
     gold = read(test)[1]  # not before: the peak of a child is at least the size of the process that starts it
     likelihood(table, runs, gold, chosen.quick)
     perceptron(table, runs, gold)
-    table.notes.append("An iteration is timed from the end of the first to the end of the last. CRFsuite's time ends "
-                       "before it writes its file. Peak memory: reading, features and training, a process of its own.")  # fmt: skip
+    table.notes += [
+        "An iteration is timed from the end of the first to the end of the last, divided by one less.",
+        "CRFsuite's time ends before it writes its file. Peak memory: reading, features and training.",
+    ]
     table.data = {name: {key: value for key, value in run.items() if key != "labels"} for name, run in runs.items()}
     table.show()
     table.write(chosen.json, quick=chosen.quick, seconds=time.perf_counter() - begin)

@@ -197,8 +197,7 @@ def test_a_tiny_gain_is_not_enough() -> None:
 def test_cubic_interpolation_is_exact_on_parabolas(best: float, found: float) -> None:
     """The first trial is at 1, the second at the best point, but at most at 5."""
     optimiser = Lbfgs(lambda w: (float((w - best) @ (w - best)), 2 * (w - best)), np.zeros(1))
-    assert optimiser.step() and optimiser.evaluations == 3
-    assert optimiser.w[0] == pytest.approx(found)
+    assert optimiser.step() and (optimiser.evaluations, optimiser.w[0]) == (3, pytest.approx(found))
 
 
 def test_a_wall_beyond_the_best_point() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import tee
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,11 +60,12 @@ def evaluate(
         tagger = None if model is None else bridle.load(model)
         before = Reader(**tagger.notes_["reader"]) if tagger is not None and "reader" in tagger.notes_ else None
         reader = reader_of(format, columns, label, option, before)
-        with reading(reader, gold, progress, "comparing") as (examples, bar):
+        with ExitStack() as files:
+            examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
             if tagger is not None:
                 pairs = _by_model(examples, tagger, rules, threads)
             elif guess is not None:
-                other = reader.open(guess)
+                other = files.enter_context(replace(reader, format=examples.format).open(guess))
                 pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))
             else:
                 pairs = map(_side_by_side, examples)

@@ -88,11 +88,12 @@ def reading(reader: Reader, path: str, progress: bool | None, doing: str) -> Ite
         yield examples, bar
 
 
-def read_all(reader: Reader, paths: list[str], progress: bool | None) -> list[Example]:
-    """All labelled sequences of some files."""
+def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], Reader]:
+    """All labelled sequences of some files, and the reader with the format it was."""
     found: list[Example] = []
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, bar):
+            reader = replace(reader, format=examples.format)
             for k, example in enumerate(examples):
                 if example.labels is None:
                     raise example.error(
@@ -104,4 +105,4 @@ def read_all(reader: Reader, paths: list[str], progress: bool | None) -> list[Ex
                     bar()
     if not found:
         raise FileError(f"{', '.join(paths)}: there are no sequences", got="an empty file", wanted="labelled sequences")
-    return found
+    return found, reader

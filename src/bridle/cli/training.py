@@ -98,8 +98,7 @@ def train(
     Exit codes: 0 trained, 2 bad input or usage, or the model cannot be written, 130 Ctrl-C.
     """
     with exits():
-        reader = reader_of(format, columns, label, option)
-        examples = read_all(reader, data, progress)
+        examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
         common = {
             "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": _scheme(scheme),
             "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
@@ -107,8 +106,8 @@ def train(
         }  # fmt: skip
         own = {"c1": c1, "c2": c2, "margin": margin, "average": average.value, "rules": rules}
         model = _model(learner, common, own)
-        X, y, given = _split(examples)  # noqa: N806
-        held = None if dev is None else _split(read_all(reader, [dev], progress))
+        X, y, given = _split(examples)
+        held = None if dev is None else _split(read_all(reader, [dev], progress)[0])
         notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
         interrupted = False
         with _watched(progress, log) as watch:

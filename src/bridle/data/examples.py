@@ -58,12 +58,12 @@ class Example:
 class Examples(Iterator[Example]):
     """Sequences, read as they are asked for. The file closes after the last one, or as a `with` ends.
 
-    `total` is how many bytes there are, if that is known; `done()` how many of them have been read; `left_out` counts,
-    by name, what was passed over because an option says so.
+    `format` is the name of the format; `total` is how many bytes there are, if that is known; `done()` how many of them
+    have been read; `left_out` counts, by name, what was passed over because an option says so.
     """
 
-    def __init__(self, items: Iterator[Example], source: Source) -> None:
-        self._items, self._source = items, source
+    def __init__(self, items: Iterator[Example], source: Source, format: str) -> None:
+        self._items, self._source, self.format = items, source, format
 
     @property
     def total(self) -> int | None:

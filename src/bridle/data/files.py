@@ -34,7 +34,7 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     except BaseException:
         source.close()
         raise
-    return Examples(chosen.read(source), source)
+    return Examples(chosen.read(source), source, chosen.name)
 
 
 def load(

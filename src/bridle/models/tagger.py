@@ -130,7 +130,7 @@ class Tagger:
 
     def fit(
         self,
-        X: Sequence[Any],  # noqa: N803
+        X: Sequence[Any],
         y: Sequence[Sequence[str]],
         *,
         dev: tuple[Sequence[Any], Sequence[Sequence[str]]] | None = None,
@@ -211,7 +211,7 @@ class Tagger:
         """The scores of one sequence."""
         return self.lattices([x])[0]
 
-    def lattices(self, X: Sequence[Any], *, threads: int = 1) -> Batch:  # noqa: N803
+    def lattices(self, X: Sequence[Any], *, threads: int = 1) -> Batch:
         """The scores of many sequences, packed."""
         self._fitted()
         check_sequences(X)
@@ -222,10 +222,10 @@ class Tagger:
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
 
-    def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:  # noqa: N803
+    def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:
         return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
 
-    def given(self, X: Sequence[Any], given: Sequence[Given] | None = None) -> list[dict[str, Any]]:  # noqa: N803
+    def given(self, X: Sequence[Any], given: Sequence[Given] | None = None) -> list[dict[str, Any]]:
         """What comes with sequences for rules: the texts of the tokens, and what you give yourself."""
         self._fitted()
         return with_tokens(self.features_, X, given)
@@ -236,7 +236,7 @@ class Tagger:
         return Decoder(self.labels_, rules, **options)
 
     def predict(
-        self, X: Sequence[Any], rules: Iterable[Rule] = (), *, given: Sequence[Given] | None = None,  # noqa: N803
+        self, X: Sequence[Any], rules: Iterable[Rule] = (), *, given: Sequence[Given] | None = None,
         threads: int = 0, **options: Any,
     ) -> list[list[str]]:  # fmt: skip
         """The best labels under the rules. options: those of Decoder, such as on_infeasible="relax"."""
@@ -255,7 +255,7 @@ class Tagger:
 
         return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
         """The share of right tokens."""
         guessed = self.predict(X)
         if list(map(len, guessed)) != list(map(len, y)):

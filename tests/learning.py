@@ -1,0 +1,107 @@
+"""Random sparse examples with gold labels, and slow twins of what the kernels of training compute from them.
+
+N tokens (t)    A attributes (a)    m labels (y)    W slots
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random import Generator
+
+from bridle import _native
+from bridle.features import Encoded
+from bridle.models import layout as layouts
+from bridle.models.layout import Layout
+from bridle.models.task import Task
+
+Floats = npt.NDArray[np.float64]
+LAYOUTS = ("seen", "all", "lists")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Random examples, and the weights' places, with the twins of what the kernels compute from them."""
+
+    encoded: Encoded
+    y: npt.NDArray[np.int32]
+    layout: Layout
+
+    @cached_property
+    def joined(self) -> _native.Joined:
+        return _native.Joined(self.layout.native, self.encoded.native(self.y))
+
+    @cached_property
+    def slot(self) -> npt.NDArray[np.int64]:
+        """(A, m) where the weight of an attribute and a label lies; -1: nowhere."""
+        begin, m = self.layout.begin, self.layout.m
+        found = np.full((len(begin) - 1, m), -1)
+        for a, (low, high) in enumerate(itertools.pairwise(begin.tolist())):
+            full = high - low == layouts.width_of(m)
+            found[a, np.arange(m) if full else self.layout.label[low:high]] = np.arange(low, low + m if full else high)
+        return found
+
+    def entries(self, t: int) -> list[tuple[int, float]]:
+        """Attributes of token t with their values."""
+        low, high = self.encoded.indptr[t : t + 2].tolist()
+        values = np.ones(high - low) if self.encoded.values is None else self.encoded.values[low:high]
+        return list(zip(self.encoded.attrs[low:high].tolist(), values.tolist(), strict=True))
+
+    def unary(self, w: npt.NDArray[Any]) -> Floats:
+        """(N, m) scores."""
+        table = np.append(w, 0.0)[self.slot].astype(np.float64)  # the slot -1 is the zero at the end
+        out = np.zeros((self.encoded.n_tokens, self.layout.m))
+        for t in range(len(out)):
+            for a, value in self.entries(t):
+                out[t] += value * table[a]
+        return out
+
+    def add(self, into: Floats, t: int, shares: dict[int, float], free: str) -> None:
+        """into[slot] += value * share of the label; "only": not where weights are pinned."""
+        for a, value in self.entries(t):
+            for label, share in shares.items():
+                s = self.slot[a, label]
+                if s >= 0 and (free == "any" or self.layout.free is None or self.layout.free[s]):
+                    into[s] += value * share
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        return list(itertools.pairwise(self.encoded.offsets.tolist()))
+
+
+def random_case(
+    rng: Generator, m: int, *, kind: str, longest: int = 5, values: str = "any", sequences: int = 3
+) -> Case:
+    """Tokens with 0 to 4 of 7 attributes, some of them twice; the first sequence may be empty."""
+    lengths = rng.integers(0, longest + 1, sequences)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 5, offsets[-1]))]).astype(np.int64)
+    attrs = rng.integers(0, 7, indptr[-1]).astype(np.int32)
+    some = rng.normal(size=indptr[-1]).astype(np.float32)
+    if values == "whole":
+        some = np.round(2 * some)
+    encoded = Encoded(offsets, indptr, attrs, None if rng.random() < 0.5 else some)
+    y = rng.integers(0, m, offsets[-1]).astype(np.int32)
+    return Case(encoded, y, _layout(rng, encoded, y, m, kind))
+
+
+def _layout(rng: Generator, encoded: Encoded, y: npt.NDArray[np.int32], m: int, kind: str) -> Layout:
+    if kind == "seen":
+        return layouts.seen(encoded.native(y), 7, m)
+    if kind == "all":
+        return layouts.all_pairs(7, m)
+    most = min(m, layouts.width_of(m) - 1)  # one more would be a full row
+    rows = [np.sort(rng.permutation(m)[: rng.integers(0, most + 1)]) for _ in range(7)]
+    begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return Layout(m, begin, np.concatenate(rows).astype(np.uint16), None)
+
+
+def random_task(case: Case, rng: Generator) -> Task:
+    """The same examples to learn from, with or without label bigrams."""
+    m, pairs = case.layout.m, str(rng.choice(["seen", "all"]))
+    return Task.of(case.encoded, case.y, (7, m), pairs, bigram=bool(rng.random() < 0.7))

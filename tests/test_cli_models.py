@@ -1,0 +1,253 @@
+"""`bridle train`, `tag` and `eval`: files in, files out, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import bridle
+from bridle import cli
+from bridle.data import load, read
+from bridle.errors import FileError
+
+SENTENCES = [
+    ("the/D/B-NP old/J/I-NP man/N/I-NP sleeps/V/B-VP", 3),
+    ("a/D/B-NP cat/N/I-NP sees/V/B-VP the/D/B-NP dog/N/I-NP", 3),
+    ("dogs/N/B-NP sleep/V/B-VP in/P/O a/D/B-NP house/N/I-NP", 2),
+    ("he/N/B-NP runs/V/B-VP to/P/O the/D/B-NP old/J/I-NP house/N/I-NP", 2),
+]
+COLUMNS = ["--columns", "word,pos,chunk"]
+
+
+Run = Any  # what CliRunner.invoke returns
+
+
+def run(*args: object, stdin: str | None = None) -> Run:
+    return CliRunner().invoke(cli.app, [str(a) for a in args], input=stdin)
+
+
+def good(*args: object, stdin: str | None = None) -> str:
+    result = run(*args, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training file and a model."""
+    folder = tmp_path_factory.mktemp("models")
+    rows = ["\n".join(w.replace("/", " ") for w in text.split()) for text, times in SENTENCES for _ in range(times)]
+    (folder / "train.txt").write_text("\n\n".join(rows) + "\n")
+    good("train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS, "--iterations", 30)
+    return folder
+
+
+def plain(text: str) -> str:
+    """Columns without their labels."""
+    return "\n".join(" ".join(line.split()[:2]) for line in text.splitlines()) + "\n"
+
+
+def test_train_tag_eval(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    good("tag", folder / "m.bridle", folder / "train.txt", "-o", out)
+    X, y = load(out, columns=["word", "pos", "gold", "guess"])
+    assert [x["gold"] for x in X] == y and len(y) == 10
+    report = good("eval", out)
+    assert report.startswith("processed 49 tokens with") and "accuracy: 100.00%" in report
+    assert json.loads(good("eval", out, "--json"))["segments"]["f1"] == 1.0
+    assert json.loads(good("eval", folder / "train.txt", "--model", folder / "m.bridle", "--json"))["accuracy"] == 1.0
+    assert "B-NP" in good("eval", out, "--by-label")
+
+
+def test_a_file_without_labels_can_be_tagged(folder: Path) -> None:
+    text = plain((folder / "train.txt").read_text())
+    tagged = good("tag", folder / "m.bridle", stdin=text)
+    assert tagged.splitlines()[0].split("\t") == ["the", "D", "B-NP"]
+    assert good("tag", folder / "m.bridle", "-", "--threads", 2, stdin=text) == tagged
+
+
+def test_two_files_are_compared(folder: Path, tmp_path: Path) -> None:
+    guess = tmp_path / "guess.txt"
+    guess.write_text((folder / "train.txt").read_text().replace("he N B-NP", "he N O", 1))
+    scores = json.loads(good("eval", folder / "train.txt", guess, "--json", *COLUMNS))
+    assert scores["tokens"] - scores["correct_tokens"] == 1
+    guess.write_text("the D B-NP\n")
+    result = run("eval", folder / "train.txt", guess, *COLUMNS)
+    assert result.exit_code == 2 and "another number of tokens" in result.output
+    guess.write_text((folder / "train.txt").read_text() + "\nx N O\n")
+    assert "more sequences" in run("eval", folder / "train.txt", guess, *COLUMNS).output
+
+
+def test_rules_scores_and_the_k_best(folder: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "my.rules"
+    rules.write_text("at most 1 segment of NP\nfix O at tokens /house/\n")
+    text = "a D\ncat N\nsees V\nthe D\nhouse N\n"
+    record = json.loads(good("tag", folder / "m.bridle", "--rules", rules, "--to", "jsonl", stdin=text))
+    assert record["labels"][-1] == "O" and record["optimal"] and record["tokens"][1] == "cat"
+    segments = bridle.load(folder / "m.bridle").labels_.segments(record["labels"])
+    assert sum(s.type == "NP" for s in segments) <= 1
+    ranked = json.loads(good("tag", folder / "m.bridle", "--k", 3, stdin=text))["k_best"]
+    assert len(ranked) == 3 and ranked[0]["score"] >= ranked[1]["score"] >= ranked[2]["score"]
+    scored = json.loads(good("tag", folder / "m.bridle", "--scores", stdin=text))
+    assert len(scored["probability"]) == 5 and all(0 < p <= 1 for p in scored["probability"])
+
+
+def test_an_infeasible_sequence(folder: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "my.rules"
+    rules.write_text("fix O at 0\nfix B-NP at 0\n")
+    text = "a D\ncat N\n"
+    assert run("tag", folder / "m.bridle", "--rules", rules, stdin=text).exit_code == 1  # relaxed, and told
+    stopped = run("tag", folder / "m.bridle", "--rules", rules, "--on-infeasible", "raise", stdin=text)
+    assert stopped.exit_code == 3 and "<stdin>:1" in stopped.output
+    skipped = run("tag", folder / "m.bridle", "--rules", rules, "--on-infeasible", "skip", stdin=text)
+    assert skipped.exit_code == 1 and skipped.stdout.splitlines()[0] == "a\tD\t_"
+
+
+@pytest.mark.parametrize("learner", ["crf", "perceptron", "local-perceptron", "local-winnow", "ibt"])
+def test_every_learner(folder: Path, tmp_path: Path, learner: str) -> None:
+    rules = tmp_path / "my.rules"
+    rules.write_text("well formed\n")
+    more = ["--rules", rules] if learner == "ibt" else []
+    model, log = tmp_path / "m.bridle", tmp_path / "log.jsonl"
+    args = ["train", folder / "train.txt", "-o", model, *COLUMNS, "--learner", learner, "--iterations", 5, *more]
+    result = run(*args, "--log", log, "--dev", folder / "train.txt", "--progress")
+    assert result.exit_code == 0 and f"saved as {model}" in result.stderr and "1/5" in result.stderr
+    steps = [json.loads(line) for line in log.read_text().splitlines()]
+    assert steps[0]["iteration"] == 1 and all(0 <= step["accuracy"] <= 1 for step in steps)
+    assert json.loads(good("eval", folder / "train.txt", "--model", model, "--json"))["accuracy"] > 0.9
+
+
+def test_checkpoint_and_resume(folder: Path, tmp_path: Path) -> None:
+    args: list[Any] = ["train", folder / "train.txt", *COLUMNS, "--checkpoint", tmp_path / "c", "--every", 4]
+    good(*args, "-o", tmp_path / "whole", "--iterations", 12)
+    good(*args, "-o", tmp_path / "half", "--iterations", 8)
+    good(*args, "-o", tmp_path / "resumed", "--iterations", 12, "--resume", tmp_path / "c")
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
+    other = run(*args, "-o", tmp_path / "x", "--resume", tmp_path / "c", "--c2", 3)
+    assert other.exit_code == 2 and "another training" in other.output and not (tmp_path / "x").exists()
+
+
+def test_templates_from_a_file(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("word[0]\nsuffix2[0] pos[-1]\n")
+    good("train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--features", tmp_path / "t")
+    assert bridle.load(tmp_path / "m").linear_.pairwise is None  # no label[-1]
+
+
+def test_markup_is_trained_on_and_plain_text_is_tagged(tmp_path: Path) -> None:
+    line = "<author> A. Cau, </author> <title> On <br> it. </title> <date> 1992. </date>\n"
+    (tmp_path / "refs.txt").write_text(line * 3)
+    good("train", tmp_path / "refs.txt", "-o", tmp_path / "m", "--format", "tagged")
+    tagged = good("tag", tmp_path / "m", stdin="A. Cau, On it. 1992.\n")
+    assert [line.split("\t") for line in tagged.split("\n") if line] == [
+        ["A.", "author"], ["Cau,", "author"], ["On", "title"], ["it.", "title"], ["1992.", "date"]
+    ]  # fmt: skip
+
+
+def test_words_are_segmented(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("共同 创造 美好 的 世纪\n美好 的 新 世纪\n" * 3)
+    good("train", tmp_path / "words.txt", "-o", tmp_path / "m", "--format", "segmented", "--learner", "perceptron")
+    assert good("tag", tmp_path / "m", stdin="共同创造美好的新世纪\n") == "共同 创造 美好 的 新 世纪\n"
+
+
+# ---- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def test_bad_training_data(folder: Path, tmp_path: Path) -> None:
+    def told(text: str, *more: object) -> str:
+        (tmp_path / "bad.txt").write_bytes(text.encode() if isinstance(text, str) else text)
+        result = run("train", tmp_path / "bad.txt", "-o", tmp_path / "m", "--format", "conll", *more)
+        assert result.exit_code == 2 and not (tmp_path / "m").exists(), result.output
+        return result.output
+
+    assert "no sequences" in told("")
+    assert "only the label 'B'" in told("a B\nb B\n")
+    assert "bad.txt:2: another number of columns" in told("a B\nb\n")
+    assert "no column 'pos'" in told("a B\nb C\n", "--features", "chunking")
+    assert "unknown feature set" in told("a B\nb C\n", "--features", "chonking")
+    assert "at least one rule" in told("a B\nb C\n", "--learner", "ibt")
+    assert "wanted a whole number >= 1" in told("a B\nb C\n", "--iterations", 0)
+    assert "patience" in told("a B\nb C\n", "--patience", 2)
+    (tmp_path / "dev").write_text("a X\n")
+    assert "'X' in sequence 0" in told("a B\nb C\n", "--dev", tmp_path / "dev")
+
+
+def test_wrong_encoding_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes("a B\nb\xfc C\n".encode("latin-1"))
+    result = run("train", tmp_path / "latin.txt", "-o", tmp_path / "m", "--format", "conll")
+    assert result.exit_code == 2 and "latin.txt:2" in result.output
+    good("train", tmp_path / "latin.txt", "-o", tmp_path / "m", "--format", "conll", "--option", "encoding=latin-1")
+
+
+def test_a_bad_model_and_bad_usage(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "no").write_bytes((folder / "m.bridle").read_bytes()[:-1])
+    assert run("tag", tmp_path / "no", stdin="a D\n").exit_code == 2
+    assert run("tag", tmp_path / "none", stdin="a D\n").exit_code == 2
+    assert run("tag", folder / "m.bridle", "--k", 2, "--to", "conll", stdin="a D\n").exit_code == 2
+    assert "two guesses" in run("eval", "x", "y", "--model", folder / "m.bridle").output
+    assert "KEY=VALUE" in run("tag", folder / "m.bridle", "--option", "x", stdin="a D\n").output
+    assert "only one column" in run("eval", "-", "--format", "conll", stdin="a B\nb C\n").output
+
+
+def test_a_full_disk_leaves_the_earlier_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "m"
+    good("train", folder / "train.txt", "-o", model, *COLUMNS, "--iterations", 3)
+    before = model.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bridle.models.files._write", full)
+    result = run("train", folder / "train.txt", "-o", model, *COLUMNS, "--iterations", 4)
+    assert result.exit_code == 2 and model.read_bytes() == before
+
+
+def test_ctrl_c_saves_the_best_model_so_far(tmp_path: Path) -> None:
+    """A training that would go on for long, in a process of its own."""
+    lines = [f"w{k % 97} {'ABC'[k % 3]}" + ("\n" if k % 11 == 0 else "") for k in range(20000)]
+    (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "bridle", "train", "train.txt", "-o", "m", "--iterations", "1000000"]
+    more = ["--learner", "perceptron", "--format", "conll", "--log", "log"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
+    process = subprocess.Popen([*command, *more], cwd=tmp_path, stderr=subprocess.PIPE, env=environment)
+    part = tmp_path / "log.part"
+    while not (part.exists() and part.stat().st_size):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130 and b"best model so far" in told and b"Traceback" not in told
+    assert len(bridle.load(tmp_path / "m").labels_) == 3
+
+
+# ---- the format `text`, and files without their label column --------------------------------------------------------
+
+
+def test_plain_text(tmp_path: Path) -> None:
+    (tmp_path / "t.raw").write_text("Knuth, D. (1984).\n\n  x \n")
+    assert [list(e.tokens) for e in read(tmp_path / "t.raw")] == [["Knuth,", "D.", "(1984)."], ["x"]]
+    words = [list(e.tokens) for e in read(tmp_path / "t.raw", tokens="words")]
+    marks = [list(e.tokens) for e in read(tmp_path / "t.raw", tokens="punctuation")]
+    characters = next(read(tmp_path / "t.raw", tokens="characters", column="char"))
+    assert words[0] == ["Knuth", "D", "1984"] and marks[0][:4] == ["Knuth", ",", "D", "."]
+    assert "".join(characters.columns["char"]) == "Knuth,D.(1984)."
+    with pytest.raises(FileError, match="unknown value of the option tokens"):
+        read(tmp_path / "t.raw", tokens="none")
+
+
+def test_the_label_column_may_be_missing_only_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "x.conll").write_text("a D\nb N\n")
+    columns = ["word", "pos", "chunk"]
+    assert next(read(tmp_path / "x.conll", columns=columns, unlabelled="allow")).labels is None
+    with pytest.raises(FileError, match="another number of columns"):
+        next(read(tmp_path / "x.conll", columns=columns))
+    (tmp_path / "y.conll").write_text("a D X\n")
+    assert next(read(tmp_path / "y.conll", columns=columns, unlabelled="allow")).labels == ["X"]

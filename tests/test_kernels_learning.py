@@ -1,0 +1,191 @@
+"""Kernels of training against slow twins: sums over all labellings by enumeration, scores, counts.
+
+n tokens of one sequence (t)    m labels (y; i, then j)
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridle import _native
+from bridle.features import Encoded
+from bridle.models import layout as layouts
+from bridle.models.likelihood import Likelihood
+from learning import LAYOUTS, Case, Floats, random_case, random_task
+from strategies import seeds
+
+
+def expected(case: Case, w: Floats, pair: Floats | None) -> tuple[float, Floats, Floats | None]:
+    """What the kernel says of all sequences."""
+    state, into = np.zeros(case.layout.size), None if pair is None else np.zeros_like(pair)
+    log_z = case.joined.expected(w, pair, 0, len(case.encoded), state, into, _native.Stop())
+    return log_z, state, into
+
+
+def enumerated(unary: Floats, pair: Floats) -> tuple[float, Floats, Floats]:
+    """log Z, p(y at t) and the expected number of label bigrams, from all labellings."""
+    n, m = unary.shape
+    paths = np.array(list(itertools.product(range(m), repeat=n)), dtype=np.int64).reshape(-1, n)
+    score = unary[np.arange(n), paths].sum(axis=1) + pair[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+    log_z = float(np.logaddexp.reduce(score))
+    p, node, edge = np.exp(score - log_z), np.zeros((n, m)), np.zeros((m, m))
+    for t in range(n):
+        np.add.at(node[t], paths[:, t], p)
+        if t:
+            np.add.at(edge, (paths[:, t - 1], paths[:, t]), p)
+    return log_z, node, edge
+
+
+def in_logs(unary: Floats, pair: Floats) -> tuple[float, Floats, Floats]:
+    """The same by forward-backward on logarithms, which neither overflow nor vanish."""
+    n, m = unary.shape
+    ahead, back, edge = unary.copy(), np.zeros((n, m)), np.zeros((m, m))
+    for t in range(1, n):
+        ahead[t] += np.logaddexp.reduce(ahead[t - 1][:, None] + pair, axis=0)
+    for t in range(n - 2, -1, -1):
+        back[t] = np.logaddexp.reduce(pair + unary[t + 1] + back[t + 1], axis=1)
+    log_z = float(np.logaddexp.reduce(ahead[-1]))
+    for t in range(1, n):
+        edge += np.exp(ahead[t - 1][:, None] + pair + unary[t] + back[t] - log_z)
+    return log_z, np.exp(ahead + back - log_z), edge
+
+
+def compare(case: Case, w: Floats, pair: Floats | None, twin: Any, tolerance: float = 1e-10) -> None:
+    m = case.layout.m
+    unary, log_z, state, edges = case.unary(w), 0.0, np.zeros(case.layout.size), np.zeros((m, m))
+    for low, high in case.parts:
+        if low == high:
+            continue
+        one, node, edge = twin(unary[low:high], np.zeros((m, m)) if pair is None else pair)
+        log_z, edges = log_z + one, edges + edge
+        for t in range(low, high):
+            case.add(state, t, dict(enumerate(node[t - low])), "any")
+    found, found_state, found_edges = expected(case, w, pair)
+    scale = max(1.0, case.encoded.n_tokens)
+    np.testing.assert_allclose(found, log_z, rtol=tolerance, atol=tolerance * scale)
+    np.testing.assert_allclose(found_state, state, rtol=tolerance, atol=tolerance * scale)
+    if found_edges is not None:
+        np.testing.assert_allclose(found_edges, edges, rtol=tolerance, atol=tolerance * scale)
+
+
+# ---- likelihood -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize(("m", "longest"), [*((m, 5) for m in range(2, 6)), (6, 4), (7, 4), (8, 4), (9, 4), (23, 2)])
+def test_expected_counts_are_those_of_all_labellings(kind: str, m: int, longest: int) -> None:
+    for rng in seeds(6, m):
+        case = random_case(rng, m, kind=kind, longest=longest)
+        pair = rng.normal(size=(m, m)) * 2 if rng.random() < 0.7 else None
+        compare(case, rng.normal(size=case.layout.size) * 2, pair, enumerated)
+
+
+def test_expected_counts_of_some_sequences_add_up() -> None:
+    for rng in seeds(10):
+        case = random_case(rng, 3, kind="seen", sequences=7)
+        w, pair = rng.normal(size=case.layout.size), rng.normal(size=(3, 3))
+        state, edges = np.zeros(case.layout.size), np.zeros((3, 3))
+        parts = [(0, 2), (2, 2), (2, 6), (6, 7)]
+        log_z = sum(case.joined.expected(w, pair, low, high, state, edges, _native.Stop()) for low, high in parts)
+        whole: Any = expected(case, w, pair)
+        for found, all_at_once in zip((log_z, state, edges), whole, strict=True):
+            np.testing.assert_allclose(np.asarray(found), all_at_once, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("most", "most_pair"), [(300, 100), (150, 300), (300, 300)])
+def test_large_weights_stay_finite_and_right(most: float, most_pair: float) -> None:
+    for rng in seeds(60):
+        m = int(rng.integers(2, 10))
+        case = random_case(rng, m, kind="all", longest=8)
+        indptr, attrs = np.arange(len(case.y) + 1), rng.integers(0, 7, len(case.y), np.int32)
+        one = Encoded(case.encoded.offsets, indptr, attrs)
+        extreme = rng.random() < 0.5
+        w = rng.choice([-most, most], case.layout.size) if extreme else rng.uniform(-most, most, case.layout.size)
+        pair = rng.choice([-1.0, 1.0], (m, m)) if extreme else rng.uniform(-1, 1, (m, m))
+        compare(Case(one, case.y, case.layout), w.astype(float), most_pair * pair, in_logs, 1e-9)
+
+
+def test_no_path_gets_lost_between_large_weights() -> None:
+    """Labels 1 1 1 and 0 0 1 have the same score; the first one passes through two tokens that it is bad at."""
+    encoded = Encoded(np.array([0, 3]), np.arange(4), np.array([0, 0, 1], dtype=np.int32))
+    case = Case(encoded, np.zeros(3, dtype=np.int32), layouts.all_pairs(2, 2))
+    w = np.zeros((2, layouts.width_of(2)))
+    w[0, :2], w[1, :2] = (300, -300), (-300, 300)
+    compare(case, w.ravel(), np.array([[-300.0, -300.0], [-300.0, 300.0]]), in_logs)
+
+
+def test_a_sequence_of_5000_tokens() -> None:
+    rng = np.random.default_rng(1)
+    n, m = 5000, 5
+    attrs = rng.integers(0, 50, n, np.int32)
+    encoded = Encoded(np.array([0, n]), np.arange(n + 1), attrs, rng.normal(size=n).astype(np.float32))
+    case = Case(encoded, rng.integers(0, m, n, np.int32), layouts.all_pairs(50, m))
+    compare(case, rng.normal(size=case.layout.size) * 3, rng.normal(size=(m, m)) * 3, in_logs, 1e-9)
+
+
+def test_gradient_of_the_loss_is_its_slope() -> None:
+    for rng in seeds(25, 3):
+        case = random_case(rng, int(rng.integers(2, 12)), kind="seen", sequences=4)
+        learner = Likelihood(
+            random_task(case, rng), c1=0.0, c2=float(rng.uniform(0, 2)), threads=int(rng.integers(1, 4))
+        )
+        w = rng.normal(size=len(learner._gold))
+        w[learner._pinned] = 0
+        gradient = learner._evaluate(w)[1].copy()
+        assert not gradient[learner._pinned].any()
+        free = np.setdiff1d(np.arange(len(w)), learner._pinned)
+        for k in rng.permutation(free)[:8].tolist():
+            step = np.zeros(len(w))
+            step[k] = 1e-5
+            slope = (learner._evaluate(w + step)[0] - learner._evaluate(w - step)[0]) / 2e-5
+            assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+def test_gold_counts() -> None:
+    for rng in seeds(30, 4):
+        m = int(rng.integers(2, 24))
+        case = random_case(rng, m, kind=str(rng.choice(LAYOUTS)))
+        state, edges = np.zeros(case.layout.size), np.zeros((m, m))
+        for low, high in case.parts:
+            for t in range(low, high):
+                case.add(state, t, {int(case.y[t]): 1.0}, "only")
+                edges[case.y[t - 1], case.y[t]] += t > low
+        found, found_edges = np.zeros(case.layout.size), np.zeros((m, m))
+        case.joined.gold(found, found_edges)
+        np.testing.assert_allclose(found, state, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(found_edges, edges)
+        alone = np.zeros(case.layout.size)
+        case.joined.gold(alone, None)
+        np.testing.assert_array_equal(alone, found)
+
+
+def test_seen_pairs_are_what_the_layout_lets_free() -> None:
+    for rng in seeds(20, 5):
+        m = int(rng.choice([2, 7, 63, 64, 65, 130]))
+        case = random_case(rng, m, kind="seen", sequences=5)
+        together = {(a, int(case.y[t])) for t in range(case.encoded.n_tokens) for a, _ in case.entries(t)}
+        bits = np.zeros((7, -(-m // 64)), dtype=np.uint64)
+        _native.seen_pairs(case.encoded.native(case.y), bits.shape[1], bits)
+        assert {(a, y) for a in range(7) for y in range(m) if int(bits[a, y // 64]) >> y % 64 & 1} == together
+        free = np.ones(case.layout.size) if case.layout.free is None else case.layout.free
+        assert {(a, y) for (a, y), s in np.ndenumerate(case.slot) if s >= 0 and free[s]} == together
+        assert case.layout.n_weights == len(together)
+
+
+def test_scores_of_tokens() -> None:
+    for rng in seeds(30, 6):
+        m = int(rng.choice([2, 5, 8, 9, 17, 23, 31, 40]))
+        case = random_case(rng, m, kind=str(rng.choice(LAYOUTS)), longest=300 if rng.random() < 0.1 else 5)
+        w, n = rng.normal(size=case.layout.size), case.encoded.n_tokens
+        unary = case.unary(w)
+        first, last = sorted(rng.integers(0, n + 1, 2).tolist())
+        some = np.full((last - first, m), np.nan)
+        case.joined.score(first, w, some)
+        np.testing.assert_allclose(some, unary[first:last], rtol=1e-12, atol=1e-12)
+        single = np.full((n, m), np.nan, dtype=np.float32)
+        case.layout.native.score(case.encoded.native(), w.astype(np.float32), single, _native.Stop())
+        np.testing.assert_allclose(single, case.unary(w.astype(np.float32)), rtol=1e-5, atol=1e-5)
