@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -82,6 +83,13 @@ class Decoder:
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    @cached_property
+    def asks(self) -> frozenset[str]:
+        """What the rules want of `given`: "tokens", and the names in given(...)."""
+        places = {key for rule in self.rules for place in rule.places() for key in place.keys}
+        names = (item for rule in self.rules for field in rule.names() for item in field.items)
+        return frozenset(places | {item.key for item in names if not isinstance(item, str)})
 
     def _plan(self) -> Plan:
         if self.engine != "auto":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -104,9 +104,7 @@ def _tagged(
     for some in _chunks(examples, pace):
         xs = [example.columns for example in some]
         batch = tagger.lattices(xs, threads=threads)
-        givens: list[dict[str, Any]] = [{} for _ in some]
-        if decoder.rules:
-            givens = tagger.given(xs, [example.given for example in some])
+        givens = [dict(one) for one in tagger.given(xs, decoder, [e.given for e in some]) or [{}] * len(some)]
         names = [count + j if example.id is None else example.id for j, example in enumerate(some)]
         chunk = Chunk(batch, givens, names, [example.where for example in some])
         count += len(some)
@@ -160,6 +158,6 @@ def _probability(example: Example, record: Record, tagger: Tagger, decoder: Deco
     """Of each label, given that the hard rules hold."""
     if record["labels"] is None or record.get("relaxed"):
         return None
-    given = tagger.given([example.columns], [example.given])[0] if decoder.rules else None
-    table = decoder.marginals(tagger.lattice(example.columns), given)
+    given = tagger.given([example.columns], decoder, [example.given])
+    table = decoder.marginals(tagger.lattice(example.columns), given[0] if given else None)
     return [round(float(table[t, y]), 6) for t, y in enumerate(tagger.labels_.ids(record["labels"]).tolist())]

@@ -56,10 +56,6 @@ class PlainFeatures:
         known[-1] = -1  # an unknown string has the number -1: the last place
         return encoded.keep(known)
 
-    def tokens(self, x: Any) -> Sequence[str]:
-        """There is no text to a token, only features."""
-        return []
-
     def head(self) -> dict[str, Any]:
         """What a file's header keeps of it."""
         return {"kind": self.kind, "cutoff": self.cutoff}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import FeatureError
-from bridle.features.columns import Packed, pack
+from bridle.features.columns import Packed, columns_of, pack
 from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
@@ -83,7 +83,8 @@ class TemplateFeatures:
 
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""
-        return self._packed([x]).texts.get(self.templates.main, [])
+        main = self.templates.main
+        return columns_of(x, (main,), main, 0)[main]
 
     def _packed(self, sequences: Sequence[Any]) -> Packed:
         return pack(sequences, self.templates.sources, self.templates.main)

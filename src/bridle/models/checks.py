@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import LabelError, ModelError
-from bridle.features import Encoded, Features
+from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
 
 Given = Mapping[str, Any]
@@ -81,17 +81,17 @@ def ids_of(
 
 
 def with_tokens(
-    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None
-) -> list[dict[str, Any]]:
-    """What comes with the sequences, and the texts of their tokens."""
-
-    def one(k: int, x: Any) -> Iterator[tuple[str, Any]]:
-        if tokens := features.tokens(x):
-            yield "tokens", tokens
-        if given is not None:
-            yield from given[k].items()
-
-    return [dict(one(k, x)) for k, x in enumerate(sequences)]
+    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, asks: Collection[str]
+) -> Sequence[Given] | None:
+    """What comes with the sequences, as far as rules ask for it; the texts of the tokens are added."""
+    if not asks:
+        return None
+    own: Sequence[Given] = [{}] * len(sequences) if given is None else given
+    if "tokens" not in asks:
+        return own
+    if isinstance(features, PlainFeatures):
+        return own  # such tokens have features, but no text
+    return [{"tokens": features.tokens(x), **one} for x, one in zip(sequences, own, strict=True)]
 
 
 def fingerprint(encoded: Encoded, gold: npt.NDArray[np.int32]) -> str:

@@ -169,8 +169,9 @@ class Tagger:
         if dev is not None:
             held = features.encode(dev[0])
             held_gold = ids_of(labels, dev[1], held.offsets, "the labels of the development set", on_unknown)
-            measure = self._measure(task, held, held_gold, decoder, with_tokens(features, dev[0], dev_given))
-        learner = self._learner(task, decoder, with_tokens(features, X, given) if decoder.rules else None)
+            known = with_tokens(features, dev[0], dev_given, decoder.asks)
+            measure = self._measure(task, held, held_gold, decoder, known)
+        learner = self._learner(task, decoder, with_tokens(features, X, given, decoder.asks))
         identity = {
             "model": type(self).__name__, **self._settings(), "threads": self._threads(),
             "data": fingerprint(encoded, gold),
@@ -193,7 +194,7 @@ class Tagger:
         return {name: jsonable(value) for name, value in self.get_params().items()}
 
     def _measure(
-        self, task: Task, encoded: Encoded, gold: npt.NDArray[np.int32], decoder: Decoder, given: Sequence[Given]
+        self, task: Task, encoded: Encoded, gold: npt.NDArray[np.int32], decoder: Decoder, given: Sequence[Given] | None
     ) -> Callable[[Found], float]:
         """Accuracy on the development set, as a function of the weights."""
         if not len(gold):
@@ -201,7 +202,7 @@ class Tagger:
 
         def accuracy(found: Found) -> float:
             batch = Linear.of(task.layout, *found).scores(encoded, self._scores())
-            return float((decoder.decode_batch(batch, given if decoder.rules else None).ids == gold).mean())
+            return float((decoder.decode_batch(batch, given).ids == gold).mean())
 
         return accuracy
 
@@ -225,10 +226,12 @@ class Tagger:
     def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:
         return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
 
-    def given(self, X: Sequence[Any], given: Sequence[Given] | None = None) -> list[dict[str, Any]]:
-        """What comes with sequences for rules: the texts of the tokens, and what you give yourself."""
+    def given(
+        self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None
+    ) -> Sequence[Given] | None:
+        """What the rules of a decoder ask of sequences: the texts of the tokens, and what you give yourself."""
         self._fitted()
-        return with_tokens(self.features_, X, given)
+        return with_tokens(self.features_, X, given, decoder.asks)
 
     def decoder(self, rules: Iterable[Rule] = (), **options: Any) -> Decoder:
         """A decoder for the labels of this model."""
@@ -248,7 +251,7 @@ class Tagger:
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
             some = X[low:high]
-            values = self.given(some, None if given is None else given[low:high]) if decoder.rules else None
+            values = self.given(some, decoder, None if given is None else given[low:high])
             found = decoder.decode_batch(self._part(some, stop), values, threads=1)
             flat, cuts = names[found.ids].tolist(), found.offsets.tolist()
             return [flat[a:b] for a, b in pairwise(cuts)]
