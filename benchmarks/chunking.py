@@ -96,7 +96,7 @@ def _bridle(job: Job) -> dict[str, Any]:
     from bridle import features
 
     begin = time.perf_counter()
-    X, y = read(job.train, job.limit)  # noqa: N806
+    X, y = read(job.train, job.limit)
     reading = time.perf_counter() - begin
     marks: list[float] = []
     model = bridle.CRF(job.algorithm, features="chunking", c2=1.0, iterations=job.iterations, tolerance=0.0,

@@ -110,3 +110,9 @@ def tag(model: Path, path: Path) -> list[list[str]]:
     """The labels of the sentences of a file."""
     made = tagger(model)
     return [made.tag(features(words, tags)) for words, tags, _ in sentences(path)]
+
+
+def weights(tagger: Any) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """What a tagger has learned, to six decimals: of features with labels, and of labels with the next one."""
+    found = tagger.info()
+    return found.state_features, found.transitions

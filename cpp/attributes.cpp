@@ -6,6 +6,7 @@
 namespace bridle {
 namespace {
 
+constexpr uint64_t kSparse = 16;  // a column with fewer attributes than one in so many ids is not worth an array
 constexpr int kBlock = 128;  // tokens looked at together, so that their look-ups overlap
 
 uint64_t mix(uint64_t key) {
@@ -126,7 +127,8 @@ int64_t Attributes::encode(const Columns& columns, int64_t* indptr, int32_t* att
 
 void Attributes::settle() {
     for (Template& one : templates_) {
-        if (one.places.size() != 1) continue;
+        one.direct.clear();
+        if (one.places.size() != 1 || one.keys.size() * kSparse < one.sizes[0]) continue;
         one.direct.assign(one.sizes[0], -1);
         one.keys.each([&](uint64_t key, int32_t number) { one.direct[key] = number; });
     }

@@ -21,6 +21,7 @@ from bridle.features.derived import OF_PLACE, OF_TEXT
 
 _PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d+)\]")
 FURTHEST = 1000  # tokens away
+MOST = 4096  # templates
 BIGRAM = "label[-1]"
 
 
@@ -91,6 +92,8 @@ class Templates:
                 bigram = True
                 continue
             made[_template(text, number)] = None
+        if len(made) > MOST:
+            raise FeatureError("there are too many templates", got=f"{len(made):,}", wanted=f"at most {MOST:,}")
         if not made:
             raise FeatureError("there are no templates", got="no line with one", wanted="lines such as word[0]")
         return cls(tuple(made), bigram)
