@@ -1,7 +1,10 @@
 #include "attributes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
+
+#include "vectors.h"
 
 namespace bridle {
 namespace {
@@ -12,6 +15,18 @@ constexpr int kBlock = 128;  // tokens looked at together, so that their look-up
 uint64_t mix(uint64_t key) {
     key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
     return (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
+}
+
+// One more place of a template: its ids join the keys; where one is no id, there is no attribute.
+BRIDLE_CLONES void add_place(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
+                             int count, uint64_t* key, int32_t* none) {
+    const auto most = static_cast<int32_t>(std::min<uint64_t>(size, INT32_MAX));
+    for (int c = 0; c < count; ++c) {
+        const int32_t id = room[c] >= offset ? ids[c] : beyond;
+        none[c] |= (id <= 0) | (id >= most);
+        const uint64_t before = exact ? key[c] : mix(key[c]);
+        key[c] = before * size + static_cast<uint32_t>(id);
+    }
 }
 
 }  // namespace
@@ -55,7 +70,7 @@ int64_t Attributes::run(const Columns& columns, int64_t* indptr, int32_t* attrs,
     std::vector<int32_t> found(K * kBlock);
     std::vector<int32_t> left(kBlock), right(kBlock);  // tokens before and after, in the sequence
     uint64_t key[kBlock];
-    bool none[kBlock];
+    int32_t ids[kBlock], none[kBlock];
     const int64_t N = columns.offsets[columns.B];
     int64_t b = 0, written = 0;
     indptr[0] = 0;
@@ -70,17 +85,14 @@ int64_t Attributes::run(const Columns& columns, int64_t* indptr, int32_t* attrs,
         for (size_t k = 0; k < K; ++k) {
             const Template& one = templates_[k];
             std::fill_n(key, count, 0);
-            std::fill_n(none, count, false);
+            std::fill_n(none, count, 0);
             for (size_t p = 0; p < one.places.size(); ++p) {
-                const int offset = one.places[p].offset;
-                const int32_t* ids = columns.ids[static_cast<size_t>(one.places[p].column)];
-                const uint64_t size = one.sizes[p];
-                for (int c = 0; c < count; ++c) {
-                    const bool inside = offset < 0 ? left[c] >= -offset : right[c] >= offset;
-                    const int32_t id = inside ? ids[first + c + offset] : offset < 0 ? 1 : 2;
-                    none[c] |= id <= 0 || static_cast<uint64_t>(id) >= size;
-                    key[c] = (one.exact ? key[c] * size : mix(key[c]) * size) + static_cast<uint32_t>(id);
-                }
+                const auto [column, offset] = one.places[p];
+                const int64_t from = first + offset;
+                if (from >= 0 && from + count <= N) std::copy_n(columns.ids[static_cast<size_t>(column)] + from, count, ids);
+                else
+                    for (int c = 0; c < count; ++c) ids[c] = from + c >= 0 && from + c < N ? columns.ids[static_cast<size_t>(column)][from + c] : 0;
+                add_place(ids, offset < 0 ? left.data() : right.data(), std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count, key, none);
             }
             look(k, key, none, count, found.data() + k * kBlock);
         }
@@ -97,7 +109,7 @@ int64_t Attributes::run(const Columns& columns, int64_t* indptr, int32_t* attrs,
 }
 
 int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs) {
-    const int64_t written = run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const bool* none, int count, int32_t* out) {
+    const int64_t written = run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
         for (int c = 0; c < count; ++c) {
             out[c] = -1;
             if (none[c]) continue;
@@ -114,7 +126,7 @@ int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs)
 }
 
 int64_t Attributes::encode(const Columns& columns, int64_t* indptr, int32_t* attrs) const {
-    return run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const bool* none, int count, int32_t* out) {
+    return run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
         const Template& one = templates_[k];
         if (!one.direct.empty()) {
             for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.direct[key[c]];

@@ -7,6 +7,7 @@
 #include "attributes.h"
 #include "bindings.h"
 #include "learn.h"
+#include "long_vectors.h"
 #include "strings.h"
 
 namespace bridle {
@@ -17,6 +18,7 @@ struct PyExamples : Examples {
 };
 
 struct PyRows : Rows {
+    using Rows::Rows;
     std::vector<nb::object> kept;
 };
 
@@ -37,12 +39,12 @@ void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::
 }
 
 void make_rows(PyRows* self, int m, nb::object begin, nb::object label, nb::object free) {
-    new (self) PyRows();
-    self->m = m;
-    self->width = padded(m);
-    self->begin = keep<int64_t>(self->kept, begin);
-    self->label = keep<uint16_t>(self->kept, label);
-    self->free = keep<uint8_t>(self->kept, free);
+    std::vector<nb::object> kept;
+    const auto A = static_cast<int64_t>(nb::cast<In<int64_t>>(begin).size()) - 1;
+    const int64_t* at = keep<int64_t>(kept, begin);
+    const uint16_t* of = keep<uint16_t>(kept, label);
+    new (self) PyRows(m, at, A, of, keep<uint8_t>(kept, free));
+    self->kept = std::move(kept);
 }
 
 void make_attributes(Attributes* self, const std::vector<std::vector<std::pair<int, int>>>& templates, const std::vector<int64_t>& sizes) {
@@ -140,10 +142,32 @@ nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, dou
     return nb::make_tuple(wrong, updates);
 }
 
+std::vector<const double*> data_of(const std::vector<In<double>>& arrays) {
+    std::vector<const double*> out;
+    for (const auto& array : arrays) out.push_back(array.data());
+    return out;
+}
+
+void products_of(const std::vector<In<double>>& rows, const std::vector<In<double>>& columns, int64_t low, int64_t high, Out<double> out) {
+    const auto left = data_of(rows), right = data_of(columns);
+    const auto size = static_cast<int64_t>(rows.at(0).size());
+    const nb::gil_scoped_release release;
+    products(left, right, size, low, high, out.data());
+}
+
+void combine_of(In<double> shares, const std::vector<In<double>>& rows, int64_t low, int64_t high, Out<double> out) {
+    const auto from = data_of(rows);
+    const nb::gil_scoped_release release;
+    combine(shares.data(), from, low, high, out.data());
+}
+
 }  // namespace
 
 void bind_learning(nb::module_& module) {
     module.attr("ROW_WIDTH") = kLanes;
+    module.attr("VECTOR_BLOCK") = kVectorBlock;
+    module.def("products", &products_of, nb::arg("rows"), nb::arg("columns"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
+    module.def("combine", &combine_of, nb::arg("shares"), nb::arg("rows"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
     nb::class_<Strings>(module, "Strings")
         .def(nb::init<>())
         .def("__len__", &Strings::size)

@@ -70,31 +70,95 @@ BRIDLE_CLONES void expect_joined(const Entries& e, const int64_t* begin, const u
     }
 }
 
-// out (count, width) := scores, attribute by attribute
-BRIDLE_CLONES void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* __restrict w, float* __restrict out) {
-    const int width = rows.width;
-    std::fill_n(out, count * width, 0.0f);
-    for (int64_t t = first; t < first + count; ++t, out += width)
-        for (int64_t k = x.indptr[t], end = x.indptr[t + 1]; k < end; ++k) {
-            const int64_t* row = rows.begin + x.attrs[k];
-            const float value = x.values ? x.values[k] : 1.0f;
-            if (row[1] - row[0] == width)
-                for (int y = 0; y < width; y += kLanes)
-                    for (int j = 0; j < kLanes; ++j) out[y + j] += value * w[row[0] + y + j];
-            else
-                for (int64_t s = row[0]; s < row[1]; ++s) out[rows.label[s]] += value * w[s];
+struct Parted {
+    std::vector<uint32_t> full;  // where full rows begin
+    std::vector<Rows::Row> list;
+    std::vector<float> value, list_value;
+
+    void room(size_t n) {
+        if (full.size() > n) return;
+        full.resize(n + 1), list.resize(n + 1), value.resize(n + 1), list_value.resize(n + 1);
+    }
+};
+
+// The sum of full rows, kVectors vectors of it in registers.
+template <bool kValues, int kVectors>
+BRIDLE_INLINE void add_full(const uint32_t* full, const float* value, int n, int at, const float* w, float* out) {
+    FloatVector sum[kVectors] = {};
+    for (int k = 0; k < n; ++k)
+        for (int v = 0; v < kVectors; ++v) {
+            if constexpr (kValues) sum[v] += value[k] * float_at(w + full[k] + at + v * kLanes);
+            else sum[v] += float_at(w + full[k] + at + v * kLanes);
         }
+    for (int v = 0; v < kVectors; ++v) float_at(out + at + v * kLanes) = sum[v];
+}
+
+// out (count, width) := scores. The attributes of a token are parted into full rows and lists, without a branch.
+template <bool kValues>
+BRIDLE_INLINE void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* w, float* out, Parted& parted) {
+    constexpr int64_t kNear = 12, kFar = 24;  // attributes whose weights, and whose rows, are fetched beforehand
+    const int width = rows.width;
+    const int64_t last = x.indptr[x.n_tokens()];
+    for (int64_t t = first; t < first + count; ++t, out += width) {
+        const int64_t begin = x.indptr[t], end = x.indptr[t + 1];
+        parted.room(static_cast<size_t>(end - begin));
+        int n_full = 0, n_lists = 0;
+        for (int64_t k = begin; k < end; ++k) {
+            if (k + kFar < last) {
+                __builtin_prefetch(&rows.rows[x.attrs[k + kFar]]);
+                __builtin_prefetch(w + rows.rows[x.attrs[k + kNear]].begin);
+            }
+            const Rows::Row row = rows.rows[x.attrs[k]];
+            const int full = row.count == width;
+            parted.full[n_full] = row.begin;
+            parted.list[n_lists] = row;
+            if constexpr (kValues) parted.value[n_full] = parted.list_value[n_lists] = x.values[k];
+            n_full += full;
+            n_lists += 1 - full;
+        }
+        int at = 0;
+        const uint32_t* full = parted.full.data();
+        const float* value = parted.value.data();
+        for (; width - at >= 4 * kLanes; at += 4 * kLanes) add_full<kValues, 4>(full, value, n_full, at, w, out);
+        if (width - at == 3 * kLanes) add_full<kValues, 3>(full, value, n_full, at, w, out);
+        else if (width - at == 2 * kLanes) add_full<kValues, 2>(full, value, n_full, at, w, out);
+        else if (width - at == kLanes) add_full<kValues, 1>(full, value, n_full, at, w, out);
+        for (int k = 0; k < n_lists; ++k) {
+            const Rows::Row row = parted.list[k];
+            const float v = kValues ? parted.list_value[k] : 1.0f;
+            if (row.count == 1) {
+                out[row.label] += v * w[row.begin];
+                continue;
+            }
+            for (int s = 0; s < row.count; ++s) out[rows.label[row.begin + s]] += v * w[row.begin + s];
+        }
+    }
+}
+
+BRIDLE_CLONES void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* w, float* out, Parted& parted) {
+    if (x.values) score_some<true>(rows, x, first, count, w, out, parted);
+    else score_some<false>(rows, x, first, count, w, out, parted);
 }
 
 }  // namespace
 
+Rows::Rows(int m, const int64_t* begin, int64_t A, const uint16_t* label, const uint8_t* free)
+    : m(m), width(padded(m)), begin(begin), label(label), free(free), rows(static_cast<size_t>(A)) {
+    if (A && begin[A] > int64_t{UINT32_MAX}) throw std::length_error("more than four thousand million weights");
+    for (int64_t a = 0; a < A; ++a) {
+        const int64_t count = begin[a + 1] - begin[a];
+        rows[a] = {static_cast<uint32_t>(begin[a]), static_cast<uint16_t>(count), count ? label[begin[a]] : uint16_t{0}};
+    }
+}
+
 void score_tokens(const Rows& rows, const Examples& x, const float* w, float* out, Control& control) {
     constexpr int64_t kSome = 256;  // padded rows are made for some tokens at a time, so that they stay near
     std::vector<float> some(static_cast<size_t>(kSome) * rows.width);
+    Parted parted;
     for (int64_t t = 0, N = x.n_tokens(); t < N; t += kSome) {
         control.check();
         const int64_t count = std::min(kSome, N - t);
-        score_some(rows, x, t, count, w, some.data());
+        score_some(rows, x, t, count, w, some.data(), parted);
         for (int64_t k = 0; k < count; ++k)
             std::copy_n(&some[static_cast<size_t>(k) * rows.width], rows.m, out + (t + k) * rows.m);
     }
@@ -110,7 +174,6 @@ Joined::Joined(const Rows& rows, const Examples& x)
         int64_t entries = 0, full = 0;
         for (int64_t k = x.indptr[t]; k < x.indptr[t + 1]; ++k) {
             const int32_t a = x.attrs[k];
-            if (rows.begin[a + 1] > int64_t{UINT32_MAX}) throw std::length_error("more than four thousand million weights");
             if (is_full(a)) ++entries, ++full;
             else entries += rows.begin[a + 1] - rows.begin[a];
         }

@@ -2,6 +2,8 @@
 
 namespace bridle {
 
+constexpr size_t kDearer = 2;  // a vector of a group costs so many times that of a column that nobody looks at
+
 void Table::build(const double* dense, int m, bool grouped) {
     constexpr double none = -std::numeric_limits<double>::infinity();
     m_ = m;
@@ -12,6 +14,7 @@ void Table::build(const double* dense, int m, bool grouped) {
     groups_.clear();
     members_.clear();
     columns_.assign(static_cast<size_t>(m) * width_, none);
+    every_ = false;
     if (flat_) return;
     std::vector<char> done(m, 0);
     double* column = columns_.data();
@@ -34,6 +37,11 @@ void Table::build(const double* dense, int m, bool grouped) {
         groups_.push_back(g);
         column += width_;
     }
+    size_t touched = 0;  // what the groups would read, in vectors
+    for (const Group& g : groups_) touched += (g.high - g.low) / kLanes;
+    every_ = kDearer * touched > static_cast<size_t>(m) * width_ / kLanes;
+    for (int j = 0; every_ && j < m; ++j)
+        for (int i = 0; i < width_; ++i) columns_[static_cast<size_t>(j) * width_ + i] = i < m ? at(i, j) : none;
 }
 
 }  // namespace bridle

@@ -42,6 +42,14 @@ class Table {
             for (int i = 0; i < width; ++i) out[i] = best;
             return;
         }
+        if (every_) {
+            int i = 0;
+            for (; width - i >= 4 * kLanes; i += 4 * kLanes) back_strip<4>(w, out, i);
+            if (width - i == 3 * kLanes) back_strip<3>(w, out, i);
+            else if (width - i == 2 * kLanes) back_strip<2>(w, out, i);
+            else if (width - i == kLanes) back_strip<1>(w, out, i);
+            return;
+        }
         for (int i = 0; i < width; ++i) out[i] = none;
         const double* column = columns_.data();
         for (const Group& g : groups_) {
@@ -68,14 +76,28 @@ class Table {
     }
 
   private:
+    // kVectors vectors of out stay in registers while all columns pass by
+    template <int kVectors> BRIDLE_INLINE void back_strip(const double* __restrict w, double* __restrict out, int i) const {
+        Vector top[kVectors];
+        for (Vector& v : top) v = Vector{} - std::numeric_limits<double>::infinity();
+        const double* column = columns_.data() + i;
+        for (int j = 0; j < m_; ++j, column += width_)
+            for (int v = 0; v < kVectors; ++v) {
+                const Vector here = vector_at(column + v * kLanes) + w[j];
+                top[v] = here > top[v] ? here : top[v];
+            }
+        for (int v = 0; v < kVectors; ++v) vector_at(out + i + v * kLanes) = top[v];
+    }
+
     struct Group {
         int begin, end;  // its members
         int low, high;   // where its column is not all -inf, in whole vectors
     };
     int m_ = 0, width_ = 0;
     bool flat_ = false;  // all scores are 0
+    bool every_ = false;  // hardly any columns are alike: columns_ has all of them
     std::vector<double> dense_;    // (m, width)
-    std::vector<double> columns_;  // (groups, width)
+    std::vector<double> columns_;  // (groups, width), or (m, width)
     std::vector<int> members_;
     std::vector<Group> groups_;
 };

@@ -18,6 +18,9 @@ constexpr int kLanes = 8;
 using Vector = double __attribute__((vector_size(8 * kLanes), aligned(8), may_alias));  // lies anywhere
 BRIDLE_INLINE Vector& vector_at(double* x) { return *reinterpret_cast<Vector*>(x); }
 BRIDLE_INLINE const Vector& vector_at(const double* x) { return *reinterpret_cast<const Vector*>(x); }
+using FloatVector = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+BRIDLE_INLINE FloatVector& float_at(float* x) { return *reinterpret_cast<FloatVector*>(x); }
+BRIDLE_INLINE const FloatVector& float_at(const float* x) { return *reinterpret_cast<const FloatVector*>(x); }
 constexpr int padded(int m) { return (m + kLanes - 1) / kLanes * kLanes; }
 
 // exp(x) to within two units in the last place, for x <= 700; 0 below -700.

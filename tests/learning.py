@@ -1,4 +1,4 @@
-"""Random sparse examples with gold labels, and slow twins of what the kernels of training compute from them.
+"""Random examples with gold labels: sparse ones with slow twins of what the kernels of training compute, noisy ones.
 
 N tokens (t)    A attributes (a)    m labels (y)    W slots
 """
@@ -21,6 +21,7 @@ from bridle.models.layout import Layout
 from bridle.models.task import Task
 
 Floats = npt.NDArray[np.float64]
+Data = tuple[list[Any], list[list[str]]]  # X and y
 LAYOUTS = ("seen", "all", "lists")
 
 
@@ -105,3 +106,21 @@ def random_task(case: Case, rng: Generator) -> Task:
     """The same examples to learn from, with or without label bigrams."""
     m, pairs = case.layout.m, str(rng.choice(["seen", "all"]))
     return Task.of(case.encoded, case.y, (7, m), pairs, bigram=bool(rng.random() < 0.7))
+
+
+def pinned(task: Task) -> npt.NDArray[np.bool_]:
+    """(W, or W + m * m) which weights stay 0, in the order of the likelihood's vector."""
+    free = [np.ones(task.layout.size) if task.layout.free is None else task.layout.free]
+    if task.pair_free is not None:
+        free.append(task.pair_free.ravel())
+    return np.asarray(np.concatenate(free) == 0)
+
+
+def noisy(rng: Generator, count: int, share: float) -> Data:
+    """Six signs per token; the first of them that is on decides. A share of the labels is wrong."""
+    on = rng.random((count, 6)) < 0.4
+    label = np.where(on.any(axis=1), on.argmax(axis=1) % 3, 2)
+    wrong = rng.random(count) < share
+    label[wrong] = rng.integers(0, 3, int(wrong.sum()))
+    X = [[f"f{k}" for k in np.flatnonzero(row)] + ["bias"] for row in on]
+    return [X[k : k + 5] for k in range(0, count, 5)], [[f"L{y}" for y in label[k : k + 5]] for k in range(0, count, 5)]

@@ -14,8 +14,9 @@ import pytest
 from bridle import _native
 from bridle.features import Encoded
 from bridle.models import layout as layouts
-from bridle.models.likelihood import Likelihood
-from learning import LAYOUTS, Case, Floats, random_case, random_task
+from bridle.models.likelihood import Objective
+from bridle.models.vectors import BLOCK, combine, product, products
+from learning import LAYOUTS, Case, Floats, pinned, random_case, random_task
 from strategies import seeds
 
 
@@ -129,19 +130,16 @@ def test_a_sequence_of_5000_tokens() -> None:
 
 def test_gradient_of_the_loss_is_its_slope() -> None:
     for rng in seeds(25, 3):
-        case = random_case(rng, int(rng.integers(2, 12)), kind="seen", sequences=4)
-        learner = Likelihood(
-            random_task(case, rng), c1=0.0, c2=float(rng.uniform(0, 2)), threads=int(rng.integers(1, 4))
-        )
-        w = rng.normal(size=len(learner._gold))
-        w[learner._pinned] = 0
-        gradient = learner._evaluate(w)[1].copy()
-        assert not gradient[learner._pinned].any()
-        free = np.setdiff1d(np.arange(len(w)), learner._pinned)
-        for k in rng.permutation(free)[:8].tolist():
+        task = random_task(random_case(rng, int(rng.integers(2, 12)), kind="seen", sequences=4), rng)
+        objective = Objective(task, float(rng.uniform(0, 2)), int(rng.integers(1, 4)))
+        fixed = pinned(task)
+        w = np.where(fixed, 0.0, rng.normal(size=objective.size))
+        gradient = objective(w)[1].copy()
+        assert not gradient[fixed].any()
+        for k in rng.permutation(np.flatnonzero(~fixed))[:8].tolist():
             step = np.zeros(len(w))
             step[k] = 1e-5
-            slope = (learner._evaluate(w + step)[0] - learner._evaluate(w - step)[0]) / 2e-5
+            slope = (objective(w + step)[0] - objective(w - step)[0]) / 2e-5
             assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
@@ -189,3 +187,41 @@ def test_scores_of_tokens() -> None:
         single = np.full((n, m), np.nan, dtype=np.float32)
         case.layout.native.score(case.encoded.native(), w.astype(np.float32), single, _native.Stop())
         np.testing.assert_allclose(single, case.unary(w.astype(np.float32)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("m", [65_528, 65_535])
+def test_scores_of_as_many_labels_as_there_may_be(m: int) -> None:
+    """A full row is then as long as 16 bits can count, or longer."""
+    layout = layouts.all_pairs(1, m)
+    w = np.arange(layout.size, dtype=np.float32)
+    encoded, out = (
+        Encoded(np.array([0, 1]), np.array([0, 1]), np.zeros(1, dtype=np.int32)),
+        np.empty((1, m), np.float32),
+    )
+    layout.native.score(encoded.native(), w, out, _native.Stop())
+    np.testing.assert_array_equal(out[0], w[:m])
+    joined = np.empty((1, m))
+    _native.Joined(layout.native, encoded.native()).score(0, w.astype(np.float64), joined)
+    np.testing.assert_array_equal(joined[0], w[:m])
+
+
+# ---- long vectors ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 13, 2**17 + 5, 300_000])
+def test_sums_and_products_of_long_vectors(size: int) -> None:
+    """Right, and to the bit the same in any number of threads."""
+    rng = np.random.default_rng(size)
+    rows, shares = [rng.normal(size=size) for _ in range(5)], rng.normal(size=5)
+    found = products(rows, rows[:2], 1)
+    np.testing.assert_allclose(found, np.array(rows) @ np.array(rows[:2]).T, rtol=1e-9, atol=1e-9)
+    assert product(rows[3], rows[1]) == pytest.approx(found[3, 1], rel=1e-9, abs=1e-9)
+    out, wanted = np.full(size, np.nan), shares @ np.array(rows)
+    combine(shares.tolist(), rows, out=out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-12)
+    for threads in (2, 3, 8):
+        np.testing.assert_array_equal(products(rows, rows[:2], threads), found)
+        own = [row.copy() for row in rows]
+        combine(shares.tolist(), own, out=own[2], threads=threads)
+        np.testing.assert_array_equal(own[2], out)
+        assert all((own[k] == rows[k]).all() for k in (0, 1, 3, 4))

@@ -11,6 +11,12 @@ N_COUNTERS: int = 64
 
 ROW_WIDTH: int = 8
 
+VECTOR_BLOCK: int = 8192
+
+def products(rows: Sequence[Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)]], columns: Sequence[Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)]], low: int, high: int, out: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu')]) -> None: ...
+
+def combine(shares: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], rows: Sequence[Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)]], low: int, high: int, out: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu')]) -> None: ...
+
 class Strings:
     def __init__(self) -> None: ...
 

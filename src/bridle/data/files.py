@@ -42,6 +42,8 @@ def load(
 ) -> tuple[list[dict[str, list[str]]], list[list[str]]]:
     """All sequences of a file as X (columns) and y (labels), as models take them."""
     xs, ys = list[dict[str, list[str]]](), list[list[str]]()
+    known: dict[str, str] = {}  # equal strings are kept once
+    once = known.setdefault
     with read(path, format, **options) as examples:
         for example in examples:
             if example.labels is None:
@@ -49,8 +51,8 @@ def load(
                     "a sequence has no labels", got="tokens only", wanted="labels for all sequences",
                     cause="Is `label` the right column? `read` takes sequences without labels.",
                 )  # fmt: skip
-            xs.append({name: list(column) for name, column in example.columns.items()})
-            ys.append(list(example.labels))
+            xs.append({name: list(map(once, column, column)) for name, column in example.columns.items()})
+            ys.append(list(map(once, example.labels, example.labels)))
     return xs, ys
 
 

@@ -11,7 +11,7 @@ Direction d = -H p by the two-loop recursion (Nocedal 1980), i from the newest p
                   beta_i  = y_i.r / s_i.y_i,   r <- r + (alpha_i - beta_i) s_i
     d = -r
 q and r are sums of p and the pairs, so the loops run on coefficients and on the products s_i.y_j, y_i.y_j, s_i.p, y_i.p
-(Chen et al. 2014). The history is thus read twice per iteration, not four times, and in blocks that fit the cache.
+(Chen et al. 2014). The history is thus read twice per iteration, not four times.
 
 Step a along d:
     c1 = 0   strong Wolfe:  F(w + a d) <= F(w) + FTOL a p.d  and  |f'(w + a d).d| <= GTOL |p.d|
@@ -23,7 +23,7 @@ Step a along d:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import ModelError
+from bridle.models.vectors import BLOCK, combine, product, products
 
 Array = npt.NDArray[Any]
 Vector = npt.NDArray[np.float64]
@@ -41,9 +42,6 @@ FTOL, GTOL = 1e-4, 0.9
 EPSILON = 1e-5  # converged: |p| < EPSILON max(1, |w|)
 TRIALS = 20  # evaluations per line search
 TINY = float(np.finfo(np.float64).eps)
-# Entries worked on at a time: they stay in the cache; and BLAS adds up so few in one thread, so that the bits of a
-# product do not depend on how many threads there are.
-BLOCK = 8192
 
 
 class Lbfgs:
@@ -66,7 +64,7 @@ class Lbfgs:
     evaluations: int  # calls of `evaluate`
     why: Why | None  # why the last `step()` returned False
 
-    def __init__(self, evaluate: Evaluate, w: Vector, *, c1: float = 0.0, memory: int = 6) -> None:
+    def __init__(self, evaluate: Evaluate, w: Vector, *, c1: float = 0.0, memory: int = 6, threads: int = 1) -> None:
         if not (math.isfinite(c1) and c1 >= 0):
             raise ModelError("the L1 weight makes no sense", got=f"c1={c1}", wanted="a number, 0 or more")
         if memory < 1:
@@ -74,7 +72,7 @@ class Lbfgs:
         if np.ndim(w) != 1:
             raise ModelError("the weights are not a vector", got=f"shape {np.shape(w)}", wanted="one dimension")
         self.w = np.array(w, dtype=np.float64)
-        self._evaluate, self._c1, self._memory = evaluate, float(c1), int(memory)
+        self._evaluate, self._c1, self._memory, self._threads = evaluate, float(c1), int(memory), threads
         self.iteration, self.evaluations, self.why = 0, 0, None
         size = len(self.w)
         self._trial, self._d = np.empty(size), np.empty(size)
@@ -122,7 +120,7 @@ class Lbfgs:
         }
 
     @classmethod
-    def resume(cls, evaluate: Evaluate, state: Mapping[str, Array]) -> Self:
+    def resume(cls, evaluate: Evaluate, state: Mapping[str, Array], *, threads: int = 1) -> Self:
         """Go on from a `state()`, without an evaluation; the next steps are those of an uninterrupted run."""
         try:
             w, g, s, y = (np.asarray(state[key]) for key in ("w", "gradient", "steps", "changes"))
@@ -134,7 +132,7 @@ class Lbfgs:
                 "the parts of this state do not fit together", wanted="what state() returned",
                 got=f"w {w.shape}, gradient {g.shape}, steps {s.shape}, changes {y.shape}, memory {memory}",
             )  # fmt: skip
-        self = cls(lambda _: (float(loss), g), w, c1=float(c1), memory=int(memory))
+        self = cls(lambda _: (float(loss), g), w, c1=float(c1), memory=int(memory), threads=threads)
         self._evaluate, self.loss = evaluate, float(loss)
         self.iteration, self.evaluations = int(iteration), int(evaluations)
         for k in range(len(s)):
@@ -152,11 +150,14 @@ class Lbfgs:
             sp, yp = self._multiply()
             used = np.ix_(self._order, self._order)
             of_p, of_s, of_y = _two_loop(self._sy[used], self._yy[used], sp, yp)
-            _combine([of_p, *of_s, *of_y], [self._p, *self._rows(self._s), *self._rows(self._y)], out=self._d)
+            combine(
+                [of_p, *of_s, *of_y], [self._p, *self._rows(self._s), *self._rows(self._y)], out=self._d,
+                threads=self._threads,
+            )  # fmt: skip
             if self._c1:
                 for b in _blocks(self._d):
                     self._d[b][self._d[b] * self._p[b] >= 0] = 0
-            slope = float(_products([self._d], [self._p])[0, 0])
+            slope = product(self._d, self._p, self._threads)
             if math.isfinite(slope) and slope < 0:
                 return slope
             self._order.clear()
@@ -166,7 +167,7 @@ class Lbfgs:
     def _multiply(self) -> tuple[Vector, Vector]:
         """Fill in the products of the newest pair with all; the products of all with p."""
         k, newest = len(self._order), self._order[-1]
-        found = _products([*self._rows(self._s), *self._rows(self._y)], [self._y[newest], self._p])
+        found = products([*self._rows(self._s), *self._rows(self._y)], [self._y[newest], self._p], self._threads)
         self._sy[self._order, newest] = found[:k, 0]
         self._yy[self._order, newest] = self._yy[newest, self._order] = found[k:, 0]
         return found[:k, 1], found[k:, 1]
@@ -191,7 +192,7 @@ class Lbfgs:
         step = self._first()
         for _ in range(TRIALS):
             loss, gradient = self._try(step)
-            here = _Point(step, loss, _slope(gradient, self._d))
+            here = _Point(step, loss, product(gradient, self._d, self._threads))
             if not here.finite or loss >= low.loss or loss > start.loss + FTOL * step * slope:
                 high = here
             elif abs(here.slope) <= -GTOL * slope:
@@ -215,8 +216,8 @@ class Lbfgs:
         step = self._first()
         for _ in range(TRIALS):
             loss, gradient = self._try(step)
-            gain = sum(float(self._p[b] @ (self._trial[b] - self.w[b])) for b in _blocks(self.w))  # below 0
-            finite = math.isfinite(loss) and math.isfinite(_slope(gradient, self._d))
+            gain = product(self._p, self._trial, self._threads) - product(self._p, self.w, self._threads)  # below 0
+            finite = math.isfinite(loss) and math.isfinite(product(gradient, self._d, self._threads))
             if finite and loss < self.loss and loss <= self.loss + FTOL * gain:
                 return loss, gradient
             if -gain <= TINY * abs(self.loss):
@@ -226,11 +227,10 @@ class Lbfgs:
 
     def _try(self, step: float) -> tuple[float, Vector]:
         """F, and the gradient of f, at w + step d, within the orthant if there is an L1 term."""
-        for b in _blocks(self.w):
-            there = self._trial[b]
-            np.multiply(self._d[b], step, out=there)
-            there += self.w[b]
-            if self._c1:
+        combine([1.0, step], [self.w, self._d], out=self._trial, threads=self._threads)
+        if self._c1:
+            for b in _blocks(self.w):
+                there = self._trial[b]
                 there[there * np.sign(np.where(self.w[b] != 0, self.w[b], -self._p[b])) <= 0] = 0
         return self._call()
 
@@ -252,11 +252,10 @@ class Lbfgs:
             del self._order[0]
         row = next(k for k in range(self._memory) if k not in self._order)
         s, y = self._s[row], self._y[row]
-        for b in _blocks(self.w):
-            np.subtract(self._trial[b], self.w[b], out=s[b])
-            np.subtract(gradient[b], self._g[b], out=y[b])
-            self.w[b], self._g[b] = self._trial[b], gradient[b]
-        sy, yy = _products([s, y], [y])[:, 0]
+        combine([1.0, -1.0], [self._trial, self.w], out=s, threads=self._threads)
+        combine([1.0, -1.0], [gradient, self._g], out=y, threads=self._threads)
+        self.w[:], self._g[:] = self._trial, gradient
+        sy, yy = products([s, y], [y], self._threads)[:, 0]
         if sy > TINY * yy:  # otherwise H would not stay positive definite
             self._order.append(row)
         self.loss = loss
@@ -269,8 +268,8 @@ class Lbfgs:
             for b in _blocks(self.w):
                 w, g = self.w[b], self._g[b]
                 self._p[b] = g + np.where(w != 0, self._c1 * np.sign(w), -g.clip(-self._c1, self._c1))
-        self.gradient_norm = math.sqrt(_products([self._p], [self._p])[0, 0])
-        self._w_norm = math.sqrt(_products([self.w], [self.w])[0, 0])
+        self.gradient_norm = math.sqrt(product(self._p, self._p, self._threads))
+        self._w_norm = math.sqrt(product(self.w, self.w, self._threads))
 
 
 def _two_loop(sy: Vector, yy: Vector, sp: Vector, yp: Vector) -> tuple[float, Vector, Vector]:
@@ -334,29 +333,3 @@ def _beyond(before: _Point, low: _Point) -> float:
 
 def _blocks(v: Vector) -> Iterator[slice]:
     return (slice(a, a + BLOCK) for a in range(0, len(v), BLOCK))
-
-
-def _slope(gradient: Vector, d: Vector) -> float:
-    return float(_products([gradient], [d])[0, 0])
-
-
-@np.errstate(all="ignore")  # an infinite gradient at a trial point gives an infinite product, which the caller sees
-def _products(rows: Sequence[Vector], columns: Sequence[Vector]) -> Vector:
-    """(rows, columns): the product of each row with each column."""
-    total = np.zeros((len(rows), len(columns)))
-    for b in _blocks(rows[0]):
-        parts = [column[b] for column in columns]
-        total += [[row[b].dot(part) for part in parts] for row in rows]
-    return total
-
-
-def _combine(shares: Sequence[float], rows: Sequence[Vector], *, out: Vector) -> None:
-    """out = sum of shares x rows."""
-    buffer = np.empty(min(BLOCK, len(out)))
-    for b in _blocks(out):
-        target = out[b]
-        part = buffer[: len(target)]
-        np.multiply(rows[0][b], shares[0], out=target)
-        for share, row in zip(shares[1:], rows[1:], strict=True):
-            np.multiply(row[b], share, out=part)
-            target += part

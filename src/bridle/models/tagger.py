@@ -177,11 +177,13 @@ class Tagger:
             "data": fingerprint(encoded, gold),
         }  # fmt: skip
         identity.pop("iterations", None)  # more of them may be wanted
+        n_weights, layout = task.n_weights, task.layout
         found, progress, interrupted = train(learner, plan, measure, identity)
-        kept, linear = Linear.of(task.layout, *found).pruned()
+        del learner, measure, task, encoded  # they are larger than all that follows
+        kept, linear = Linear.of(layout, *found).pruned()
         features.keep(kept)
         self.labels_, self.features_, self.linear_ = labels, features, linear
-        self.progress_, self.n_weights_ = progress, task.n_weights
+        self.progress_, self.n_weights_ = progress, n_weights
         if interrupted:
             raise KeyboardInterrupt
         return self
