@@ -2,13 +2,15 @@
 //   U[t][y] = exp(unary[t][y] - top[t]),  E[i][j] = exp(pairwise[i][j])
 //   a[t][j] = U[t][j] * sum over i of a[t-1][i] E[i][j] * c[t],   c[t] such that a[t] sums to 1
 //   b[t][i] = c[t+1] * sum over j of E[i][j] U[t+1][j] b[t+1][j]
+// (E is shifted so that its largest entry is 1.) What falls below exp(-700) is lost, and transitions that differ by more
+// than kRange could bring it back: then everything is done with logarithms instead, slowly.
 //   log Z = sum over t of top[t] - log c[t];   p(y at t) = a[t][y] b[t][y];   p(i, j at t) = a[t-1][i] E[i][j] v[t][j]
 //   with v[t] = c[t] U[t] b[t].   The sum of p(i, j) over t is E times the sum of outer products a[t-1] v[t].
 //   n positions (t)    m labels (i, then j)    w: m rounded up to whole vectors
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "learn.h"
@@ -16,6 +18,9 @@
 
 namespace bridle {
 namespace {
+
+constexpr double kRange = 300;
+constexpr double kZero = 0;
 
 // out[j] = sum over i of x[i] * M[i][j]: kVectors vectors of columns stay in registers
 template <int kVectors> BRIDLE_INLINE void times_block(const double* x, const double* M, int m, int w, double* out) {
@@ -97,6 +102,35 @@ BRIDLE_CLONES void backward(const double* U, const double* back, int n, int m, i
     }
 }
 
+// log of the sum of exp(x[0]), ..., exp(x[m - 1])
+double log_sum(const double* x, int m) {
+    const double top = *std::max_element(x, x + m);
+    double sum = 0;
+    for (int k = 0; k < m; ++k) sum += std::exp(x[k] - top);
+    return top + std::log(sum);
+}
+
+// One sequence with logarithms: p(y at t) into p (n, w), p(i, j) added to pair (m, m); log Z.
+double count_by_logs(const double* u, const double* pairwise, int n, int m, int w, double* p, double* pair) {
+    const auto at = [w](std::vector<double>& x, int t) { return x.data() + static_cast<size_t>(t) * w; };
+    std::vector<double> a(static_cast<size_t>(n) * w), b(a.size()), x(m);
+    for (int t = 0; t < n; ++t)
+        for (int j = 0; j < m; ++j) {
+            for (int i = 0; t && i < m; ++i) x[i] = at(a, t - 1)[i] + pairwise[i * m + j];
+            at(a, t)[j] = u[static_cast<size_t>(t) * w + j] + (t ? log_sum(x.data(), m) : 0.0);
+        }
+    const double log_z = log_sum(at(a, n - 1), m);
+    for (int t = n - 1; t >= 0; --t)
+        for (int i = 0; i < m; ++i) {
+            for (int j = 0; t + 1 < n && j < m; ++j)
+                x[j] = pairwise[i * m + j] + u[static_cast<size_t>(t + 1) * w + j] + at(b, t + 1)[j];
+            at(b, t)[i] = t + 1 < n ? log_sum(x.data(), m) : 0.0;
+            p[static_cast<size_t>(t) * w + i] = std::exp(at(a, t)[i] + at(b, t)[i] - log_z);
+            for (int j = 0; t + 1 < n && j < m; ++j) pair[i * m + j] += std::exp(at(a, t)[i] + x[j] - log_z);
+        }
+    return log_z;
+}
+
 }  // namespace
 
 double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low,
@@ -104,9 +138,12 @@ double expected_counts(const Joined& x, const double* w, const double* pairwise,
     const int m = x.m, width = x.width;
     const size_t square = static_cast<size_t>(m) * width;
     std::vector<double> E(square), back(square), sum(square), b(width), u, a, v, p, c;
+    const auto [low_pair, high_pair] = pairwise ? std::minmax_element(pairwise, pairwise + m * m) : std::pair(&kZero, &kZero);
+    const double shift = *high_pair;
+    const bool by_logs = shift - *low_pair > kRange;
     for (int i = 0; i < m; ++i)
         for (int j = 0; j < m; ++j) {
-            E[static_cast<size_t>(i) * width + j] = pairwise ? std::exp(pairwise[i * m + j]) : 1.0;
+            E[static_cast<size_t>(i) * width + j] = pairwise ? std::exp(pairwise[i * m + j] - shift) : 1.0;
             back[static_cast<size_t>(j) * width + i] = E[static_cast<size_t>(i) * width + j];
         }
     double log_z = 0;
@@ -118,7 +155,12 @@ double expected_counts(const Joined& x, const double* w, const double* pairwise,
         const size_t cells = static_cast<size_t>(n) * width;
         if (u.size() < cells) u.resize(cells), a.resize(cells), v.resize(cells), p.resize(cells), c.resize(n);
         x.score(first, n, w, u.data());
-        log_z += lift(u.data(), n, m, width);
+        if (by_logs) {
+            log_z += count_by_logs(u.data(), pairwise, n, m, width, p.data(), pair);
+            x.expect(first, n, p.data(), state);
+            continue;
+        }
+        log_z += (n - 1) * shift + lift(u.data(), n, m, width);
         log_z += forward(u.data(), E.data(), n, m, width, a.data(), c.data());
         backward(u.data(), back.data(), n, m, width, a.data(), c.data(), b.data(), v.data(), p.data());
         x.expect(first, n, p.data(), state);

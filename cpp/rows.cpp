@@ -56,14 +56,14 @@ BRIDLE_INLINE void expect_token(const Entries& e, int64_t begin, int64_t full, i
     }
 }
 
-BRIDLE_CLONES void score_joined(const Entries& e, const int64_t* begin, const uint16_t* full, int64_t count, int width, const double* w, double* out) {
+BRIDLE_CLONES void score_joined(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const double* w, double* out) {
     for (int64_t t = 0; t < count; ++t, out += width) {
         if (e.value) score_token<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
         else score_token<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
     }
 }
 
-BRIDLE_CLONES void expect_joined(const Entries& e, const int64_t* begin, const uint16_t* full, int64_t count, int width, const double* p, double* into) {
+BRIDLE_CLONES void expect_joined(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const double* p, double* into) {
     for (int64_t t = 0; t < count; ++t, p += width) {
         if (e.value) expect_token<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
         else expect_token<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
@@ -177,8 +177,7 @@ Joined::Joined(const Rows& rows, const Examples& x)
             if (is_full(a)) ++entries, ++full;
             else entries += rows.begin[a + 1] - rows.begin[a];
         }
-        if (full > UINT16_MAX) throw std::length_error("a token has more than 65,535 attributes");
-        full_[t] = static_cast<uint16_t>(full);
+        full_[t] = static_cast<uint32_t>(full);
         begin_[t + 1] = begin_[t] + entries;
     }
     slot_.resize(begin_[N] + kAhead);

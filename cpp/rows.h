@@ -72,7 +72,7 @@ class Joined {
     double value(int64_t k) const { return value_.empty() ? 1.0 : value_[k]; }
 
     std::vector<int64_t> begin_;  // (N + 1)
-    std::vector<uint16_t> full_;  // (N) how many entries are full rows
+    std::vector<uint32_t> full_;  // (N) how many entries are full rows
     std::vector<uint32_t> slot_;  // entries
     std::vector<uint16_t> label_;
     std::vector<float> value_;  // empty: all are 1

@@ -112,6 +112,8 @@ def test_local_learners_step_by_step(algorithm: str) -> None:
     for rng in seeds(50, 8):
         case = random_case(rng, int(rng.integers(2, 10)), kind="seen", values="whole")
         margin, rate = float(rng.choice([0.0, 1.0, 2.5])), float(rng.choice([0.5, 1.0]))
+        if winnow and case.encoded.values is not None:  # which takes no negative ones
+            np.abs(case.encoded.values, out=case.encoded.values)
         task = Task.of(case.encoded, case.y, (7, case.layout.m), str(rng.choice(["seen", "all"])), bigram=False)
         learner = Local(task, winnow=winnow, margin=margin, rate=rate, average="averaged", seed=5)
         slow = _slow(Case(case.encoded, case.y, task.layout), learner)

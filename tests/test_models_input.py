@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from bridle import rules as r
-from bridle.errors import BridleError, FeatureError, LabelError, LatticeError, ModelError
+from bridle.errors import BridleError, FeatureError, LabelError, ModelError
 from bridle.models import CRF, LocalTagger, Tagger
 from learning import noisy
 
@@ -154,25 +153,24 @@ def test_tokens_without_known_features_have_scores_too() -> None:
 
 def test_a_token_with_very_many_features() -> None:
     many = [f"f{k}" for k in range(70_000)]
-    with pytest.raises(BridleError, match="65,535"):
-        CRF().fit([[many, ["b"]]], AB)
+    model = CRF(iterations=3).fit([[many, ["b"]]], AB)
+    assert model.predict([[many, ["b"]]]) == AB
 
 
 @pytest.mark.parametrize("make", [LocalTagger, CRF, lambda: CRF("perceptron"), lambda: LocalTagger("winnow")])
 def test_large_values(make: Any) -> None:
-    for value in (1e4, 1e12):
+    for value in (1e-3, 1e4):
         sequence = [{"v": value}, {"w": value}]
         assert make().fit([sequence], AB).predict([sequence]) == AB
-    sequence = [{"v": 1e30}, {"w": 1e30}]  # scores are single precision: a sum beyond it is one of our errors
-    with suppress(LatticeError, ModelError, FeatureError):
-        assert len(make().fit([sequence], AB).predict([sequence])[0]) == 2
+    with pytest.raises(FeatureError, match="Scale it"):
+        make().fit([[{"v": 1e12}, {"w": 1e12}]], AB)
 
 
 def test_winnow_has_no_use_for_negative_values() -> None:
     """Its weights stay positive, so an attribute with a negative value would be learned the wrong way round."""
     sequence = [{"v": -1.5}, {"w": 2.0}]
-    with suppress(ModelError, FeatureError):
-        assert LocalTagger("winnow").fit([sequence], AB).predict([sequence]) == AB
+    with pytest.raises(ModelError, match="negative"):
+        LocalTagger("winnow").fit([sequence], AB)
 
 
 # ---- settings and what else fit takes -------------------------------------------------------------------------------
@@ -233,9 +231,10 @@ def test_what_fit_cannot_take(more: dict[str, Any], rule: Any) -> None:
         CRF("ibt", rules=[rule], features=WORD).fit(X, Y, **(verbs | more))
 
 
-def test_rules_may_be_a_generator() -> None:
-    """The signature says Iterable."""
-    assert CRF("ibt", features=WORD, rules=(rule for rule in [RULE])).fit(X, Y).predict(X) == Y
+def test_rules_are_a_list() -> None:
+    """A generator would be empty the second time that somebody looks."""
+    with pytest.raises(ModelError, match="not a list"):
+        CRF("ibt", features=WORD, rules=(rule for rule in [RULE])).fit(X, Y)  # type: ignore[arg-type]
 
 
 def test_what_predict_cannot_take() -> None:

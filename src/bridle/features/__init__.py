@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from bridle.errors import FeatureError
 from bridle.features.columns import check_sequences
 from bridle.features.encoded import Encoded
@@ -23,11 +25,11 @@ Features = TemplateFeatures | PlainFeatures
 
 def features_of(spec: str | Iterable[str] | Templates | None, cutoff: int = 1) -> Features:
     """Features without a vocabulary yet: None is ready-made ones, otherwise templates or the name of a set."""
-    if isinstance(cutoff, bool) or not isinstance(cutoff, int) or cutoff < 1:
+    if isinstance(cutoff, bool) or not isinstance(cutoff, (int, np.integer)) or cutoff < 1:
         raise FeatureError("cutoff is not a number of times", got=repr(cutoff), wanted="a whole number >= 1")
     if spec is None:
-        return PlainFeatures(cutoff)
-    return TemplateFeatures(spec if isinstance(spec, Templates) else Templates.parse(spec), cutoff)
+        return PlainFeatures(int(cutoff))
+    return TemplateFeatures(spec if isinstance(spec, Templates) else Templates.parse(spec), int(cutoff))
 
 
 def restored(head: Mapping[str, Any], arrays: Arrays) -> Features:

@@ -31,19 +31,20 @@ def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
         x if isinstance(x, Mapping) and all(name in x for name in names) else columns_of(x, names, main, k)
         for k, x in enumerate(sequences)
     ]
-    head = [len(part[names[0]]) for part in parts] if names else [length_of(x) for x in sequences]
+    head = [length_of(x, k) for k, x in enumerate(sequences)] if not names else []
     texts = {}
     for name in names:
         listed = [part[name] for part in parts]
+        if not all(type(column) is list for column in listed):  # other kinds of lists are looked at one by one
+            for k, column in enumerate(listed):
+                _check_column(k, name, column)
+        head = head or list(map(len, listed))
         if (lengths := list(map(len, listed))) != head:
             k = next(k for k, n in enumerate(lengths) if n != head[k])
             raise FeatureError(
                 f"the columns of sequence {k} differ in length", got=f"{lengths[k]} in {name!r}",
                 wanted=f"{head[k]}, as in {names[0]!r}", cause="Every column has one text per token.",
             )  # fmt: skip
-        if any(isinstance(column, str) for column in listed):
-            k = next(k for k, column in enumerate(listed) if isinstance(column, str))
-            raise _not_columns(k, listed[k], "A column is a list of strings; this is a single string.")
         texts[name] = list(chain.from_iterable(listed))
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(head, out=offsets[1:])
@@ -59,9 +60,16 @@ def check_sequences(sequences: Any) -> None:
         )  # fmt: skip
 
 
-def length_of(x: Any) -> int:
-    """The number of tokens of a sequence."""
-    return len(next(iter(x.values()), ())) if isinstance(x, Mapping) else len(x)
+def length_of(x: Any, k: int) -> int:
+    """The number of tokens of sequence k."""
+    column = next(iter(x.values()), ()) if isinstance(x, Mapping) else x
+    _check_column(k, "the tokens", column)
+    return len(column)
+
+
+def _check_column(k: int, name: str, column: Any) -> None:
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+        raise _not_columns(k, column, f"{name!r} should be a list with one text per token.")
 
 
 def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, Sequence[str]]:
@@ -77,8 +85,8 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
     if isinstance(x, (str, bytes)) or not hasattr(x, "__len__"):
         raise _not_columns(k, x, "A sentence must be cut into tokens first.")
     if len(x) and all(isinstance(token, Mapping) for token in x):
-        rows = [columns_of(token, names, main, k) for token in x]
-        return {name: [str(row[name]) for row in rows] for name in names}
+        rows: list[Any] = [columns_of(token, names, main, k) for token in x]
+        return {name: [row[name] for row in rows] for name in names}
     if len(names) > 1 and len(x):
         raise _not_columns(k, x, f"The templates need the columns {', '.join(names)}.")
     return dict.fromkeys(names, x)

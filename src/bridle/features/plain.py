@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,8 @@ from bridle.errors import FeatureError
 from bridle.features.columns import check_sequences
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
+
+LARGEST = 1e9  # of a value
 
 
 class PlainFeatures:
@@ -115,14 +116,17 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
         if value:
             yield name, 1.0
     elif isinstance(value, (int, float, np.integer, np.floating)):
-        if not math.isfinite(float(value)) or abs(float(value)) > 1e30:
-            raise FeatureError(f"the value of {name!r} is not a number to count with", got=value, wanted="a finite one")
+        if not -LARGEST <= cast(float, value) <= LARGEST:  # nor nan
+            raise FeatureError(
+                f"the value of {name!r} is not a number to count with", got=str(value)[:60],
+                wanted=f"a number from -{LARGEST:g} to {LARGEST:g}", cause="Scale it: features are best around 1.",
+            )  # fmt: skip
         yield name, float(value)
     elif isinstance(value, Mapping):
         for inner, deeper in value.items():
             yield from _named(f"{name}:{inner}", deeper)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        for text in sorted(value) if isinstance(value, (set, frozenset)) else value:
+        for text in sorted(map(str, value)) if isinstance(value, (set, frozenset)) else value:
             yield f"{name}:{text}", 1.0
     else:
         raise _no_features(f"the value of {name!r}", value)

@@ -30,7 +30,11 @@ def joined(texts: Sequence[str]) -> bytes:
     return whole.encode("utf-8", "surrogatepass")
 
 
-def _plain(text: str) -> str:
+def _plain(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # from a file that something else has written
+        text = data.decode("utf-8", "replace")
     return re.sub("\0(.)", lambda found: "\n" if found[1] == "n" else "\0", text, flags=re.DOTALL)
 
 
@@ -59,7 +63,7 @@ class Interned:
         """All strings, by number."""
         arrays = self.arrays("")
         whole, ends = arrays["bytes"].tobytes(), arrays["ends"].tolist()
-        return [_plain(whole[a:b].decode("utf-8", "surrogatepass")) for a, b in zip([0, *ends], ends, strict=False)]
+        return [_plain(whole[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
     def arrays(self, name: str) -> Arrays:
         """What a file keeps of it."""

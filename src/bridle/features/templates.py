@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from bridle.errors import FeatureError
 from bridle.features.derived import OF_PLACE, OF_TEXT
 
-_PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d+)\]")
+_PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d{1,6})\]")
 FURTHEST = 1000  # tokens away
 MOST = 4096  # templates
 BIGRAM = "label[-1]"
@@ -82,11 +82,13 @@ class Templates:
                     cause=f"Did you mean {near[0]!r}?" if near else "Templates look like word[0].",
                 )  # fmt: skip
             lines = lines.splitlines()
+        if not isinstance(lines, Iterable):
+            raise FeatureError("these are no templates", got=repr(lines)[:60], wanted="lines such as word[0]")
         made: dict[Template, None] = {}
         bigram = False
         for number, line in enumerate(lines, start=1):
-            text = str(line).split(" #")[0].strip()
-            if text.startswith("#") or not text:
+            text = re.split(r"(?:^|\s)#", str(line), maxsplit=1)[0].strip()
+            if not text:
                 continue
             if text == BIGRAM:
                 bigram = True

@@ -77,9 +77,10 @@ class TemplateFeatures:
 
     def encode(self, sequences: Sequence[Any]) -> Encoded:
         """The known attributes of the tokens."""
+        known = self._known
         packed = self._packed(sequences)
         found = {source: self._strings[source].find(packed.texts[source]) for source in self.templates.sources}
-        return self._run(self._known.encode, packed, found)
+        return self._run(known.encode, packed, found)
 
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,41 @@ def count_of_threads(value: Any) -> int:
     return int(value) or os.cpu_count() or 1
 
 
+def check_seed(value: Any) -> None:
+    """A seed of random numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ModelError("seed is not a seed", got=repr(value), wanted="a whole number >= 0")
+
+
+def path_of(name: str, value: Any) -> Path | None:
+    """A path, or None."""
+    if value is not None and not isinstance(value, (str, os.PathLike)):
+        raise ModelError(f"{name} is not a path", got=repr(value)[:60], wanted="a path, or None")
+    return None if value is None else Path(value)
+
+
+def check_pair(dev: Any) -> None:
+    """A development set is a pair of X and y."""
+    if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
+        raise ModelError("dev is not a development set", got=repr(dev)[:60], wanted="(X, y)")
+
+
+def check_given(name: str, given: Any, sequences: Any) -> None:
+    """One mapping per sequence, or None."""
+    if given is None:
+        return
+    listed = hasattr(given, "__len__") and not isinstance(given, (str, bytes, Mapping))
+    if not listed or not all(isinstance(one, Mapping) for one in given):
+        raise ModelError(f"{name} is not a list of dicts", got=repr(given)[:60], wanted="one dict per sequence")
+    if hasattr(sequences, "__len__") and len(given) != len(sequences):
+        raise ModelError(f"{name} has another length than X", got=len(given), wanted=len(sequences))
+
+
+def digest_of(given: Sequence[Given] | None) -> str:
+    """Tells given values apart."""
+    return hashlib.sha256(repr(given).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def names_of(y: Any) -> list[str]:
     """All labels of the training data, sorted."""
     if isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):
@@ -52,7 +88,7 @@ def names_of(y: Any) -> list[str]:
             "there is nothing to learn", got=f"only the label {min(names)!r}" if names else "no labels at all",
             wanted="at least two different labels", cause="Is the label column the right one?",
         )  # fmt: skip
-    return sorted(names)
+    return sorted(map(str, names))
 
 
 def ids_of(

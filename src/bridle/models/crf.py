@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from bridle.decode import Decoder
@@ -54,7 +54,7 @@ class CRF(Tagger):
         tolerance: float = 1e-5,
         patience: int | None = None,
         average: Average = "averaged",
-        rules: Iterable[Rule | str] = (),
+        rules: Sequence[Rule | str] = (),
         scheme: str | None = "auto",
         seed: int = 0,
         threads: int = 0,
@@ -82,11 +82,16 @@ class CRF(Tagger):
             raise ModelError("inference-based training has no rules", got="rules=()", wanted="at least one rule")
 
     def _rules(self) -> tuple[Rule, ...]:
-        rules: Any = self.rules or ()
+        rules: Any = self.rules
+        if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, (Rule, str)) for rule in rules):
+            raise ModelError("rules are not a list of rules", got=repr(rules)[:60], wanted="[rule, ...]")
         return tuple(rule if isinstance(rule, Rule) else parse(rule) for rule in rules)
 
     def _iterations(self) -> int:
         return _ITERATIONS[self.algorithm] if self.iterations is None else self.iterations
+
+    def _tolerance(self) -> float:
+        return self.tolerance if self.algorithm == "lbfgs" else 0.0
 
     def _bigram(self, features: Features) -> bool:
         return features.bigram

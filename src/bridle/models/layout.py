@@ -16,7 +16,7 @@ from bridle.errors import ModelError
 
 Bools = npt.NDArray[np.bool_]
 FULL = 5  # a list for more than a fifth of all labels is slower than a full row
-MOST_LABELS = 2**16
+MOST_LABELS = 2**16 - _native.ROW_WIDTH  # a full row has no more than 2**16 - 1 slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,7 @@ def width_of(m: int) -> int:
 
 def seen(examples: _native.Examples, n_attributes: int, m: int) -> Layout:
     """Only pairs of attribute and label that occur together in training."""
+    check_labels(m)
     words = -(-m // 64)
     bits = np.zeros((n_attributes, words), dtype=np.uint64)
     _native.seen_pairs(examples, words, bits)
@@ -106,5 +107,5 @@ def _members(bits: npt.NDArray[np.uint64], m: int) -> npt.NDArray[np.int64]:
 
 def check_labels(m: int) -> None:
     """A label must fit into 16 bits."""
-    if m >= MOST_LABELS:
-        raise ModelError("there are too many labels", got=m, wanted=f"fewer than {MOST_LABELS:,}")
+    if m > MOST_LABELS:
+        raise ModelError("there are too many labels", got=m, wanted=f"at most {MOST_LABELS:,}")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decode import Decoder
+from bridle.errors import ModelError
 from bridle.lattice import Lattice
 from bridle.models.task import Array, Task, Vector
 
@@ -105,6 +106,12 @@ class Local(_Moving):
     def __init__(
         self, task: Task, *, winnow: bool, margin: float, rate: float, average: Average, seed: int
     ) -> None:
+        values = task.encoded.values
+        if winnow and values is not None and values.size and values.min() < 0:
+            raise ModelError(
+                "winnow takes no negative values", got=float(values.min()), wanted="values >= 0",
+                cause="Its weights are positive: what speaks against a label cannot be learned.",
+            )  # fmt: skip
         super().__init__(task, average, seed, start=1.0 if winnow else 0.0)
         self._winnow, self._margin, self._rate = winnow, margin, rate
 

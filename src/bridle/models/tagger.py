@@ -21,13 +21,18 @@ from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import Batch, Lattice
 from bridle.models import files
 from bridle.models.checks import (
+    check_given,
+    check_pair,
+    check_seed,
     count_of,
     count_of_threads,
+    digest_of,
     fingerprint,
     ids_of,
     jsonable,
     names_of,
     one_of,
+    path_of,
     with_tokens,
 )
 from bridle.models.linear import Kind, Linear
@@ -52,8 +57,8 @@ class Tagger:
     cutoff: int
     pairs: str
     scheme: str | None
-    tolerance: float = 0.0
     patience: int | None
+    seed: int
     threads: int
     # what training leaves
     labels_: Labels
@@ -91,6 +96,10 @@ class Tagger:
     def _iterations(self) -> int:
         """Iterations, unless something ends training before."""
         raise NotImplementedError
+
+    def _tolerance(self) -> float:
+        """Training ends when the loss falls by less than this share; 0: never."""
+        return 0.0
 
     # ---- scikit-learn's conventions ---------------------------------------------------------------------------------
 
@@ -150,10 +159,17 @@ class Tagger:
         `resume` goes on to the same end. Ctrl-C keeps the best model so far and is raised again.
         """
         self._check()
+        check_seed(self.seed)
+        if self.patience is not None:
+            count_of("patience", self.patience)
+        one_of("on_unknown", on_unknown, ("raise", "wrong"))
+        check_given("given", given, X)
+        if dev is not None:
+            check_pair(dev)
+            check_given("dev_given", dev_given, dev[0])
         plan = Plan(
-            count_of("iterations", self._iterations()), self.tolerance, self.patience, watch,
-            None if checkpoint is None else Path(checkpoint), count_of("every", every),
-            None if resume is None else Path(resume),
+            count_of("iterations", self._iterations()), self._tolerance(), self.patience, watch,
+            path_of("checkpoint", checkpoint), count_of("every", every), path_of("resume", resume),
         )  # fmt: skip
         if plan.patience is not None and dev is None:
             raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
@@ -164,18 +180,16 @@ class Tagger:
         gold = ids_of(labels, y, encoded.offsets, "y")
         task = Task.of(encoded, gold, (len(features), len(labels)), self.pairs, self._bigram(features))
         decoder = Decoder(labels, self._rules(), on_infeasible="relax")
-        one_of("on_unknown", on_unknown, ("raise", "wrong"))
-        measure = None
+        known = with_tokens(features, X, given, decoder.asks)
+        measure, told = None, {"data": fingerprint(encoded, gold), "given": digest_of(known)}
         if dev is not None:
             held = features.encode(dev[0])
             held_gold = ids_of(labels, dev[1], held.offsets, "the labels of the development set", on_unknown)
-            known = with_tokens(features, dev[0], dev_given, decoder.asks)
-            measure = self._measure(task, held, held_gold, decoder, known)
-        learner = self._learner(task, decoder, with_tokens(features, X, given, decoder.asks))
-        identity = {
-            "model": type(self).__name__, **self._settings(), "threads": self._threads(),
-            "data": fingerprint(encoded, gold),
-        }  # fmt: skip
+            held_known = with_tokens(features, dev[0], dev_given, decoder.asks)
+            measure = self._measure(task, held, held_gold, decoder, held_known)
+            told |= {"dev": fingerprint(held, held_gold), "dev_given": digest_of(held_known)}
+        learner = self._learner(task, decoder, known)
+        identity = {"model": type(self).__name__, **self._settings(), "threads": self._threads(), **told}
         identity.pop("iterations", None)  # more of them may be wanted
         n_weights, layout = task.n_weights, task.layout
         found, progress, interrupted = train(learner, plan, measure, identity)
@@ -247,8 +261,7 @@ class Tagger:
         """The best labels under the rules. options: those of Decoder, such as on_infeasible="relax"."""
         decoder = self.decoder(rules, **options)
         check_sequences(X)
-        if given is not None and len(given) != len(X):
-            raise ModelError("given has another length than X", got=len(given), wanted=len(X))
+        check_given("given", given, X)
         names = np.array(self.labels_.names, dtype=object)
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:

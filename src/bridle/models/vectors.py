@@ -1,11 +1,12 @@
 """Long vectors: sums and products, read once, in threads. The bits do not depend on the number of threads.
 
-The products are those of blocks, added in order of the blocks.
+Whole blocks go to a thread; the products are those of blocks, added in order of the blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -28,8 +29,7 @@ def products(rows: Sequence[Vector], columns: Sequence[Vector], threads: int = 1
         _native.products(list(rows), list(columns), low, high, out)
 
     over_parts(work, _cut(blocks, len(rows[0]) * len(rows), threads), threads)
-    total: Vector = np.add.reduce(out, axis=0)
-    return total
+    return reduce(np.add, out)
 
 
 def combine(shares: Sequence[float], rows: Sequence[Vector], *, out: Vector, threads: int = 1) -> None:
@@ -39,7 +39,8 @@ def combine(shares: Sequence[float], rows: Sequence[Vector], *, out: Vector, thr
     def work(low: int, high: int, _: _native.Stop) -> None:
         _native.combine(factors, list(rows), low, high, out)
 
-    over_parts(work, _cut(len(out), len(out) * len(rows), threads), threads)
+    parts = _cut(-(-len(out) // BLOCK), len(out) * len(rows), threads)
+    over_parts(work, [(low * BLOCK, min(high * BLOCK, len(out))) for low, high in parts], threads)
 
 
 def product(a: Vector, b: Vector, threads: int = 1) -> float:
