@@ -65,22 +65,25 @@ Attributes::Attributes(std::vector<std::vector<Place>> templates, std::vector<in
 
 // The loop over blocks: for each template the keys of a block, then the look-ups; then the rows are closed up.
 template <class Look>
-int64_t Attributes::run(const Columns& columns, int64_t* indptr, int32_t* attrs, const Look& look) const {
+int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs, const Look& look) const {
     const size_t K = templates_.size();
     std::vector<int32_t> found(K * kBlock);
-    std::vector<int32_t> left(kBlock), right(kBlock);  // tokens before and after, in the sequence
+    int32_t left[kBlock], right[kBlock];  // tokens before and after, in the sequence
+    int64_t at[kBlock];                   // the tokens of the block
     uint64_t key[kBlock];
     int32_t ids[kBlock], none[kBlock];
     const int64_t N = columns.offsets[columns.B];
-    int64_t b = 0, written = 0;
+    int64_t b = 0, written = 0, t = 0;
     indptr[0] = 0;
-    for (int64_t first = 0; first < N; first += kBlock) {
-        const int count = static_cast<int>(std::min<int64_t>(kBlock, N - first));
-        for (int c = 0; c < count; ++c) {
-            const int64_t t = first + c;
+    while (t < N) {
+        const int64_t first = t;
+        int count = 0;
+        for (; t < N && count < kBlock; ++t) {
+            if (wanted && !wanted[t]) continue;
             while (t >= columns.offsets[b + 1]) ++b;
-            left[c] = static_cast<int32_t>(std::min<int64_t>(t - columns.offsets[b], INT32_MAX));
-            right[c] = static_cast<int32_t>(std::min<int64_t>(columns.offsets[b + 1] - 1 - t, INT32_MAX));
+            left[count] = static_cast<int32_t>(std::min<int64_t>(t - columns.offsets[b], INT32_MAX));
+            right[count] = static_cast<int32_t>(std::min<int64_t>(columns.offsets[b + 1] - 1 - t, INT32_MAX));
+            at[count++] = t;
         }
         for (size_t k = 0; k < K; ++k) {
             const Template& one = templates_[k];
@@ -88,28 +91,31 @@ int64_t Attributes::run(const Columns& columns, int64_t* indptr, int32_t* attrs,
             std::fill_n(none, count, 0);
             for (size_t p = 0; p < one.places.size(); ++p) {
                 const auto [column, offset] = one.places[p];
-                const int64_t from = first + offset;
-                if (from >= 0 && from + count <= N) std::copy_n(columns.ids[static_cast<size_t>(column)] + from, count, ids);
+                const int32_t *room = offset < 0 ? left : right, *from = columns.ids[static_cast<size_t>(column)];
+                if (!wanted && first + offset >= 0 && first + offset + count <= N) std::copy_n(from + first + offset, count, ids);
                 else
-                    for (int c = 0; c < count; ++c) ids[c] = from + c >= 0 && from + c < N ? columns.ids[static_cast<size_t>(column)][from + c] : 0;
-                add_place(ids, offset < 0 ? left.data() : right.data(), std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count, key, none);
+                    for (int c = 0; c < count; ++c) ids[c] = room[c] >= std::abs(offset) ? from[at[c] + offset] : 0;
+                add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count, key, none);
             }
             look(k, key, none, count, found.data() + k * kBlock);
         }
+        int64_t row = first;
         for (int c = 0; c < count; ++c) {
+            while (row < at[c]) indptr[++row] = written;  // tokens that were passed over
             for (size_t k = 0; k < K; ++k) {
                 const int32_t number = found[k * kBlock + static_cast<size_t>(c)];
                 attrs[written] = number;
                 written += number >= 0;
             }
-            indptr[first + c + 1] = written;
+            indptr[++row] = written;
         }
+        while (row < t) indptr[++row] = written;
     }
     return written;
 }
 
 int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs) {
-    const int64_t written = run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
+    const int64_t written = run(columns, nullptr, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
         for (int c = 0; c < count; ++c) {
             out[c] = -1;
             if (none[c]) continue;
@@ -125,8 +131,8 @@ int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs)
     return written;
 }
 
-int64_t Attributes::encode(const Columns& columns, int64_t* indptr, int32_t* attrs) const {
-    return run(columns, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
+int64_t Attributes::encode(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) const {
+    return run(columns, wanted, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
         const Template& one = templates_[k];
         if (!one.direct.empty()) {
             for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.direct[key[c]];

@@ -63,7 +63,8 @@ class Attributes {
     // Numbers of the attributes of all tokens into attrs (at most N * K), row by row; indptr (N + 1).
     // The first form makes new numbers, the second leaves unknown attributes out.
     int64_t fit(const Columns& columns, int64_t* indptr, int32_t* attrs);
-    int64_t encode(const Columns& columns, int64_t* indptr, int32_t* attrs) const;
+    // wanted (N): tokens with 0 are passed over; null: none is.
+    int64_t encode(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) const;
 
     int32_t size() const { return size_; }
     // Keeps the attributes whose `number` is not negative, under that number.
@@ -74,7 +75,8 @@ class Attributes {
     bool put(const int32_t* of_template, const uint64_t* key, int32_t size);
 
   private:
-    template <class Look> int64_t run(const Columns& columns, int64_t* indptr, int32_t* attrs, const Look& look) const;
+    template <class Look>
+    int64_t run(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs, const Look& look) const;
     void settle();  // single-place templates are looked up in an array
 
     struct Template {

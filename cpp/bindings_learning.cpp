@@ -6,8 +6,10 @@
 
 #include "attributes.h"
 #include "bindings.h"
+#include "constrained.h"
 #include "learn.h"
 #include "long_vectors.h"
+#include "majority.h"
 #include "strings.h"
 
 namespace bridle {
@@ -60,6 +62,13 @@ Columns columns_of(const std::vector<In<int32_t>>& ids, In<int64_t> offsets) {
     Columns columns{{}, offsets.data(), static_cast<int64_t>(offsets.size()) - 1};
     for (const auto& column : ids) columns.ids.push_back(column.data());
     return columns;
+}
+
+int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs, nb::object wanted) {
+    const uint8_t* mask = wanted.is_none() ? nullptr : nb::cast<In<uint8_t>>(wanted).data();
+    const Columns columns = columns_of(ids, offsets);
+    const nb::gil_scoped_release release;
+    return self.encode(columns, mask, indptr.data(), attrs.data());
 }
 
 std::string_view view(nb::bytes text) { return {text.c_str(), text.size()}; }
@@ -142,6 +151,20 @@ nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, dou
     return nb::make_tuple(wrong, updates);
 }
 
+void constrained_of(const Context& context, In<int64_t> offsets, In<int32_t> fixed, In<int32_t> ahead, In<float> unary,
+                    In<double> weights, int beam, Out<int32_t> out, const Stop& stop) {
+    const Tokens tokens{offsets.data(), static_cast<int64_t>(offsets.size()) - 1, fixed.data(), ahead.data()};
+    freely(stop, -1, [&](Control& c) { constrained_search(tokens, context, unary.data(), weights.data(), beam, out.data(), c); });
+}
+
+int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
+                            Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
+    const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
+    return freely({}, -1, [&](Control& c) {
+        return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, order.data(), static_cast<int64_t>(order.size()), v.step, c);
+    });
+}
+
 std::vector<const double*> data_of(const std::vector<In<double>>& arrays) {
     std::vector<const double*> out;
     for (const auto& array : arrays) out.push_back(array.data());
@@ -181,8 +204,7 @@ void bind_learning(nb::module_& module) {
         .def("__len__", &Attributes::size)
         .def("fit", [](Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs) {
             return a.fit(columns_of(ids, offsets), indptr.data(), attrs.data()); }, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"))
-        .def("encode", [](const Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs) {
-            return a.encode(columns_of(ids, offsets), indptr.data(), attrs.data()); }, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"), nb::call_guard<nb::gil_scoped_release>())
+        .def("encode", &encode_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"), nb::arg("wanted").none() = nb::none())
         .def("renumber", [](Attributes& a, In<int32_t> number, int32_t size) { a.renumber(number.data(), size); }, nb::arg("number"), nb::arg("size"))
         .def("list", [](const Attributes& a, Out<int32_t> of, Out<uint64_t> key) { a.list(of.data(), key.data()); }, nb::arg("of_template"), nb::arg("key"))
         .def("put", [](Attributes& a, In<int32_t> of, In<uint64_t> key) { return a.put(of.data(), key.data(), static_cast<int32_t>(of.size())); }, nb::arg("of_template"), nb::arg("key"));
@@ -203,6 +225,15 @@ void bind_learning(nb::module_& module) {
         .def("perceptron_update", [](PyMoving& v, const Joined& x, int64_t b, In<int32_t> guess) {
             return perceptron_update(x, v, b, guess.data(), v.step); }, nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
         .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"), nb::arg("order"));
+    nb::class_<Context>(module, "Context")
+        .def("__init__", [](Context* c, int m, bool triple, bool ahead) { new (c) Context{m, padded(m), triple, ahead}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"))
+        .def_prop_ro("size", &Context::size)
+        .def("search", &constrained_of, nb::arg("offsets"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("unary"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
+        .def("learn", [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead, Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
+            return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); }, nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
+    module.def("majority", [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {
+        majority(x, candidate.data(), right.data(), total.data(), static_cast<int64_t>(total.size())); }, nb::arg("examples"), nb::arg("candidate"), nb::arg("right"), nb::arg("total"));
+    module.def("agree", [](const PyExamples& x, In<int32_t> label_of, Out<int32_t> out) { agree(x, label_of.data(), out.data()); }, nb::arg("examples"), nb::arg("label_of"), nb::arg("out"), nb::call_guard<nb::gil_scoped_release>());
     module.def("seen_pairs", [](const PyExamples& x, int words, Out<uint64_t> seen) { seen_pairs(x, words, seen.data()); }, nb::arg("examples"), nb::arg("words"), nb::arg("seen"));
 }
 

@@ -12,7 +12,7 @@ Before the first token and after the last one a column has the values <s> and </
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -46,15 +46,15 @@ class Template:
         return " ".join(map(str, self.places))
 
 
-def split(column: str, main: str) -> tuple[str | None, str | None]:
+def split(column: str, main: str, functions: Container[str] = OF_TEXT) -> tuple[str | None, str | None]:
     """The source and the function of a column: `lemma.lower` -> (lemma, lower), `lower` -> (main, lower), `pos` ->
     (pos, None), `bias` -> (None, bias)."""
     if column in OF_PLACE:
         return None, column
-    if column in OF_TEXT:
+    if column in functions:
         return main, column
     source, dot, function = column.rpartition(".")
-    return (source, function) if dot and function in OF_TEXT else (column, None)
+    return (source, function) if dot and function in functions else (column, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,11 @@ class Templates:
     @property
     def sources(self) -> tuple[str, ...]:
         """The columns that must come with the tokens."""
-        found = (split(column, self.main)[0] for column in self.columns)
+        return self.sources_without(OF_TEXT)
+
+    def sources_without(self, functions: Container[str]) -> tuple[str, ...]:
+        """The same, where other columns are derived."""
+        found = (split(column, self.main, functions)[0] for column in self.columns)
         return tuple(dict.fromkeys(source for source in found if source is not None))
 
 

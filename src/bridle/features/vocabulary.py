@@ -27,10 +27,14 @@ class TemplateFeatures:
 
     kind = "templates"
 
-    def __init__(self, templates: Templates, cutoff: int = 1) -> None:
+    def __init__(
+        self, templates: Templates, cutoff: int = 1, derived: Mapping[str, Callable[[str], str]] | None = None
+    ) -> None:
+        """derived: columns that are derived from the text besides those of derived.py."""
         self.templates, self.cutoff = templates, cutoff
-        main = templates.main
-        self._split = {column: split(column, main) for column in templates.columns}
+        self._functions = {**OF_TEXT, **(derived or {})}
+        self._sources = templates.sources_without(self._functions)
+        self._split = {column: split(column, templates.main, self._functions) for column in templates.columns}
         self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id
         self._attributes: _native.Attributes | None = None
@@ -49,14 +53,14 @@ class TemplateFeatures:
         """Number everything that occurs; the attributes of the tokens."""
         packed = self._packed(sequences)
         found: dict[str, Ids] = {}
-        for source in self.templates.sources:
+        for source in self._sources:
             self._strings[source] = Interned()
             found[source] = self._strings[source].add(packed.texts[source])
         for column, (of, function) in self._split.items():
             if of is not None and function is not None:
                 self._strings[column] = Interned()
                 texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
-                self._derived[column] = _derive(texts, OF_TEXT[function], self._strings[column].add)
+                self._derived[column] = _derive(texts, self._functions[function], self._strings[column].add)
         self._attributes = self._blank()
         return self._cut(self._run(self._attributes.fit, packed, found))
 
@@ -75,12 +79,12 @@ class TemplateFeatures:
 
     # ---- using it ---------------------------------------------------------------------------------------------------
 
-    def encode(self, sequences: Sequence[Any]) -> Encoded:
-        """The known attributes of the tokens."""
+    def encode(self, sequences: Sequence[Any], wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
+        """The known attributes of the tokens. wanted (N): those of the other tokens are not asked for."""
         known = self._known
         packed = self._packed(sequences)
-        found = {source: self._strings[source].find(packed.texts[source]) for source in self.templates.sources}
-        return self._run(known.encode, packed, found)
+        found = {source: self._strings[source].find(packed.texts[source]) for source in self._sources}
+        return self._run(known.encode, packed, found, *(() if wanted is None else (wanted.view(np.uint8),)))
 
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""
@@ -88,7 +92,7 @@ class TemplateFeatures:
         return columns_of(x, (main,), main, 0)[main]
 
     def _packed(self, sequences: Sequence[Any]) -> Packed:
-        return pack(sequences, self.templates.sources, self.templates.main)
+        return pack(sequences, self._sources, self.templates.main)
 
     @property
     def _known(self) -> _native.Attributes:
@@ -107,12 +111,12 @@ class TemplateFeatures:
             return FIRST + len(OF_PLACE[function][1])
         return FIRST + len(self._strings[column])
 
-    def _run(self, call: Callable[..., int], packed: Packed, found: Mapping[str, Ids]) -> Encoded:
+    def _run(self, call: Callable[..., int], packed: Packed, found: Mapping[str, Ids], *more: Any) -> Encoded:
         ids = [self._ids(column, packed, found) for column in self._split]
         n = int(packed.offsets[-1])
         indptr = np.empty(n + 1, dtype=np.int64)
         attrs = np.empty(max(n * len(self.templates.lines), 1), dtype=np.int32)
-        written = call(ids, packed.offsets, indptr, attrs)
+        written = call(ids, packed.offsets, indptr, attrs, *more)
         short = attrs[:written]
         return Encoded(packed.offsets, indptr, short.copy() if 2 * written < len(attrs) else short)
 
@@ -128,7 +132,7 @@ class TemplateFeatures:
         if unknown.size:  # texts never seen: what is derived from them may be known all the same
             texts = packed.texts[source]
             new = {text: k for k, text in enumerate(dict.fromkeys(texts[t] for t in unknown.tolist()))}
-            more = _derive(list(new), OF_TEXT[function], self._strings[column].find)
+            more = _derive(list(new), self._functions[function], self._strings[column].find)
             numbers = numbers.copy()
             numbers[unknown] = [len(table) + new[texts[t]] for t in unknown.tolist()]
             table = np.concatenate([table, more])
@@ -151,10 +155,12 @@ class TemplateFeatures:
         return out | {"attributes.template": of, "attributes.key": key}
 
     @classmethod
-    def restored(cls, head: Mapping[str, Any], arrays: Arrays) -> Self:
+    def restored(
+        cls, head: Mapping[str, Any], arrays: Arrays, derived: Mapping[str, Callable[[str], str]] | None = None
+    ) -> Self:
         """The way back; arrays that do not fit together raise FeatureError or KeyError."""
-        made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]))
-        for source in made.templates.sources:
+        made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]), derived)
+        for source in made._sources:
             made._strings[source] = Interned.restored(f"strings.{source}.", arrays)
         for column, (of, function) in made._split.items():
             if of is not None and function is not None:

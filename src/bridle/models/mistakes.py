@@ -24,7 +24,7 @@ from bridle.models.task import Array, Task, Vector
 Average = Literal["averaged", "last"]
 
 
-class _Moving:
+class Moving:
     """Weights that change step by step, and their mean."""
 
     def __init__(self, task: Task, average: Average, seed: int, start: float = 0.0) -> None:
@@ -73,7 +73,7 @@ class _Moving:
         self._native = self._moving(step)
 
 
-class Perceptron(_Moving):
+class Perceptron(Moving):
     """The structured perceptron; with a decoder it finds y^ under rules."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Perceptron(_Moving):
         return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
 
 
-class Local(_Moving):
+class Local(Moving):
     """Perceptron and winnow over single tokens, with a margin."""
 
     def __init__(

@@ -1,0 +1,103 @@
+"""How likely is it that chance alone makes a rule look true? Tails of counts, in logarithms, and which tails to believe.
+
+    binomial        P(X >= k),  X = successes in n trials that succeed with p
+    hypergeometric  P(X >= k) or P(X <= k),  X = marked ones among n drawn from N of which K are marked
+    segments        P(c segments of a label | s segments), labels drawn one after another with no memory
+    believed        Benjamini & Hochberg (1995): the i smallest of M tails, for the largest i with tail_i <= i/M * level
+
+Sequences that succeed with different p_k are counted as if all had their mean: far above the mean this overstates the
+tail (Hoeffding 1956), so a rule can only be missed by it, not invented.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+_TINY = 1e-12  # what is left of a tail when its terms are that much smaller than their sum
+
+
+def log_binomial(k: int, n: int, p: float) -> float:
+    """log P(X >= k); 0 where k is not above the mean.
+
+    >>> round(math.exp(log_binomial(9, 10, 0.5)), 6)  # 11 of 1024
+    0.010742
+    """
+    if k <= n * p:
+        return 0.0
+    if p <= 0 or k > n:
+        return -math.inf
+    first = _log_choose(n, k) + k * math.log(p) + (n - k) * math.log1p(-p)
+    odds = p / (1 - p)
+    return first + _log_sum(lambda j: (n - j) / (j + 1) * odds, k, n)
+
+
+def log_hypergeometric(k: int, N: int, K: int, n: int, *, tail: str) -> float:
+    """log P(X >= k) (tail="upper") or log P(X <= k) (tail="lower"); 0 where k is on the other side of the mean.
+
+    >>> round(math.exp(log_hypergeometric(4, 8, 4, 4, tail="upper")), 6)  # 1 of 70
+    0.014286
+    """
+    if tail == "lower":  # the marked ones that are not drawn
+        return log_hypergeometric(K - k, N, K, N - n, tail="upper")
+    most = min(K, n)
+    if N == 0 or k * N <= n * K:
+        return 0.0
+    if k > most:
+        return -math.inf
+    first = _log_choose(K, k) + _log_choose(N - K, n - k) - _log_choose(N, n)
+    return first + _log_sum(lambda j: (K - j) * (n - j) / ((j + 1) * (N - K - n + j + 1)), k, most)
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _log_sum(ratio: object, low: int, high: int) -> float:
+    """log of 1 + r(low) + r(low) r(low+1) + ...; ratios fall above the mean, so the rest is soon nothing."""
+    assert callable(ratio)
+    total = term = 1.0
+    for j in range(low, high):
+        term *= ratio(j)
+        total += term
+        if term < _TINY * total:
+            break
+    return math.log(total)
+
+
+def segment_counts(share: float, longest: int, most: int, *, apart: bool) -> Floats:
+    """(longest + 1, most + 2): P(c segments of a label | s segments in all), the last column for c > most.
+
+    share: of all segments, those of the label. apart: two segments of one label never touch (they would be one), so a
+    label comes next with probability share / (1 - share) after another label, and never after itself.
+    """
+    after_other = min(share / (1 - share), 1.0) if apart and share < 1 else share
+    after_self = 0.0 if apart else share
+    table = np.zeros((longest + 1, most + 2))
+    table[0, 0] = 1
+    other, own = table[0].copy(), np.zeros(most + 2)  # by count, the last segment being of another label, or of this
+    for s in range(1, longest + 1):
+        into = (other * (share if s == 1 else after_other)) + own * after_self
+        other = other * (1 - (share if s == 1 else after_other)) + own * (1 - after_self)
+        own = np.concatenate([[0.0], into[:-1]])
+        own[-1] += into[-1]
+        table[s] = other + own
+    return table
+
+
+def believed(log_tails: Sequence[float], level: float) -> list[bool]:
+    """Which of these tails are so small that, of the ones picked, a share of at most `level` is expected to be chance.
+
+    >>> believed([math.log(0.001), math.log(0.03), math.log(0.02)], 0.03)
+    [True, True, True]
+    """
+    order = sorted(range(len(log_tails)), key=lambda i: log_tails[i])
+    limit = -math.inf
+    for rank, i in enumerate(order, start=1):
+        if log_tails[i] <= math.log(level * rank / len(log_tails)):
+            limit = log_tails[i]
+    return [tail <= limit and limit > -math.inf or tail == -math.inf for tail in log_tails]

@@ -1,0 +1,264 @@
+"""ConstrainedTagger (Zhao & Marcus 2012, sections 2.2 and 4): rules decide most tokens, a perceptron the others.
+
+    score(y at t) = static features of t + (t1 t0) + (t2 t1 t0)           t1, t2: the labels before
+                    + look-ahead (t0 d1), (t0 d1 d2), (t1 t0 d1)          d1, d2: labels after it that rules have decided
+
+Decided tokens are neither encoded nor scored. Training sees, for look-ahead, what rules learned on the other folds decide
+of each fold (stacking), so that it meets as many wrong decisions as tagging will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.errors import BridleError, ModelError, ModelFileError
+from bridle.features import TemplateFeatures, Templates
+from bridle.labels import Labels, scheme_of
+from bridle.learn.decided import UNDECIDED, Decided
+from bridle.learn.deterministic import DeterministicRules
+from bridle.models import files
+from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, names_of, one_of
+from bridle.models.linear import Linear
+from bridle.models.mistakes import Moving
+from bridle.models.task import Array, Task, Vector
+from bridle.models.training import Plan, Progress, Step, train
+from bridle.threads import in_threads
+
+Ids = npt.NDArray[np.int32]
+MOST_CONTEXT = 1 << 27  # weights of neighbouring labels: a gigabyte
+
+
+class _Learner(Moving):
+    """The averaged perceptron whose guesses come from the constrained search."""
+
+    def __init__(self, task: Task, context: _native.Context, fixed: Ids, ahead: Ids, beam: int, seed: int) -> None:
+        super().__init__(task, "averaged", seed)
+        self._context, self._fixed, self._ahead, self._beam = context, fixed, ahead, beam
+        self._around, self._around_sum = np.zeros(context.size), np.zeros(context.size)
+
+    def step(self) -> float:
+        """One pass over the sequences; the share of wrong tokens on the way."""
+        order = self._order(len(self._task.encoded))
+        wrong = self._context.learn(
+            self._native, self._task.joined, self._fixed, self._ahead, self._around, self._around_sum, self._beam, order
+        )
+        return self._ended(wrong, "no mistakes left")
+
+    def weights(self) -> tuple[Vector, Vector | None]:
+        """Averaged weights: static ones, and those of neighbouring labels."""
+        steps = max(self._native.step, 1)
+        return self._w - self._sum / steps, self._around - self._around_sum / steps
+
+    def state(self) -> dict[str, Array]:
+        """Weights, sums, and how far we are."""
+        return super().state() | {"around": self._around, "around_sum": self._around_sum}
+
+    def restore(self, state: dict[str, Array]) -> None:  # type: ignore[override]
+        """Go on from there."""
+        self._around[...], self._around_sum[...] = state["around"], state["around_sum"]
+        super().restore(state)
+
+
+class ConstrainedTagger:
+    """A tagger that asks rules first.
+
+    rules       DeterministicRules, fitted here on the training data; None: every token is scored (the raw space)
+    features    of undecided tokens: templates or the name of a set; Ratnaparkhi's by default
+    search      "beam" of `width`, or "viterbi" (exact; without the label before the last)
+    lookahead   "decided": features of decided labels after the token (their feature set B), or "none"
+    folds       of stacking
+
+    >>> X, y = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 10, [["D", "N", "V"]] * 20
+    >>> tagger = ConstrainedTagger(DeterministicRules(cutoff=2), iterations=2).fit(X, y)
+    >>> tagger.predict([["the", "dog", "sat"]])
+    [['D', 'N', 'V']]
+    """
+
+    labels_: Labels
+    rules_: DeterministicRules | None
+    features_: TemplateFeatures
+    linear_: Linear
+    around_: Vector  # weights of neighbouring labels
+    progress_: Progress
+
+    def __init__(
+        self,
+        rules: DeterministicRules | None = None,
+        *,
+        features: str | Sequence[str] | Templates = "pos",
+        search: Literal["beam", "viterbi"] = "beam",
+        width: int = 5,
+        lookahead: Literal["none", "decided"] = "none",
+        folds: int = 5,
+        cutoff: int = 1,
+        iterations: int = 10,
+        seed: int = 0,
+    ) -> None:
+        self.rules, self.features, self.search, self.width = rules, features, search, width
+        self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        names = ("rules", "features", "search", "width", "lookahead", "folds", "cutoff", "iterations", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None
+    ) -> Self:
+        """Learn the rules, then the weights of what they leave open. Ctrl-C keeps what was learned so far."""
+        self._check()
+        names = names_of(y)
+        labels = Labels(names, scheme_of(names))
+        rules = None if self.rules is None else DeterministicRules(**self.rules.get_params()).fit(X, y)
+        templates = self.features if isinstance(self.features, Templates) else Templates.parse(self.features)
+        features = TemplateFeatures(templates, self.cutoff)
+        encoded = features.fit(X)
+        gold = ids_of(labels, y, encoded.offsets, "y")
+        task = Task.of(encoded, gold, (len(features), len(labels)), "seen", bigram=False)
+        context = self._context(len(labels))
+        ahead = np.full(len(gold), UNDECIDED, dtype=np.int32) if rules is None else self._stacked(X, y, labels)
+        fixed = np.where(ahead == gold, ahead, UNDECIDED).astype(np.int32)  # a wrong decision would leave gold out
+        learner = _Learner(task, context, fixed, ahead, self._beam(), self.seed)
+        plan = Plan(count_of("iterations", self.iterations), watch=watch)
+        (weights, around), progress, interrupted = train(learner, plan, None, {})
+        kept, linear = Linear.of(task.layout, weights, None).pruned()
+        features.keep(kept)
+        self.labels_, self.rules_, self.features_, self.linear_ = labels, rules, features, linear
+        self.around_, self.progress_ = np.zeros(0) if around is None else around, progress
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _check(self) -> None:
+        one_of("search", self.search, ("beam", "viterbi"))
+        one_of("lookahead", self.lookahead, ("none", "decided"))
+        count_of("width", self.width)
+        check_seed(self.seed)
+        if self.rules is not None and not isinstance(self.rules, DeterministicRules):
+            raise ModelError("rules are no deterministic rules", got=repr(self.rules)[:60], wanted="DeterministicRules()")
+        if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
+            raise ModelError("folds is not a number of folds", got=repr(self.folds), wanted="a whole number >= 2")
+
+    def _beam(self) -> int:
+        return self.width if self.search == "beam" else 0
+
+    def _context(self, m: int) -> _native.Context:
+        made = _native.Context(m, self.search == "beam", self.lookahead == "decided")
+        if made.size > MOST_CONTEXT:
+            raise ModelError(
+                "there are too many labels for trigrams of them", got=f"{m} labels", wanted=f"{MOST_CONTEXT:,} weights",
+                cause="search='viterbi' looks at one label before only.",
+            )  # fmt: skip
+        return made
+
+    def _stacked(self, X: Sequence[Any], y: Sequence[Sequence[str]], labels: Labels) -> Ids:
+        """What rules learned on the other folds decide of each fold."""
+        cuts = [len(X) * k // self.folds for k in range(self.folds + 1)]
+        out: list[Ids] = []
+        for low, high in pairwise(cuts):
+            if low == high:
+                continue
+            others = list(chain(X[:low], X[high:])), list(chain(y[:low], y[high:]))
+            assert self.rules is not None
+            found = DeterministicRules(**self.rules.get_params()).fit(*others).decide(X[low:high])
+            out.append(renumbered(found, labels))
+        return np.concatenate(out)
+
+    # ---- use --------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Sequence[Any], *, threads: int = 0) -> list[list[str]]:
+        """The labels of sequences."""
+        self._fitted()
+        names = np.array(self.labels_.names, dtype=object)
+        context = self._context(len(self.labels_))
+
+        def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
+            some = X[low:high]
+            ids, offsets = self._ids(some, context, stop)
+            flat, cuts = names[ids].tolist(), offsets.tolist()
+            return [flat[a:b] for a, b in pairwise(cuts)]
+
+        return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
+
+    def _ids(self, X: Sequence[Any], context: _native.Context, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
+        if self.rules_ is None:
+            encoded = self.features_.encode(X)
+            decided = np.full(encoded.n_tokens, UNDECIDED, dtype=np.int32)
+        else:
+            decided = renumbered(self.rules_.decide(X, threads=1), self.labels_)
+            encoded = self.features_.encode(X, decided < 0)
+        unary = self.linear_.scores(encoded, stop=stop).unary
+        out = np.empty(encoded.n_tokens, dtype=np.int32)
+        context.search(encoded.offsets, decided, decided, unary, self.around_, self._beam(), out, stop)
+        return out, encoded.offsets
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
+        """The share of right tokens."""
+        guessed, gold = (list(chain.from_iterable(labels)) for labels in (self.predict(X), y))
+        if len(guessed) != len(gold):
+            raise ModelError("y does not fit X", got=f"{len(gold)} labels", wanted=f"{len(guessed)}, one per token")
+        return sum(map(str.__eq__, guessed, gold)) / max(len(gold), 1)
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "linear_"):
+            raise ModelError("the tagger has not been trained", got="no call of fit", wanted="fit(X, y)")
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the tagger to a file; its rules go to a second one beside it, NAME.rules."""
+        self._fitted()
+        settings = {name: value for name, value in self.get_params().items() if name != "rules"}
+        settings["features"] = str(self.features_.templates).splitlines()
+        head = {
+            "settings": settings, "labels": list(self.labels_.names), "scheme": self.labels_.scheme,
+            "features": self.features_.head(), "progress": asdict(self.progress_), "rules": self.rules_ is not None,
+        }  # fmt: skip
+        if self.rules_ is not None:
+            self.rules_.save(_beside(path))
+        files.save(path, "constrained", head, {**self.features_.arrays(), **self.linear_.arrays(), "around": self.around_})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a tagger that was saved."""
+        stored = files.open_file(path)
+        head = stored.head
+        if stored.kind != "constrained":
+            raise ModelFileError(f"{path} is no such tagger", got=f"the kind {stored.kind!r}", wanted="'constrained'")
+        try:
+            made = cls(**head["settings"])
+            made._check()
+            made.rules_ = DeterministicRules.load(_beside(path)) if head["rules"] else None
+            made.rules = None if made.rules_ is None else DeterministicRules(**made.rules_.get_params())
+            made.labels_ = Labels(head["labels"], head["scheme"])
+            made.features_ = TemplateFeatures.restored(head["features"], stored.arrays)
+            made.linear_ = Linear.restored(stored.arrays, len(made.features_), len(made.labels_))
+            around: Any = np.ascontiguousarray(stored.arrays["around"])
+            if around.dtype != np.float64 or around.shape != (made._context(len(made.labels_)).size,):
+                raise ModelError("the weights of neighbouring labels do not fit the labels")
+            made.around_, made.progress_ = around, Progress(**head["progress"])
+        except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
+            raise ModelFileError(
+                f"{path} holds no tagger that can be used", got=str(error).splitlines()[0] or repr(error),
+                wanted="what ConstrainedTagger.save writes",
+            ) from None  # fmt: skip
+        return made
+
+
+def renumbered(decided: Decided, labels: Labels) -> Ids:
+    """Decided labels as ids of another label set; what it does not know is undecided."""
+    known = {name: k for k, name in enumerate(labels.names)}
+    number = np.array([*(known.get(name, UNDECIDED) for name in decided.labels.names), UNDECIDED], dtype=np.int32)
+    return number[decided.ids]
+
+
+def _beside(path: str | Path) -> Path:
+    return Path(path).with_name(Path(path).name + ".rules")

@@ -1,0 +1,220 @@
+"""Deterministic rules (Zhao & Marcus 2012, sections 2.1 and 3.1): contexts that nearly always go with one label.
+
+    a context C is a rule for the label t if   count(C, t) / count(C) > threshold   and   count(C) > cutoff
+    a token is decided if a rule fires on it and all that fire agree
+
+A context is a template (their Table 2) over words and morph features. The morph feature of a word seen at least `rare`
+times in training is the set of its tags there; of a rarer one, and of one never seen, its last two characters with
+flags for digits, hyphens and upper case. Contexts are numbered and looked up natively, as features are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, product
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.errors import BridleError, ModelError, ModelFileError
+from bridle.features import Encoded, TemplateFeatures, Templates
+from bridle.labels import Labels, scheme_of
+from bridle.learn.decided import Decided
+from bridle.models import files
+from bridle.models.checks import count_of_threads, ids_of, names_of, one_of
+from bridle.report import Counts
+from bridle.threads import in_threads
+
+Ids = npt.NDArray[np.int32]
+Contexts = Literal["both", "bigram", "trigram"]
+
+
+def _grams(columns: Sequence[str]) -> dict[str, list[str]]:
+    """Table 2: the token and one neighbour, or both, each as any of the columns."""
+    bigrams = [
+        f"{a}[{k}] {b}[{k + 1}]" for k in (-1, 0) for a, b in product(columns, columns)
+    ]  # fmt: skip
+    trigrams = [f"{a}[-1] {b}[0] {c}[1]" for a, b, c in product(columns, repeat=3)]
+    return {"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}
+
+
+TEMPLATES = {"words": _grams(["word", "morph"]), "characters": _grams(["char"])}
+
+
+class DeterministicRules:
+    """Rules that fix the label of single tokens by their context.
+
+    templates   "words": the paper's 16, with morph features; "characters": the same over characters, without them
+    contexts    "bigram", "trigram" or "both"
+    threshold   the share of a context's tokens that must carry the label: more than this
+    cutoff      a context must occur more than so many times
+    rare        a word seen fewer times is known by its ending
+
+    >>> X = [["the", "cat", "sat"], ["the", "dog", "sat"]] * 5
+    >>> rules = DeterministicRules(cutoff=2).fit(X, [["D", "N", "V"]] * 10)
+    >>> rules.decide([["the", "cow", "sat"]]).names()
+    [['D', 'N', 'V']]
+    """
+
+    labels_: Labels
+    n_rules_: int
+
+    def __init__(
+        self, templates: Literal["words", "characters"] = "words", *, contexts: Contexts = "both",
+        threshold: float = 0.99, cutoff: int = 5, rare: int = 5,
+    ) -> None:  # fmt: skip
+        self.templates, self.contexts = templates, contexts
+        self.threshold, self.cutoff, self.rare = threshold, cutoff, rare
+
+    def __repr__(self) -> str:
+        known = f", {self.n_rules_:,} rules" if hasattr(self, "n_rules_") else ""
+        return f"DeterministicRules({self.templates!r}, contexts={self.contexts!r}{known})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self, name) for name in ("templates", "contexts", "threshold", "cutoff", "rare")}
+
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Self:
+        """Find the contexts that decide."""
+        self._check()
+        names = names_of(y)
+        labels = Labels(names, scheme_of(names))
+        features = self._features(_morph(X, y, self.rare) if self.templates == "words" else None)
+        encoded = features.fit(X)
+        gold = ids_of(labels, y, encoded.offsets, "y")
+        candidate, right, total = (np.empty(len(features), dtype=np.int32) for _ in range(3))
+        _native.majority(encoded.native(gold), candidate, right, total)
+        decides = (total > self.cutoff) & (right > self.threshold * total)
+        features.keep(decides)
+        self.labels_, self._known = labels, features
+        self._label, self._right, self._total = candidate[decides], right[decides], total[decides]
+        self.n_rules_ = int(decides.sum())
+        return self
+
+    def _check(self) -> None:
+        one_of("templates", self.templates, tuple(TEMPLATES))
+        one_of("contexts", self.contexts, ("both", "bigram", "trigram"))
+        for name, low in (("cutoff", 0), ("rare", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+                raise ModelError(f"bad setting {name}", got=repr(value), wanted=f"a whole number >= {low}")
+        if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
+            raise ModelError("bad setting threshold", got=repr(self.threshold), wanted="a number from 0.5 to below 1")
+
+    def _features(self, morph: Callable[[str], str] | None) -> TemplateFeatures:
+        lines = Templates.parse(TEMPLATES[self.templates][self.contexts])
+        return TemplateFeatures(lines, derived={"morph": morph} if morph is not None else None)
+
+    # ---- use --------------------------------------------------------------------------------------------------------
+
+    def decide(self, X: Sequence[Any], *, threads: int = 0) -> Decided:
+        """The labels of those tokens on which all rules that fire agree."""
+        self._fitted()
+
+        def work(low: int, high: int, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
+            encoded = self._known.encode(X[low:high])
+            return self._agreed(encoded), np.diff(encoded.offsets)
+
+        parts = in_threads(work, len(X), count_of_threads(threads))
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in parts]))])
+        return Decided(np.concatenate([ids for ids, _ in parts]), offsets.astype(np.int64), self.labels_)
+
+    def _agreed(self, encoded: Encoded) -> Ids:
+        out = np.empty(encoded.n_tokens, dtype=np.int32)
+        _native.agree(encoded.native(), self._label, out)
+        return np.maximum(out, -1)
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Counts:
+        """Decided tokens against gold: precision, recall and F1 as the paper defines them."""
+        decided = self.decide(X)
+        gold = ids_of(self.labels_, y, decided.offsets, "y", "wrong")
+        sure = decided.ids >= 0
+        return Counts(int((decided.ids == gold)[sure].sum()), int(sure.sum()), len(gold))
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "n_rules_"):
+            raise ModelError("there are no rules yet", got="no call of fit", wanted="fit(X, y), or DeterministicRules.load")
+
+    def lines(self, count: int | None = None) -> Iterator[str]:
+        """The rules as people read them, the most frequent first: `word[-1]=the & morph[0]={NNS,VBZ} -> NNS  # 34 of 34`."""
+        self._fitted()
+        names = self._known.names()
+        for a in np.argsort(-self._total, kind="stable")[:count].tolist():
+            where, _, values = names[a].partition("=")
+            parts = zip(where.split("|"), values.split("|"), strict=False)
+            context = " & ".join(f"{place}={value}" for place, value in parts)
+            yield f"{context} -> {self.labels_.names[self._label[a]]}  # {self._right[a]} of {self._total[a]}"
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the rules to a file: aside first, then renamed."""
+        self._fitted()
+        head = {
+            "settings": self.get_params(), "labels": list(self.labels_.names), "scheme": self.labels_.scheme,
+            "features": self._known.head(),
+        }  # fmt: skip
+        counts = {"rules.label": self._label, "rules.right": self._right, "rules.total": self._total}
+        files.save(path, "deterministic", head, {**self._known.arrays(), **counts})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read rules that were saved."""
+        stored = files.open_file(path)
+        if stored.kind != "deterministic":
+            wanted = "deterministic rules"
+            raise ModelFileError(f"{path} holds no such rules", got=f"the kind {stored.kind!r}", wanted=wanted)
+        head = stored.head
+        try:
+            made = cls(**head["settings"])
+            made._check()
+            derived = {"morph": _rare} if made.templates == "words" else None
+            made._known = TemplateFeatures.restored(head["features"], stored.arrays, derived)
+            made.labels_ = Labels(head["labels"], head["scheme"])
+            made.n_rules_ = len(made._known)
+            for name in ("label", "right", "total"):
+                array: Any = np.ascontiguousarray(stored.arrays[f"rules.{name}"])
+                if array.dtype != np.int32 or array.shape != (made.n_rules_,):
+                    raise ModelError(f"the {name}s do not fit the rules")
+                setattr(made, f"_{name}", array)
+            if made.n_rules_ and not 0 <= made._label.min() <= made._label.max() < len(made.labels_):
+                raise ModelError("a rule decides for what is no label")
+        except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
+            raise ModelFileError(
+                f"{path} holds no rules that can be used", got=str(error).splitlines()[0] or repr(error),
+                wanted="what DeterministicRules.save writes",
+            ) from None  # fmt: skip
+        return made
+
+
+def _rare(text: str) -> str:
+    """The morph feature of a rare word: its ending, and what it contains."""
+    flags = {
+        "DIGIT": any(map(str.isdigit, text)), "HYPHEN": "-" in text, "UPPER": any(map(str.isupper, text))
+    }  # fmt: skip
+    return "+".join([f"-{text[-2:]}", *(name for name, there in flags.items() if there)])
+
+
+def _morph(X: Sequence[Any], y: Sequence[Sequence[str]], rare: int) -> Callable[[str], str]:
+    """The morph feature of a word, by what it was tagged as."""
+    words = [_words(x) for x in X]
+    count = Counter(chain.from_iterable(words))
+    tags: dict[str, set[str]] = defaultdict(set)
+    for sequence, labels in zip(words, y, strict=False):  # other lengths are found out later
+        for word, label in zip(sequence, labels, strict=False):
+            if count[word] >= rare:
+                tags[word].add(label)
+    known: Mapping[str, str] = {word: "{" + ",".join(sorted(found)) + "}" for word, found in tags.items()}
+    return lambda text: known.get(text) or _rare(text)
+
+
+def _words(x: Any) -> Sequence[str]:
+    """The texts of a sequence; what is none is found out later."""
+    column = x.get("word", ()) if isinstance(x, Mapping) else x
+    if isinstance(column, (list, tuple)) and all(isinstance(token, Mapping) for token in column):
+        return [str(token.get("word")) for token in column]
+    return column if isinstance(column, (list, tuple)) else ()
