@@ -151,10 +151,10 @@ nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, dou
     return nb::make_tuple(wrong, updates);
 }
 
-void constrained_of(const Context& context, In<int64_t> offsets, In<int32_t> fixed, In<int32_t> ahead, In<float> unary,
+void constrained_of(const Context& context, const PyRows& rows, const PyExamples& x, In<float> w, In<int32_t> fixed, In<int32_t> ahead,
                     In<double> weights, int beam, Out<int32_t> out, const Stop& stop) {
-    const Tokens tokens{offsets.data(), static_cast<int64_t>(offsets.size()) - 1, fixed.data(), ahead.data()};
-    freely(stop, -1, [&](Control& c) { constrained_search(tokens, context, unary.data(), weights.data(), beam, out.data(), c); });
+    const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
+    freely(stop, -1, [&](Control& c) { constrained_search(rows, x, w.data(), tokens, context, weights.data(), beam, out.data(), c); });
 }
 
 int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
@@ -228,7 +228,7 @@ void bind_learning(nb::module_& module) {
     nb::class_<Context>(module, "Context")
         .def("__init__", [](Context* c, int m, bool triple, bool ahead) { new (c) Context{m, padded(m), triple, ahead}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"))
         .def_prop_ro("size", &Context::size)
-        .def("search", &constrained_of, nb::arg("offsets"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("unary"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
+        .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
         .def("learn", [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead, Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
             return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); }, nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
     module.def("majority", [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {

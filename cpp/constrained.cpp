@@ -134,16 +134,16 @@ template <class Each> void context_of(const Context& c, const int32_t* y, const 
 
 }  // namespace
 
-void constrained_search(const Tokens& x, const Context& context, const float* unary, const double* weights, int beam,
-                        int32_t* out, Control& control) {
+void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x, const Context& context,
+                        const double* weights, int beam, int32_t* out, Control& control) {
     Search search(context, beam);
-    const int m = context.m;
+    Scorer scorer(rows, examples, w);
     for (int64_t b = 0; b < x.B; ++b) {
         if (b % 64 == 0) control.check();
         const int64_t first = x.offsets[b];
         const auto fill = [&](int t, double* row) {
-            const float* from = unary + (first + t) * m;
-            for (int y = 0; y < m; ++y) row[y] = from[y];
+            const float* from = scorer.token(first + t);
+            for (int y = 0; y < context.width; ++y) row[y] = from[y];
         };
         search.run(static_cast<int>(x.offsets[b + 1] - first), x.fixed + first, x.ahead + first, weights, fill, out + first);
     }

@@ -35,9 +35,9 @@ struct Tokens {
     const int32_t* ahead;  // (N) the same, as seen from tokens before it
 };
 
-// unary (N, m): static scores; out (N)
-void constrained_search(const Tokens& x, const Context& context, const float* unary, const double* weights, int beam,
-                        int32_t* out, Control& control);
+// Static scores by rows, examples and w; out (N)
+void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x, const Context& context,
+                        const double* weights, int beam, int32_t* out, Control& control);
 
 // One pass of the averaged perceptron; context weights and their sums besides those in v. Returns the number of wrong tokens.
 int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const Moving& v, double* weights,

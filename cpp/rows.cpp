@@ -164,6 +164,24 @@ void score_tokens(const Rows& rows, const Examples& x, const float* w, float* ou
     }
 }
 
+struct Scorer::Room {
+    const Rows& rows;
+    const Examples& x;
+    const float* w;
+    Parted parted;
+    std::vector<float> row;
+};
+
+Scorer::Scorer(const Rows& rows, const Examples& x, const float* w)
+    : room_(new Room{rows, x, w, {}, std::vector<float>(static_cast<size_t>(rows.width))}) {}
+
+Scorer::~Scorer() = default;
+
+const float* Scorer::token(int64_t t) {
+    score_some(room_->rows, room_->x, t, 1, room_->w, room_->row.data(), room_->parted);
+    return room_->row.data();
+}
+
 Joined::Joined(const Rows& rows, const Examples& x)
     : m(rows.m), width(rows.width), offsets(x.offsets), B(x.B), y(x.y), free_(rows.free) {
     const int64_t N = x.n_tokens();

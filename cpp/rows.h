@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "control.h"
@@ -43,6 +44,18 @@ struct Rows {
 
 // Scores of all tokens into out (N, m).
 void score_tokens(const Rows& rows, const Examples& x, const float* w, float* out, Control& control);
+
+// Scores of single tokens, when they are asked for.
+class Scorer {
+  public:
+    Scorer(const Rows& rows, const Examples& x, const float* w);
+    ~Scorer();
+    const float* token(int64_t t);  // (width), until the next call
+
+  private:
+    struct Room;
+    std::unique_ptr<Room> room_;
+};
 
 // Examples and rows joined for training: of each token, where its full rows begin, then the slots of its lists.
 class Joined {

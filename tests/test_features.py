@@ -164,7 +164,7 @@ def slow(templates: Templates, sequence: dict[str, list[str]]) -> list[list[str]
         if source is None:
             here = {"bias": "yes", "first": "yes" * (t == 0), "last": "yes" * (t == n - 1), "tenth": str(10 * t // n)}
             return here[str(function)] or None
-        return sequence[source][t] if function is None else OF_TEXT[function](sequence[source][t]) or None
+        return sequence[source][t] if function is None else OF_TEXT[function]([sequence[source][t]])[0] or None
 
     out: list[list[str]] = []
     for t in range(n):

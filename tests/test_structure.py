@@ -42,7 +42,7 @@ ARROW = [
     ["check", "explain"],
     ["decode"],
     ["data", "lint_automata", "models", "spans"],
-    ["demo", "lint", "stream"],
+    ["demo", "learn", "lint", "stream"],
     ["__init__"],
     ["cli"],
     ["__main__"],

@@ -1,13 +1,13 @@
 """Derived columns: what can be said of a token's text alone, or of its place in the sequence.
 
-A function of the text is called once per distinct string, never per token. "" means that there is nothing to say: no
-feature comes of it. A new column is one more function here.
+A function of texts sees each distinct string once, never every token. "" means that there is nothing to say: no feature
+comes of it. A new column is one more function here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
+OfTexts = Callable[[Sequence[str]], list[str]]
 
 NOTHING, BEFORE, AFTER, FIRST = 0, 1, 2, 3  # ids of every column; strings are numbered from FIRST on
 
-_DIGITS = re.compile(r"\d")
+_DIGITS, _MARKS = re.compile(r"\d"), re.compile(r"\W")
 
 
 def _shape(text: str) -> str:
@@ -27,27 +28,32 @@ def _shape(text: str) -> str:
     return "".join(kind for kind, _ in groupby(kinds))
 
 
-def _flag(test: Callable[[str], bool]) -> Callable[[str], str]:
-    return lambda text: "yes" if any(map(test, text)) else ""
+def _each(function: Callable[[str], str]) -> OfTexts:
+    return lambda texts: [function(text) for text in texts]
 
 
-def _prefix(k: int) -> Callable[[str], str]:
-    return lambda text: text[:k] if len(text) >= k else ""
+def _flag(pattern: str) -> OfTexts:
+    search = re.compile(pattern).search
+    return lambda texts: ["yes" if search(text) else "" for text in texts]
 
 
-def _suffix(k: int) -> Callable[[str], str]:
-    return lambda text: text[-k:] if len(text) >= k else ""
+def _prefix(k: int) -> OfTexts:
+    return lambda texts: [text[:k] if len(text) >= k else "" for text in texts]
 
 
-OF_TEXT: dict[str, Callable[[str], str]] = {
-    "lower": str.lower,
-    "shape": _shape,
-    "zeros": lambda text: _DIGITS.sub("0", text.lower()),  # 1992. and 1993. look alike
-    "bare": lambda text: re.sub(r"\W", "", text.lower()),  # without punctuation
-    "tail": lambda text: text[-1:] if not text[-1:].isalnum() else "",  # punctuation at the end
-    "digit": _flag(str.isdigit),
-    "upper": _flag(str.isupper),
-    "hyphen": _flag(lambda c: c == "-"),
+def _suffix(k: int) -> OfTexts:
+    return lambda texts: [text[-k:] if len(text) >= k else "" for text in texts]
+
+
+OF_TEXT: dict[str, OfTexts] = {
+    "lower": _each(str.lower),
+    "shape": _each(_shape),
+    "zeros": _each(lambda text: _DIGITS.sub("0", text.lower())),  # 1992. and 1993. look alike
+    "bare": _each(lambda text: _MARKS.sub("", text.lower())),  # without punctuation
+    "tail": lambda texts: [text[-1:] if not text[-1:].isalnum() else "" for text in texts],  # punctuation at the end
+    "digit": _flag(r"\d"),
+    "upper": lambda texts: ["yes" if any(map(str.isupper, text)) else "" for text in texts],
+    "hyphen": lambda texts: ["yes" if "-" in text else "" for text in texts],
     **{f"prefix{k}": _prefix(k) for k in range(1, 5)},
     **{f"suffix{k}": _suffix(k) for k in range(1, 5)},
 }

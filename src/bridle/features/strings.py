@@ -59,6 +59,13 @@ class Interned:
         self.native.find(joined(texts), out)
         return out
 
+    def same(self, other: Interned) -> bool:
+        """Are these the same strings with the same numbers?"""
+        if self is other:
+            return True
+        ours, theirs = self.arrays(""), other.arrays("")
+        return all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
     def texts(self) -> list[str]:
         """All strings, by number."""
         arrays = self.arrays("")

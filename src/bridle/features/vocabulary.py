@@ -14,8 +14,9 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import FeatureError
 from bridle.features.columns import Packed, columns_of, pack
-from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT
+from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT, OfTexts
 from bridle.features.encoded import Encoded
+from bridle.features.prepared import Prepared
 from bridle.features.strings import Arrays, Interned
 from bridle.features.templates import Templates, split
 
@@ -28,7 +29,7 @@ class TemplateFeatures:
     kind = "templates"
 
     def __init__(
-        self, templates: Templates, cutoff: int = 1, derived: Mapping[str, Callable[[str], str]] | None = None
+        self, templates: Templates, cutoff: int = 1, derived: Mapping[str, OfTexts] | None = None
     ) -> None:
         """derived: columns that are derived from the text besides those of derived.py."""
         self.templates, self.cutoff = templates, cutoff
@@ -62,7 +63,7 @@ class TemplateFeatures:
                 texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
                 self._derived[column] = _derive(texts, self._functions[function], self._strings[column].add)
         self._attributes = self._blank()
-        return self._cut(self._run(self._attributes.fit, packed, found))
+        return self._cut(self._run(self._attributes.fit, Prepared.of(packed, found)))
 
     def _cut(self, encoded: Encoded) -> Encoded:
         """Leave out attributes that are seen fewer than `cutoff` times."""
@@ -81,10 +82,27 @@ class TemplateFeatures:
 
     def encode(self, sequences: Sequence[Any], wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
         """The known attributes of the tokens. wanted (N): those of the other tokens are not asked for."""
-        known = self._known
+        return self.encode_prepared(self.prepare(sequences), wanted)
+
+    def prepare(self, sequences: Sequence[Any]) -> Prepared:
+        """The texts of sequences, looked up once; for all features that share their strings."""
+        if self._attributes is None:
+            raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
         packed = self._packed(sequences)
-        found = {source: self._strings[source].find(packed.texts[source]) for source in self._sources}
-        return self._run(known.encode, packed, found, *(() if wanted is None else (wanted.view(np.uint8),)))
+        return Prepared.of(packed, {s: self._strings[s].find(packed.texts[s]) for s in self._sources})
+
+    def encode_prepared(self, prepared: Prepared, wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
+        """The known attributes of sequences that were prepared."""
+        return self._run(self._known.encode, prepared, *(() if wanted is None else (wanted.view(np.uint8),)))
+
+    def share(self, other: TemplateFeatures) -> bool:
+        """Use the strings of other features if they are the same; then one of them can prepare for both."""
+        if self._sources != other._sources:
+            return False
+        same = all(self._strings[s].same(other._strings[s]) for s in self._sources)
+        if same:
+            self._strings |= {s: other._strings[s] for s in self._sources}
+        return same
 
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""
@@ -111,32 +129,28 @@ class TemplateFeatures:
             return FIRST + len(OF_PLACE[function][1])
         return FIRST + len(self._strings[column])
 
-    def _run(self, call: Callable[..., int], packed: Packed, found: Mapping[str, Ids], *more: Any) -> Encoded:
-        ids = [self._ids(column, packed, found) for column in self._split]
-        n = int(packed.offsets[-1])
+    def _run(self, call: Callable[..., int], given: Prepared, *more: Any) -> Encoded:
+        ids = [self._ids(column, given) for column in self._split]
+        offsets = given.packed.offsets
+        n = int(offsets[-1])
         indptr = np.empty(n + 1, dtype=np.int64)
         attrs = np.empty(max(n * len(self.templates.lines), 1), dtype=np.int32)
-        written = call(ids, packed.offsets, indptr, attrs, *more)
+        written = call(ids, offsets, indptr, attrs, *more)
         short = attrs[:written]
-        return Encoded(packed.offsets, indptr, short.copy() if 2 * written < len(attrs) else short)
+        return Encoded(offsets, indptr, short.copy() if 2 * written < len(attrs) else short)
 
-    def _ids(self, column: str, packed: Packed, found: Mapping[str, Ids]) -> Ids:
+    def _ids(self, column: str, given: Prepared) -> Ids:
         source, function = self._split[column]
         if source is None:
-            return OF_PLACE[str(function)][0](packed.offsets)
-        numbers = found[source]
+            return OF_PLACE[str(function)][0](given.packed.offsets)
+        numbers = given.numbers[source]
         if function is None:
             return np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32)
-        table = self._derived[column]
-        unknown = np.flatnonzero(numbers < 0)
-        if unknown.size:  # texts never seen: what is derived from them may be known all the same
-            texts = packed.texts[source]
-            new = {text: k for k, text in enumerate(dict.fromkeys(texts[t] for t in unknown.tolist()))}
-            more = _derive(list(new), self._functions[function], self._strings[column].find)
-            numbers = numbers.copy()
-            numbers[unknown] = [len(table) + new[texts[t]] for t in unknown.tolist()]
-            table = np.concatenate([table, more])
-        return table[numbers]
+        table, new = self._derived[column], given.fresh[source]
+        if not new.texts:
+            return table[numbers]
+        more = _derive(new.texts, self._functions[function], self._strings[column].find)  # may be known all the same
+        return np.concatenate([table, more])[new.numbered(numbers, len(table))]
 
     # ---- files and people -------------------------------------------------------------------------------------------
 
@@ -156,7 +170,7 @@ class TemplateFeatures:
 
     @classmethod
     def restored(
-        cls, head: Mapping[str, Any], arrays: Arrays, derived: Mapping[str, Callable[[str], str]] | None = None
+        cls, head: Mapping[str, Any], arrays: Arrays, derived: Mapping[str, OfTexts] | None = None
     ) -> Self:
         """The way back; arrays that do not fit together raise FeatureError or KeyError."""
         made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]), derived)
@@ -204,9 +218,9 @@ class TemplateFeatures:
         return [*(special[k] for k in range(FIRST)), *own]
 
 
-def _derive(texts: Sequence[str], function: Callable[[str], str], number: Callable[[Sequence[str]], Ids]) -> Ids:
+def _derive(texts: Sequence[str], function: OfTexts, number: Callable[[Sequence[str]], Ids]) -> Ids:
     """The id of what the function makes of each text; nothing where it says nothing or nobody knows it."""
-    made = list(map(function, texts))
+    made = function(texts)
     if not made:
         return np.zeros(0, dtype=np.int32)
     says = np.fromiter(map(bool, made), dtype=bool, count=len(made))

@@ -1,8 +1,9 @@
-"""How likely is it that chance alone makes a rule look true? Tails of counts, in logarithms, and which tails to believe.
+"""How likely is it that chance alone makes a rule look true? Tails of counts, in logarithms, and which to believe.
 
     binomial        P(X >= k),  X = successes in n trials that succeed with p
     hypergeometric  P(X >= k) or P(X <= k),  X = marked ones among n drawn from N of which K are marked
     segments        P(c segments of a label | s segments), labels drawn one after another with no memory
+    changes         P(b | a ended), if no label prefers another: out[a, b] = row[a] col[b] for a != b, sums as counted
     believed        Benjamini & Hochberg (1995): the i smallest of M tails, for the largest i with tail_i <= i/M * level
 
 Sequences that succeed with different p_k are counted as if all had their mean: far above the mean this overstates the
@@ -12,7 +13,7 @@ tail (Hoeffding 1956), so a rule can only be missed by it, not invented.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +58,8 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _log_sum(ratio: object, low: int, high: int) -> float:
+def _log_sum(ratio: Callable[[int], float], low: int, high: int) -> float:
     """log of 1 + r(low) + r(low) r(low+1) + ...; ratios fall above the mean, so the rest is soon nothing."""
-    assert callable(ratio)
     total = term = 1.0
     for j in range(low, high):
         term *= ratio(j)
@@ -69,11 +69,23 @@ def _log_sum(ratio: object, low: int, high: int) -> float:
     return math.log(total)
 
 
-def segment_counts(share: float, longest: int, most: int, *, apart: bool) -> Floats:
+def change_odds(leaving: npt.NDArray[np.int64], entering: npt.NDArray[np.int64], rounds: int = 100) -> Floats:
+    """(U, U): P(b comes next | a ended). Iterative proportional fitting: rows and columns in turn."""
+    free = 1.0 - np.eye(len(leaving))
+    columns = entering.astype(np.float64)
+    for _ in range(rounds):
+        rows = leaving / np.maximum(free @ columns, 1e-12)
+        columns = entering / np.maximum(free @ rows, 1e-12)
+    weights = free * columns
+    return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-12))
+
+
+def segment_counts(share: float, first: float, longest: int, most: int, *, apart: bool) -> Floats:
     """(longest + 1, most + 2): P(c segments of a label | s segments in all), the last column for c > most.
 
-    share: of all segments, those of the label. apart: two segments of one label never touch (they would be one), so a
-    label comes next with probability share / (1 - share) after another label, and never after itself.
+    share: of all segments, those of the label; first: of first segments. apart: two segments of one label never touch
+    (they would be one), so a label comes next with probability share / (1 - share) after another label, and never after
+    itself.
     """
     after_other = min(share / (1 - share), 1.0) if apart and share < 1 else share
     after_self = 0.0 if apart else share
@@ -81,8 +93,9 @@ def segment_counts(share: float, longest: int, most: int, *, apart: bool) -> Flo
     table[0, 0] = 1
     other, own = table[0].copy(), np.zeros(most + 2)  # by count, the last segment being of another label, or of this
     for s in range(1, longest + 1):
-        into = (other * (share if s == 1 else after_other)) + own * after_self
-        other = other * (1 - (share if s == 1 else after_other)) + own * (1 - after_self)
+        enters = first if s == 1 else after_other
+        into = other * enters + own * after_self
+        other = other * (1 - enters) + own * (1 - after_self)
         own = np.concatenate([[0.0], into[:-1]])
         own[-1] += into[-1]
         table[s] = other + own
@@ -100,4 +113,4 @@ def believed(log_tails: Sequence[float], level: float) -> list[bool]:
     for rank, i in enumerate(order, start=1):
         if log_tails[i] <= math.log(level * rank / len(log_tails)):
             limit = log_tails[i]
-    return [tail <= limit and limit > -math.inf or tail == -math.inf for tail in log_tails]
+    return [tail <= limit for tail in log_tails]

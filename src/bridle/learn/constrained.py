@@ -1,16 +1,17 @@
 """ConstrainedTagger (Zhao & Marcus 2012, sections 2.2 and 4): rules decide most tokens, a perceptron the others.
 
     score(y at t) = static features of t + (t1 t0) + (t2 t1 t0)           t1, t2: the labels before
-                    + look-ahead (t0 d1), (t0 d1 d2), (t1 t0 d1)          d1, d2: labels after it that rules have decided
+                    + look-ahead (t0 d1), (t0 d1 d2), (t1 t0 d1)          d1, d2: decided labels after it
 
-Decided tokens are neither encoded nor scored. Training sees, for look-ahead, what rules learned on the other folds decide
-of each fold (stacking), so that it meets as many wrong decisions as tagging will.
+Decided tokens are neither encoded nor scored. Training sees, for look-ahead, what rules learned on the other folds
+decide of each fold (stacking), so that it meets as many wrong decisions as tagging will.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -61,7 +62,7 @@ class _Learner(Moving):
         """Weights, sums, and how far we are."""
         return super().state() | {"around": self._around, "around_sum": self._around_sum}
 
-    def restore(self, state: dict[str, Array]) -> None:  # type: ignore[override]
+    def restore(self, state: Mapping[str, Array]) -> None:
         """Go on from there."""
         self._around[...], self._around_sum[...] = state["around"], state["around_sum"]
         super().restore(state)
@@ -133,6 +134,7 @@ class ConstrainedTagger:
         features.keep(kept)
         self.labels_, self.rules_, self.features_, self.linear_ = labels, rules, features, linear
         self.around_, self.progress_ = np.zeros(0) if around is None else around, progress
+        self.__dict__.pop("_shared", None)
         if interrupted:
             raise KeyboardInterrupt
         return self
@@ -143,7 +145,8 @@ class ConstrainedTagger:
         count_of("width", self.width)
         check_seed(self.seed)
         if self.rules is not None and not isinstance(self.rules, DeterministicRules):
-            raise ModelError("rules are no deterministic rules", got=repr(self.rules)[:60], wanted="DeterministicRules()")
+            got = repr(self.rules)[:60]
+            raise ModelError("rules are no deterministic rules", got=got, wanted="DeterministicRules()")
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
             raise ModelError("folds is not a number of folds", got=repr(self.folds), wanted="a whole number >= 2")
 
@@ -189,16 +192,25 @@ class ConstrainedTagger:
         return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 
     def _ids(self, X: Sequence[Any], context: _native.Context, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
+        prepared = self.features_.prepare(X)
         if self.rules_ is None:
-            encoded = self.features_.encode(X)
+            encoded = self.features_.encode_prepared(prepared)
             decided = np.full(encoded.n_tokens, UNDECIDED, dtype=np.int32)
         else:
-            decided = renumbered(self.rules_.decide(X, threads=1), self.labels_)
-            encoded = self.features_.encode(X, decided < 0)
-        unary = self.linear_.scores(encoded, stop=stop).unary
+            ours = prepared if self._shared else self.rules_.features_.prepare(X)
+            decided = self.rules_.agreed(self.rules_.features_.encode_prepared(ours))
+            encoded = self.features_.encode_prepared(prepared, decided < 0)
         out = np.empty(encoded.n_tokens, dtype=np.int32)
-        context.search(encoded.offsets, decided, decided, unary, self.around_, self._beam(), out, stop)
+        context.search(
+            self.linear_.layout.native, encoded.native(), self.linear_.weights, decided, decided, self.around_,
+            self._beam(), out, stop,
+        )  # fmt: skip
         return out, encoded.offsets
+
+    @cached_property
+    def _shared(self) -> bool:
+        """Do rules and features know the same strings, so that texts are looked up once?"""
+        return self.rules_ is not None and self.features_.share(self.rules_.features_)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
         """The share of right tokens."""
@@ -224,7 +236,8 @@ class ConstrainedTagger:
         }  # fmt: skip
         if self.rules_ is not None:
             self.rules_.save(_beside(path))
-        files.save(path, "constrained", head, {**self.features_.arrays(), **self.linear_.arrays(), "around": self.around_})
+        arrays = {**self.features_.arrays(), **self.linear_.arrays(), "around": self.around_}
+        files.save(path, "constrained", head, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -34,29 +34,30 @@ class Counted:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """(U,): segment types in the order of their labels, the outside label last."""
-        inside = dict.fromkeys(kind for kind in self.labels.type_of if kind in self.labels.types)
-        return (*inside, *([self.labels.outside] if self.outside is not None else []))
+        """(U,): in the order of their labels, the outside label last."""
+        tagged = zip(self.called, self.labels.tag_of, strict=True)
+        return tuple(dict.fromkeys(name for name, _ in sorted(tagged, key=lambda pair: not pair[1])))
+
+    @cached_property
+    def called(self) -> tuple[str, ...]:
+        """(m,): the name of each label: its type, or itself where a rule would take the type for another label."""
+        kinds = self.labels.type_of
+        same = {kind: frozenset(y for y, other in enumerate(kinds) if other == kind) for kind in kinds}
+        return tuple(
+            kind if self.labels.matching(kind) == same[kind] else name
+            for name, kind in zip(self.labels.names, kinds, strict=True)
+        )
 
     @cached_property
     def outside(self) -> int | None:
         """The number of the name that is no segment type; without a scheme there is none."""
-        kinds = self.labels.types
-        return len(kinds) if any(name not in kinds for name in self.labels.type_of) else None
-
-    @cached_property
-    def member(self) -> Bools:
-        """(U, m): which labels a name stands for."""
-        table = np.zeros((len(self.names), len(self.labels)), dtype=bool)
-        for u, name in enumerate(self.names):
-            table[u, list(self.labels.matching(name))] = True
-        return table
+        return len(self.names) - 1 if "" in self.labels.tag_of else None
 
     @cached_property
     def name_of(self) -> Ints:
         """(N,): the name of each token."""
-        kinds = {name: u for u, name in enumerate(self.names)}
-        return np.array([kinds[kind] for kind in self.labels.type_of], dtype=np.int64)[self.ids]
+        number = {name: u for u, name in enumerate(self.names)}
+        return np.array([number[name] for name in self.called], dtype=np.int64)[self.ids]
 
     @cached_property
     def lengths(self) -> Ints:
@@ -99,7 +100,7 @@ class Counted:
     @cached_property
     def present(self) -> Bools:
         """(U, K)"""
-        return self.segments > 0
+        return self.last >= 0
 
     @cached_property
     def first(self) -> Ints:
@@ -135,8 +136,13 @@ class Counted:
 
     def matching(self, pattern: str) -> Bools:
         """(N,): tokens whose text matches the whole of an expression."""
-        if self.tokens is None:
-            return np.zeros(len(self.ids), dtype=bool)
-        fits = re.compile(pattern).fullmatch
-        known = {text: fits(text) is not None for text in set(self.tokens)}
-        return np.fromiter((known[text] for text in self.tokens), dtype=bool, count=len(self.tokens))
+        if pattern not in self._matched:
+            fits = re.compile(pattern).fullmatch
+            known = {text: fits(text) is not None for text in set(self.tokens or ())}
+            found = (known[text] for text in self.tokens or ())
+            self._matched[pattern] = np.fromiter(found, dtype=bool, count=len(self.tokens or ()))
+        return self._matched[pattern]
+
+    @cached_property
+    def _matched(self) -> dict[str, Bools]:
+        return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ class Decided:
         names: list[str | None] = [*self.labels.names, None]
         flat = [names[y] for y in self.ids.tolist()]
         cuts = self.offsets.tolist()
-        return [flat[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+        return [flat[a:b] for a, b in pairwise(cuts)]
 
     def constrain(self, batch: Batch, labels: Labels | None = None) -> Batch:
         """Lattices in which decided tokens have one label left, for any engine. labels: those of the lattices."""

@@ -11,7 +11,7 @@ flags for digits, hyphens and upper case. Contexts are numbered and looked up na
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import BridleError, ModelError, ModelFileError
 from bridle.features import Encoded, TemplateFeatures, Templates
+from bridle.features.derived import OfTexts
 from bridle.labels import Labels, scheme_of
 from bridle.learn.decided import Decided
 from bridle.models import files
@@ -61,6 +62,7 @@ class DeterministicRules:
     """
 
     labels_: Labels
+    features_: TemplateFeatures  # contexts that decide
     n_rules_: int
 
     def __init__(
@@ -90,7 +92,7 @@ class DeterministicRules:
         _native.majority(encoded.native(gold), candidate, right, total)
         decides = (total > self.cutoff) & (right > self.threshold * total)
         features.keep(decides)
-        self.labels_, self._known = labels, features
+        self.labels_, self.features_ = labels, features
         self._label, self._right, self._total = candidate[decides], right[decides], total[decides]
         self.n_rules_ = int(decides.sum())
         return self
@@ -105,7 +107,7 @@ class DeterministicRules:
         if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
             raise ModelError("bad setting threshold", got=repr(self.threshold), wanted="a number from 0.5 to below 1")
 
-    def _features(self, morph: Callable[[str], str] | None) -> TemplateFeatures:
+    def _features(self, morph: OfTexts | None) -> TemplateFeatures:
         lines = Templates.parse(TEMPLATES[self.templates][self.contexts])
         return TemplateFeatures(lines, derived={"morph": morph} if morph is not None else None)
 
@@ -116,14 +118,15 @@ class DeterministicRules:
         self._fitted()
 
         def work(low: int, high: int, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
-            encoded = self._known.encode(X[low:high])
-            return self._agreed(encoded), np.diff(encoded.offsets)
+            encoded = self.features_.encode(X[low:high])
+            return self.agreed(encoded), np.diff(encoded.offsets)
 
         parts = in_threads(work, len(X), count_of_threads(threads))
         offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in parts]))])
         return Decided(np.concatenate([ids for ids, _ in parts]), offsets.astype(np.int64), self.labels_)
 
-    def _agreed(self, encoded: Encoded) -> Ids:
+    def agreed(self, encoded: Encoded) -> Ids:
+        """The label on which all rules agree, of each token; -1 where there is none."""
         out = np.empty(encoded.n_tokens, dtype=np.int32)
         _native.agree(encoded.native(), self._label, out)
         return np.maximum(out, -1)
@@ -137,12 +140,16 @@ class DeterministicRules:
 
     def _fitted(self) -> None:
         if not hasattr(self, "n_rules_"):
-            raise ModelError("there are no rules yet", got="no call of fit", wanted="fit(X, y), or DeterministicRules.load")
+            wanted = "fit(X, y), or DeterministicRules.load(path)"
+            raise ModelError("there are no rules yet", got="no call of fit", wanted=wanted)
 
     def lines(self, count: int | None = None) -> Iterator[str]:
-        """The rules as people read them, the most frequent first: `word[-1]=the & morph[0]={NNS,VBZ} -> NNS  # 34 of 34`."""
+        """The rules as people read them, the most frequent first.
+
+        Such as `word[-1]=the & morph[0]={NNS,VBZ} -> NNS  # 34 of 34`.
+        """
         self._fitted()
-        names = self._known.names()
+        names = self.features_.names()
         for a in np.argsort(-self._total, kind="stable")[:count].tolist():
             where, _, values = names[a].partition("=")
             parts = zip(where.split("|"), values.split("|"), strict=False)
@@ -156,10 +163,10 @@ class DeterministicRules:
         self._fitted()
         head = {
             "settings": self.get_params(), "labels": list(self.labels_.names), "scheme": self.labels_.scheme,
-            "features": self._known.head(),
+            "features": self.features_.head(),
         }  # fmt: skip
         counts = {"rules.label": self._label, "rules.right": self._right, "rules.total": self._total}
-        files.save(path, "deterministic", head, {**self._known.arrays(), **counts})
+        files.save(path, "deterministic", head, {**self.features_.arrays(), **counts})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -173,9 +180,9 @@ class DeterministicRules:
             made = cls(**head["settings"])
             made._check()
             derived = {"morph": _rare} if made.templates == "words" else None
-            made._known = TemplateFeatures.restored(head["features"], stored.arrays, derived)
+            made.features_ = TemplateFeatures.restored(head["features"], stored.arrays, derived)
             made.labels_ = Labels(head["labels"], head["scheme"])
-            made.n_rules_ = len(made._known)
+            made.n_rules_ = len(made.features_)
             for name in ("label", "right", "total"):
                 array: Any = np.ascontiguousarray(stored.arrays[f"rules.{name}"])
                 if array.dtype != np.int32 or array.shape != (made.n_rules_,):
@@ -191,15 +198,19 @@ class DeterministicRules:
         return made
 
 
-def _rare(text: str) -> str:
-    """The morph feature of a rare word: its ending, and what it contains."""
+def _rare(texts: Sequence[str]) -> list[str]:
+    """The morph features of rare words: their endings, and what they contain."""
+    return list(map(_ending, texts))
+
+
+def _ending(text: str) -> str:
     flags = {
         "DIGIT": any(map(str.isdigit, text)), "HYPHEN": "-" in text, "UPPER": any(map(str.isupper, text))
     }  # fmt: skip
     return "+".join([f"-{text[-2:]}", *(name for name, there in flags.items() if there)])
 
 
-def _morph(X: Sequence[Any], y: Sequence[Sequence[str]], rare: int) -> Callable[[str], str]:
+def _morph(X: Sequence[Any], y: Sequence[Sequence[str]], rare: int) -> OfTexts:
     """The morph feature of a word, by what it was tagged as."""
     words = [_words(x) for x in X]
     count = Counter(chain.from_iterable(words))
@@ -209,7 +220,7 @@ def _morph(X: Sequence[Any], y: Sequence[Sequence[str]], rare: int) -> Callable[
             if count[word] >= rare:
                 tags[word].add(label)
     known: Mapping[str, str] = {word: "{" + ",".join(sorted(found)) + "}" for word, found in tags.items()}
-    return lambda text: known.get(text) or _rare(text)
+    return lambda texts: [known.get(text) or _ending(text) for text in texts]
 
 
 def _words(x: Any) -> Sequence[str]:

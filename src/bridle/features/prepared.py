@@ -1,0 +1,50 @@
+"""Texts that were looked up: their numbers, and those that training has never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.features.columns import Packed
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Texts of a column that were never seen in training."""
+
+    at: npt.NDArray[np.int64]  # where they stand
+    texts: list[str]  # each once
+    which: npt.NDArray[np.int64]  # which of them it is, for each of `at`
+
+    @classmethod
+    def of(cls, numbers: Ids, texts: Sequence[str]) -> Fresh:
+        """Those whose number is negative."""
+        at = np.flatnonzero(numbers < 0)
+        there = [texts[t] for t in at.tolist()]
+        known = {text: k for k, text in enumerate(dict.fromkeys(there))}
+        return cls(at, list(known), np.array([known[text] for text in there], dtype=np.int64))
+
+    def numbered(self, numbers: Ids, first: int) -> Ids:
+        """(N) numbers of all tokens, those of fresh texts from `first` on."""
+        made = numbers.copy()
+        made[self.at] = first + self.which
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Sequences whose texts were looked up."""
+
+    packed: Packed
+    numbers: Mapping[str, Ids]  # source -> (N), -1: never seen
+    fresh: Mapping[str, Fresh]
+
+    @classmethod
+    def of(cls, packed: Packed, numbers: Mapping[str, Ids]) -> Prepared:
+        """With what is fresh in them."""
+        return cls(packed, numbers, {s: Fresh.of(found, packed.texts[s]) for s, found in numbers.items()})

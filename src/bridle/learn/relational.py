@@ -1,0 +1,240 @@
+"""RelationalRules: rules between the labels of a sequence, found in labelled sequences (Fersini et al. 2012, 3.1.1).
+
+    candidates of all kinds  ->  often enough, true enough, not by chance  ->  not implied by others  ->  needed to tell
+    right labellings from wrong ones  ->  penalties:  -log (exceptions + 1/2) / (support + 1)
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+
+from bridle.errors import LabelError, ModelError
+from bridle.features.columns import check_sequences, columns_of
+from bridle.labels import Labels, Scheme, scheme_of
+from bridle.learn import candidates_labels, candidates_tokens  # noqa: F401  (their kinds join KINDS)
+from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
+from bridle.learn.chance import believed
+from bridle.learn.corrupt import corrupted, given_wrong
+from bridle.learn.counted import Counted, Ints
+from bridle.learn.evidence import Learned, rules_of
+from bridle.learn.redundant import needed
+from bridle.learn.select import Clause, cover
+from bridle.models.checks import check_given, check_seed, ids_of, names_of, one_of
+from bridle.rules.base import Rule
+
+ALL = tuple(KINDS)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of the candidates."""
+
+    candidates: dict[str, int]  # looked at, by kind
+    dropped: dict[str, int]  # by reason: rare, broken too often, may be chance, clashing, redundant, not selected, ...
+    kept: dict[str, int]  # by kind
+    skipped: tuple[str, ...]  # kinds that look at tokens, when there are none
+    wrong: int  # labellings made to tell good rules by
+    separated: float  # the share of them that breaks a rule that was kept
+    clauses: tuple[tuple[tuple[str, ...], float], ...]  # the rules of each clause as text, and its power
+
+    def __str__(self) -> str:
+        lines = [f"{sum(self.candidates.values())} candidates, {sum(self.kept.values())} rules kept"]
+        lines += [f"  {n:5} {reason}" for reason, n in self.dropped.items() if n]
+        if self.skipped:
+            lines.append(f"  without tokens no rules of the kinds {', '.join(self.skipped)}")
+        lines.append(f"  {self.separated:.1%} of {self.wrong} wrong labellings break a rule that was kept")
+        return "\n".join(lines)
+
+
+class RelationalRules:
+    """Finds rules between labels.
+
+    kinds: some of ALL. min_support: sequences in which a rule must have something to say. min_confidence: the share of
+    them that must obey. significance: the share of the rules found that may be due to chance. select: "cover", few
+    rules that separate right labellings from wrong ones, or "all". min_power: the share of the wrong labellings that
+    the last of them must add. max_rules: the most useful ones. penalty: "counts", or None for hard rules. wrong: how
+    many wrong labellings to make. column: of X, with the texts of the tokens.
+
+    >>> y = [["A", "B", "B"], ["A", "A", "B"], ["A", "B"]] * 10
+    >>> print(*RelationalRules(["presence", "count"], penalty=None).fit(None, y).rules_, sep="\\n")
+    A before B
+    """
+
+    learned_: list[Learned]  # the most useful first
+    powers_: list[float]  # of each: the share of wrong labellings that it separates by itself
+    rules_: list[Rule]
+    labels_: Labels
+    report_: Report
+
+    def __init__(
+        self,
+        kinds: Sequence[str] = ALL,
+        *,
+        min_support: int = 10,
+        min_confidence: float = 0.95,
+        significance: float = 0.01,
+        select: Literal["cover", "all"] = "cover",
+        min_power: float = 0.002,
+        max_rules: int | None = None,
+        penalty: Literal["counts"] | None = "counts",
+        scheme: str | None = "auto",
+        column: str = "word",
+        wrong: int = 4000,
+        seed: int = 0,
+    ) -> None:
+        self.kinds, self.min_support, self.min_confidence = kinds, min_support, min_confidence
+        self.significance, self.select, self.min_power, self.max_rules = significance, select, min_power, max_rules
+        self.penalty, self.scheme, self.column, self.wrong, self.seed = penalty, scheme, column, wrong, seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self, name) for name in inspect.signature(RelationalRules).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; they count at the next `fit`."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ModelError(f"unknown setting {name!r}", got=repr(value)[:60], wanted=", ".join(known))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        usual = {name: p.default for name, p in inspect.signature(RelationalRules).parameters.items()}
+        shown = (f"{name}={value!r}" for name, value in self.get_params().items() if value != usual[name])
+        return f"RelationalRules({', '.join(shown)})"
+
+    def fit(
+        self, X: Sequence[Any] | None, y: Sequence[Sequence[str]], given: Sequence[Mapping[str, Any]] | None = None, *,
+        wrong: Sequence[Sequence[Sequence[str]]] | None = None,
+    ) -> Self:  # fmt: skip
+        """Learn from labels y. Kinds that look at tokens find their texts in X (columns or lists) or given["tokens"].
+
+        wrong: for each sequence, labellings that are wrong (a model's best ones, say); None: they are made from y.
+        """
+        self._check()
+        data = self._counted(X, y, given)
+        skipped = tuple(kind for kind in self.kinds if kind in OF_TOKENS) if data.tokens is None else ()
+        limits = Limits(float(self.min_confidence), int(self.min_support))
+        found = [one for kind in self.kinds if kind not in skipped for one in KINDS[kind](data, limits)]
+        dropped: Counter[str] = Counter()
+        good = self._needed(self._true(found, data, dropped), data, dropped)
+
+        made, owner = corrupted(data, self.wrong, self.seed) if wrong is None else given_wrong(data, _ids(data, wrong))
+        broken = [one.broken(data) for one in good]
+        shape = (len(good), len(made))
+        separates = np.array(
+            [one.broken(made) & ~bad[owner] for one, bad in zip(good, broken, strict=True)], dtype=bool
+        ).reshape(shape)
+        powers = separates.mean(axis=1) if len(made) else np.zeros(len(good))
+        clauses: tuple[Clause, ...] = ()
+        picked = list(range(len(good)))
+        if self.select == "cover" and len(made) and good:
+            costs = np.array([bad.sum() + one.cost for one, bad in zip(good, broken, strict=True)])
+            chosen = cover(separates, costs, min_power=self.min_power)
+            clauses, picked = chosen.clauses, sorted(chosen.rules)
+            dropped["not selected: others separate the same wrong labellings"] = len(good) - len(picked)
+        best = sorted(picked, key=lambda i: (-powers[i], good[i].log_tail, str(good[i].rule)))
+        if self.max_rules is not None and len(best) > self.max_rules:
+            dropped["less useful than max_rules others"] = len(best) - self.max_rules
+            best = best[: self.max_rules]
+
+        self.labels_ = data.labels
+        self.learned_ = [self._learned(good[i], int(broken[i].sum()), data) for i in best]
+        self.powers_ = [float(powers[i]) for i in best]
+        self.rules_ = rules_of(self.learned_)
+        self.report_ = Report(
+            dict(Counter(one.kind for one in found)), dict(dropped), dict(Counter(good[i].kind for i in best)), skipped,
+            len(made), float(separates[best].any(axis=0).mean()) if len(made) and best else 0.0,
+            tuple((tuple(str(good[i].rule) for i in clause.rules), clause.power) for clause in clauses),
+        )  # fmt: skip
+        return self
+
+    def _check(self) -> None:
+        if isinstance(self.kinds, str) or not all(isinstance(kind, str) for kind in self.kinds):
+            raise ModelError("kinds is not a list of kinds", got=repr(self.kinds)[:60], wanted=", ".join(ALL))
+        for kind in self.kinds:
+            one_of("kind of rule", kind, ALL)
+        one_of("select", self.select, ("cover", "all"))
+        if self.penalty is not None:
+            one_of("penalty", self.penalty, ("counts",))
+        for name in ("min_confidence", "significance", "min_power"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.floating)) or isinstance(value, bool) or not 0 < value <= 1:
+                raise ModelError(f"{name} is not a share", got=repr(value), wanted="a number above 0, at most 1")
+        for name in ("min_support", "wrong", *(["max_rules"] if self.max_rules is not None else [])):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ModelError(f"{name} is not a count", got=repr(value), wanted="a whole number >= 1")
+        check_seed(self.seed)
+
+    def _counted(self, X: Any, y: Any, given: Any) -> Counted:
+        names = names_of(y)
+        labels = Labels(names, cast(Scheme | None, scheme_of(names) if self.scheme == "auto" else self.scheme))
+        check_given("given", given, y)
+        texts: list[Sequence[str]] | None = None
+        if X is not None:
+            check_sequences(X)
+            texts = [columns_of(x, (self.column,), self.column, k)[self.column] for k, x in enumerate(X)]
+        elif given is not None and all("tokens" in one for one in given):
+            texts = [one["tokens"] for one in given]
+        elif self.kinds and set(self.kinds) <= OF_TOKENS:
+            raise ModelError(
+                "these kinds of rules look at tokens", got="X=None", wanted="X, or given with 'tokens'",
+                cause=f"Kinds that look at labels only: {', '.join(kind for kind in ALL if kind not in OF_TOKENS)}.",
+            )  # fmt: skip
+        offsets = np.cumsum([0, *map(len, y if texts is None else texts)]).astype(np.int64)
+        ids = ids_of(labels, y, offsets, "y").astype(np.int64)
+        return Counted(labels, ids, offsets, None if texts is None else [str(t) for t in chain.from_iterable(texts)])
+
+    def _true(self, found: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
+        """Candidates that speak often, are seldom broken, and are no accident."""
+        tested = [one for one in found if one.speaks.sum() >= self.min_support]
+        dropped["speak in too few sequences"] = len(found) - len(tested)
+        sure = believed([one.log_tail for one in tested], self.significance)
+        held = [1 - one.broken(data).sum() / one.speaks.sum() >= self.min_confidence for one in tested]
+        dropped["broken too often"] = len(tested) - sum(held)
+        dropped["may be chance"] = sum(fine and not trust for fine, trust in zip(held, sure, strict=True))
+        return [one for one, fine, trust in zip(tested, held, sure, strict=True) if fine and trust]
+
+    def _needed(self, good: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
+        """Candidates that do not follow from others. Before: those that no sequence obeys together with the rest."""
+        good = sorted(good, key=lambda one: (one.cost, one.broken(data).sum(), one.log_tail, str(one.rule)))
+        broken = np.array([one.broken(data) for one in good]).reshape(len(good), len(data))
+        keep = np.ones(len(good), dtype=bool)
+        while keep.any() and broken[keep].any(axis=0).all():
+            keep[int(np.argmax(np.where(keep, broken.sum(axis=1), -1)))] = False
+        dropped["no sequence obeys them together with the others"] = int((~keep).sum())
+        good = [one for one, stays in zip(good, keep, strict=True) if stays]
+        left = needed([one.rule for one in good], data.labels)
+        dropped["follow from others"] = len(good) - sum(left)
+        return [one for one, stays in zip(good, left, strict=True) if stays]
+
+    def _learned(self, one: Candidate, exceptions: int, data: Counted) -> Learned:
+        support = int(one.speaks.sum())
+        made = Learned(one.rule, one.kind, len(data) - exceptions, len(data), support)
+        return made if self.penalty is None else made.soft(round(-math.log((exceptions + 0.5) / (support + 1)), 3))
+
+
+def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
+    """Wrong labellings as ids, several per sequence."""
+    if not hasattr(wrong, "__len__") or len(wrong) != len(data):
+        raise LabelError("wrong labellings do not fit y", got=repr(wrong)[:60], wanted=f"{len(data)} lists of them")
+    found = [[data.labels.ids(labels).astype(np.int64) for labels in some] for some in wrong]
+    for k, some in enumerate(found):
+        for labels in some:
+            if len(labels) != data.lengths[k]:
+                got, wanted = len(labels), int(data.lengths[k])
+                raise LabelError(f"a wrong labelling of sequence {k} has another length", got=got, wanted=wanted)
+    return found
+
+
+__all__ = ["ALL", "RelationalRules", "Report"]

@@ -1,0 +1,108 @@
+"""Few rules that tell right labellings from wrong ones, after Felici & Truemper (2002) and Fersini et al. (2012).
+
+Wrong labellings W, each made from a right one. Rule j separates i if i breaks it and the right one does not. "Breaks
+r1, or r2, ..." is a formula in disjunctive normal form that is true of wrong labellings; it is found clause by clause,
+each one the cheapest that separates half of what is left (share = 1/2), so that clauses have falling power:
+
+    minimise    sum_j cost[j] x[j]                          cost = exceptions in training + what there is to read
+    subject to  sum_{j separates i} x[j] >= z[i]            for all i that no clause separates yet
+                sum_i weight[i] z[i] >= share * sum_i weight[i]
+                x[j] in {0, 1},  0 <= z[i] <= 1
+
+power of a clause = the share of W that it separates and no clause before it. The first clause below `min_power` and all
+after it are left out: they explain outliers.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+
+from bridle.engines.highs import DONE, WHOLE, new_solver, solve
+from bridle.labels import Bools
+
+Floats = npt.NDArray[np.float64]
+_SECONDS = 5.0  # for one clause; then the rule that separates most for its cost is taken, again and again
+_PATTERNS = 2_000  # kinds of wrong labellings, told apart by who separates them; the frequent ones count
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Rules that were picked together."""
+
+    rules: tuple[int, ...]
+    power: float  # the share of all wrong labellings that it separates and no clause before it
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """What was picked."""
+
+    clauses: tuple[Clause, ...]
+    separable: float  # the share of the wrong labellings that all rules together separate
+
+    @property
+    def rules(self) -> tuple[int, ...]:
+        """All rules of all clauses, in order."""
+        return tuple(j for clause in self.clauses for j in clause.rules)
+
+
+def cover(separates: Bools, costs: Floats, *, min_power: float, share: float = 0.5) -> Cover:
+    """Pick rules. separates (R, W): which rule separates which wrong labelling; costs (R,), above 0.
+
+    >>> sees = np.array([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1]], dtype=bool)
+    >>> cover(sees, np.ones(3), min_power=0.1).clauses
+    (Clause(rules=(0,), power=0.75), Clause(rules=(2,), power=0.25))
+    """
+    total = separates.shape[1]
+    patterns, counts = np.unique(separates[:, separates.any(axis=0)], axis=1, return_counts=True)  # (R, P), (P,)
+    often = np.sort(np.argsort(-counts, kind="stable")[:_PATTERNS])
+    patterns, weights = patterns[:, often], counts[often].astype(np.float64)
+    separable = float(counts.sum() / total) if total else 0.0
+    clauses: list[Clause] = []
+    while weights.sum() > 0:
+        chosen = _clause(patterns, weights, costs, share)
+        done = patterns[chosen].any(axis=0)
+        power = float(weights[done].sum() / total)
+        if power < min_power:
+            break
+        reach = patterns[chosen] @ weights
+        clauses.append(Clause(tuple(chosen[i] for i in np.argsort(-reach, kind="stable")), power))
+        patterns, weights = patterns[:, ~done], weights[~done]
+    return Cover(tuple(clauses), separable)
+
+
+def _clause(patterns: Bools, weights: Floats, costs: Floats, share: float) -> list[int]:
+    """The cheapest rules that separate a share of the weight."""
+    (n_rules, n), wanted = patterns.shape, share * float(weights.sum())
+    highs = new_solver()
+    none, ones = np.zeros(0, dtype=np.int32), np.ones
+    prices = np.concatenate([costs, np.zeros(n)])
+    highs.addCols(n_rules + n, prices, np.zeros(n_rules + n), ones(n_rules + n), 0, none, none, np.zeros(0))
+    kinds = np.full(n_rules, highspy.HighsVarType.kInteger)
+    highs.changeColsIntegrality(n_rules, np.arange(n_rules, dtype=np.int32), kinds)
+    for i in range(n):
+        who = np.flatnonzero(patterns[:, i])
+        columns = np.append(who, n_rules + i).astype(np.int32)
+        highs.addRow(0.0, highspy.kHighsInf, len(columns), columns, np.append(ones(len(who)), -1.0))
+    columns = np.arange(n_rules, n_rules + n, dtype=np.int32)
+    highs.addRow(wanted, highspy.kHighsInf, n, columns, weights)
+    if solve(highs, time.perf_counter() + _SECONDS, relaxed=False) != DONE:
+        return _greedy(patterns, weights, costs, wanted)
+    values = np.array(highs.getSolution().col_value[:n_rules])
+    return [int(j) for j in np.flatnonzero(values > 1 - WHOLE)]
+
+
+def _greedy(patterns: Bools, weights: Floats, costs: Floats, wanted: float) -> list[int]:
+    """What is good enough when the exact answer takes too long: the most weight for the cost, one by one."""
+    chosen: list[int] = []
+    left = weights.copy()
+    while weights.sum() - left.sum() < wanted:
+        best = int(np.argmax((patterns @ left) / costs))
+        chosen.append(best)
+        left[patterns[best]] = 0
+    return chosen
