@@ -1,10 +1,10 @@
-"""Do learned rules help? Rules mined from labelled references, decoded with a CRF, after Fersini et al. (2012), table 3.
+"""Do learned rules help? Rules mined from labelled references, on a CRF, after Fersini et al. (2012), table 3.
 
     python benchmarks/relational.py --data DIR [--splits 5] [--tokens blanks] [--json benchmarks/out/relational.json]
 
 Each split puts 350 of the 500 Cora references on the side of training and 150 on the other, equal references always on
-one side. Rules and CRF learn from the same 350. `tau` of the two stages and the factor of the tuned penalties are chosen
-by accuracy on a fifth of the training data, with rules and a model learned from the other four fifths.
+one side. Rules and CRF learn from the same 350. `tau` of the two stages and the factor of the tuned penalties are
+chosen by accuracy on a fifth of the training data, with rules and a model learned from the other four fifths.
 
     hard        rules without penalties, the fewest violations where they clash      search
     soft        penalties from counts                                                search
@@ -192,8 +192,8 @@ def run(X: list[Any], y: list[list[str]], splits: int, rows: dict[tuple[str, str
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Learned rules between labels on Cora: what helps.")
-    parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"), metavar="DIR",
-                        help="folder that holds citations-cora/tagged_references.txt (default: $BRIDLE_DATA)")  # fmt: skip
+    wanted = "folder that holds citations-cora/tagged_references.txt (default: $BRIDLE_DATA)"
+    parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"), metavar="DIR", help=wanted)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--tokens", choices=["blanks", "punctuation"], default="blanks", help="where to cut the text")
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "out" / "relational.json", metavar="OUT")

@@ -106,14 +106,14 @@ class Counted:
     def first(self) -> Ints:
         """(U, K): the first token of each name, counted over all sequences; NEVER if there is none."""
         table = np.full((len(self.names), len(self)), NEVER)
-        table[self.name_of[::-1], self.owner[::-1]] = np.arange(len(self.ids))[::-1]  # the last one written stays
+        np.minimum.at(table, (self.name_of, self.owner), np.arange(len(self.ids)))
         return table
 
     @cached_property
     def last(self) -> Ints:
         """(U, K): the last token of each name; -1 if there is none."""
         table = np.full((len(self.names), len(self)), -1)
-        table[self.name_of, self.owner] = np.arange(len(self.ids))
+        np.maximum.at(table, (self.name_of, self.owner), np.arange(len(self.ids)))
         return table
 
     @cached_property

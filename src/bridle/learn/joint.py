@@ -1,0 +1,295 @@
+"""JointWeights: what rules cost, learned by decoding with them (Tromble & Eisner 2006, section 7).
+
+    y^  = argmax over y of  s M(y) - sum over r of w[r] v[r](y)      the best labelling under the current weights
+    w[r] <- max(0, w[r] + rate (v[r](y^) - v[r](gold)))              where y^ is not gold
+    s    <- max(least, s + rate (M(gold) - M(y^)) / tokens)          only if the scale of the model is learned too
+    penalty of r = mean of w[r] over all steps / mean of s
+
+    M score of the model    v[r] violations of rule r, or 0/1 for a rule that is paid once per sequence    s = 1 at first
+    B sequences (b)    R soft rules (r)    a step is a mini-batch: its weights are fixed, its updates are added up
+
+So a rule gets dearer while guesses break it more often than gold does, and cheaper while gold does; one whose weight
+ends at 0 is useless. Hard rules are obeyed and not learned. A model breaks few rules on the data it was trained on:
+learn the weights on other data.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.decode import Decoder
+from bridle.engines import solve_one
+from bridle.errors import LabelError, ModelError, RuleError
+from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice
+from bridle.learn.weights import Given, Ids, counter, penalty_of, priced
+from bridle.models.checks import (
+    check_given,
+    check_pair,
+    check_seed,
+    count_of,
+    count_of_threads,
+    ids_of,
+    one_of,
+    positive,
+)
+from bridle.models.tagger import Tagger
+from bridle.models.task import Array
+from bridle.models.training import Found, Plan, Progress, Step, train
+from bridle.problem import LIMIT, OPTIMAL, Answers, Options, Problem, offsets_of
+from bridle.rules.base import Rule, Soft
+from bridle.rules.lower import Lowering
+from bridle.threads import over_parts
+
+Floats = npt.NDArray[np.float64]
+Lattices = Batch | Sequence[Lattice]
+_LEAST = 0.01  # of the model's scale: without it rules would decide alone
+
+
+def subset(lattices: Lattices, chosen: npt.NDArray[np.integer]) -> Lattices:
+    """Some sequences of a batch, in this order."""
+    if not isinstance(lattices, Batch):
+        return [lattices[k] for k in chosen.tolist()]
+    lengths = np.diff(lattices.offsets)[chosen]
+    cuts = np.concatenate([[0], np.cumsum(lengths)])
+    tokens = np.arange(cuts[-1]) + np.repeat(lattices.offsets[chosen] - cuts[:-1], lengths)
+    return Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)
+
+
+class _Data:
+    """Sequences with their scores, gold labels, and what the rules ask for."""
+
+    def __init__(self, of: Tagger | Labels, asks: Decoder, X: Any, y: Any, given: Any, what: str) -> None:
+        self.given: Sequence[Given] | None
+        if isinstance(of, Tagger):
+            check_given("given", given, X)
+            self.lattices: Lattices = of.lattices(X, threads=0)
+            self.given = of.given(X, asks, given)
+        else:
+            self.lattices, self.given = X, given
+            check_given("given", given, X)
+        self.offsets = offsets_of(self.lattices)
+        self.gold = ids_of(asks.labels, y, self.offsets, what)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def scores_of_gold(self) -> Floats:
+        """(B,): M(gold)."""
+        cuts = self.offsets
+        return np.array([self.lattices[b].score(self.gold[cuts[b] : cuts[b + 1]]) for b in range(len(self))])
+
+    def given_of(self, chosen: npt.NDArray[np.integer]) -> Sequence[Given] | None:
+        return None if self.given is None else [self.given[b] for b in chosen.tolist()]
+
+
+class _Perceptron:
+    """The learner: one pass over all sequences per step. Weights are w, and s at the end."""
+
+    def __init__(self, data: _Data, labels: Labels, rules: Sequence[Rule], settings: JointWeights) -> None:
+        self.finished: str | None = None
+        self._data, self._set, self._epoch, self._steps = data, settings, 0, 0
+        self._soft = np.array([isinstance(rule, Soft) for rule in rules], dtype=bool)
+        self._once = np.array([isinstance(rule, Soft) and rule.per == "sequence" for rule in rules])[self._soft]
+        self._lowering, self._rules = Lowering(labels, rules), list(rules)
+        count = counter([rule for rule in rules if isinstance(rule, Soft)], labels, threads=settings.threads)
+        self._in_gold = self._paid(count(data.gold, data.offsets, data.given))
+        self._gold_scores = data.scores_of_gold() if settings.scale == "learned" else None
+        from_rules = settings.start == "penalties"
+        w = [penalty_of(rule) if from_rules else 0.0 for rule in rules if isinstance(rule, Soft)]
+        self._w = np.array([*w, 1.0])
+        self._sum = np.zeros_like(self._w)
+        self._threads = count_of_threads(settings.threads)
+
+    def _paid(self, hits: Ids) -> Floats:
+        """How often each soft rule is paid for."""
+        return np.where(self._once, np.minimum(hits, 1), hits).astype(np.float64)
+
+    def step(self) -> float:
+        """One pass over the sequences; the share of wrong tokens on the way."""
+        order = np.random.default_rng((self._set.seed, self._epoch)).permutation(len(self._data))
+        size = self._set.size
+        wrong = sum(self._batch(order[k : k + size]) for k in range(0, len(order), size))
+        self._epoch += 1
+        self.finished = "no mistakes left" if wrong == 0 else None
+        return wrong / max(len(self._data.gold), 1)
+
+    def _batch(self, chosen: npt.NDArray[np.integer]) -> int:
+        """A mini-batch; how many tokens were wrong. Sequences without an answer teach nothing."""
+        data = self._data
+        lattices, given = subset(data.lattices, chosen), data.given_of(chosen)
+        cuts = offsets_of(lattices)
+        found = self._decode(lattices, given)
+        gold = np.concatenate([data.gold[data.offsets[b] : data.offsets[b + 1]] for b in chosen.tolist()])
+        errors = np.concatenate([[0], np.cumsum(found.ids != gold)])
+        per_sequence = errors[cuts[1:]] - errors[cuts[:-1]]
+        learnt = (per_sequence > 0) & ((found.status == OPTIMAL) | (found.status == LIMIT))
+        self._sum += self._w
+        self._steps += 1
+        if learnt.any():
+            paid = self._paid(found.hits[:, self._soft])
+            change = np.append((paid - self._in_gold[chosen])[learnt].sum(axis=0), 0.0)
+            if self._gold_scores is not None:
+                guessed = found.score + paid @ (self._w[:-1] / self._w[-1])
+                gap = (self._gold_scores[chosen] - guessed)[learnt]
+                change[-1] = (gap / np.diff(cuts)[learnt])[np.isfinite(gap)].sum()
+            self._w = np.maximum(self._w + self._set.rate * change, [*np.zeros(len(self._w) - 1), _LEAST])
+        return int(errors[-1])
+
+    def _decode(self, lattices: Lattices, given: Sequence[Given] | None) -> Answers:
+        """Rules are lowered once: only what they cost changes."""
+        prices = iter((self._w[:-1] / self._w[-1]).tolist())
+        self._lowering.rules = tuple(priced(r, next(prices)) if isinstance(r, Soft) else r for r in self._rules)
+        count, cuts = len(lattices), offsets_of(lattices)
+        answers = Answers.blank(int(cuts[-1]), count, len(self._rules), _native.N_COUNTERS)
+
+        def solve(low: int, high: int, stop: _native.Stop) -> None:
+            some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+            its = None if given is None else given[low:high]
+            options = Options(max_states=self._set.max_states)
+            found = solve_one("search", Problem(self._lowering, some, its, options, first=low, stop=stop))
+            part = answers.part(low, high, cuts)
+            for name in ("ids", "score", "status", "hits"):
+                getattr(part, name)[...] = getattr(found, name)
+
+        size = -(-count // self._threads)
+        over_parts(solve, [(low, min(low + size, count)) for low in range(0, count, size)], self._threads)
+        return answers
+
+    def weights(self) -> Found:
+        """Penalties: weights in units of the model's scores."""
+        w = self._w if self._set.average == "last" or not self._steps else self._sum_with_last() / (self._steps + 1)
+        return w[:-1] / w[-1], None
+
+    def _sum_with_last(self) -> Floats:
+        return np.asarray(self._sum + self._w)
+
+    def state(self) -> dict[str, Array]:
+        """Weights, sums, and how far we are."""
+        return {"w": self._w, "sum": self._sum, "at": np.array([self._epoch, self._steps], dtype=np.int64)}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Go on from there."""
+        self._w, self._sum = np.array(state["w"]), np.array(state["sum"])
+        self._epoch, self._steps = (int(x) for x in state["at"])
+
+
+class JointWeights:
+    """Learns the penalties of soft rules together, by an averaged perceptron.
+
+    of          a model (then `fit` takes sequences), or labels (then it takes lattices: a Batch or a list)
+    size        sequences in a mini-batch: decoded at once, with the same weights
+    scale       of the model: "fixed", or "learned" with the weights
+    start       "zero", or the "penalties" of the rules
+    max_states  what a guess may cost; a guess that is not proved best teaches as well
+
+    >>> from bridle import rules
+    >>> soft = [rules.at_most(1, of="A").soft(1), rules.starts_with("B").soft(1)]
+    >>> wrong = Lattice([[1, 0], [0, 1], [1, 0]])
+    >>> made = JointWeights(soft, Labels(["A", "B"]), rate=0.5).fit([wrong] * 9, [["A", "B", "B"]] * 9)
+    >>> print(made.rules_[0].rule, made.useless_[0].rule, sep="; ")
+    at most 1 segment of A; starts with B
+    """
+
+    rules_: list[Rule]  # the hard ones, and the soft ones that cost something, in their order
+    weights_: Floats  # (rules,)  penalties of all rules that came; inf for hard ones
+    useless_: list[Rule]  # soft rules whose weight ended at 0, as they came
+    progress_: Progress  # how it went; iteration 0 is the rules as they came
+
+    def __init__(
+        self, rules: Iterable[Rule], of: Tagger | Labels, *, iterations: int = 20, rate: float = 0.1, size: int = 64,
+        scale: Literal["fixed", "learned"] = "fixed", start: Literal["zero", "penalties"] = "zero",
+        average: Literal["averaged", "last"] = "averaged", patience: int | None = None, max_states: int = 10_000,
+        seed: int = 0, threads: int = 0,
+    ) -> None:  # fmt: skip
+        self.rules, self.of, self.iterations, self.rate, self.size = rules, of, iterations, rate, size
+        self.scale, self.start, self.average, self.patience = scale, start, average, patience
+        self.max_states, self.seed, self.threads = max_states, seed, threads
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def fit(
+        self, X: Any, y: Sequence[Sequence[str]], *, given: Sequence[Given] | None = None,
+        dev: tuple[Any, Sequence[Sequence[str]]] | None = None, dev_given: Sequence[Given] | None = None,
+        watch: Callable[[Step], None] | None = None,
+    ) -> Self:  # fmt: skip
+        """Learn from sequences or lattices X with gold labels y.
+
+        dev: the weights that do best on it are kept, be they those that the rules came with, and `patience` counts on
+        it. watch: called after each iteration. Ctrl-C keeps the best weights so far and is raised again.
+        """
+        labels = self._check()
+        rules = list(self.rules)
+        plan = Plan(count_of("iterations", self.iterations), 0.0, self.patience, watch)
+        if plan.patience is not None and dev is None:
+            raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
+        asks = Decoder(labels, rules)
+        data = _Data(self.of, asks, X, y, given, "y")
+        measure, came = None, [penalty_of(rule) for rule in rules if isinstance(rule, Soft)]
+        if dev is not None:
+            check_pair(dev)
+            held = _Data(self.of, asks, dev[0], dev[1], dev_given, "the labels of the development set")
+            measure = self._measure(held, labels, rules)
+        if not came:
+            self._keep(rules, np.empty(0), Progress(why="there are no soft rules"))
+            return self
+        (found, _), progress, interrupted = train(_Perceptron(data, labels, rules, self), plan, measure, {})
+        if measure is not None:
+            before = measure((np.array(came), None))
+            if progress.best_accuracy is None or before > progress.best_accuracy:
+                found, progress.best_accuracy, progress.best_iteration = np.array(came), before, 0
+        self._keep(rules, found, progress)
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _check(self) -> Labels:
+        if isinstance(self.rules, Rule) or not isinstance(self.rules, Iterable):
+            raise RuleError("rules are not a list", got=repr(self.rules)[:60], wanted="a list of rules")
+        one_of("scale", self.scale, ("fixed", "learned"))
+        one_of("start", self.start, ("zero", "penalties"))
+        one_of("average", self.average, ("averaged", "last"))
+        positive("rate", self.rate, zero=False)
+        for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ModelError(f"bad setting {name}", got=repr(value), wanted="a whole number >= 1")
+        check_seed(self.seed)
+        if isinstance(self.of, Tagger):
+            return self.of.decoder().labels
+        if not isinstance(self.of, Labels):
+            raise LabelError("whose weights?", got=repr(self.of)[:60], wanted="a model, or the Labels of lattices")
+        return self.of
+
+    def _measure(self, held: _Data, labels: Labels, rules: list[Rule]) -> Callable[[Found], float]:
+        """Accuracy on the development set, as a function of the penalties."""
+        if not len(held.gold):
+            raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
+
+        def accuracy(found: Found) -> float:
+            prices = iter(found[0].tolist())
+            now = [priced(rule, next(prices)) if isinstance(rule, Soft) else rule for rule in rules]
+            decoder = Decoder(labels, now, on_infeasible="relax", max_states=self.max_states)
+            ids = decoder.decode_batch(held.lattices, held.given, threads=self.threads).ids
+            return float((ids == held.gold).mean())
+
+        return accuracy
+
+    def _keep(self, rules: list[Rule], found: Floats, progress: Progress) -> None:
+        self.weights_ = np.array([penalty_of(rule) for rule in rules])
+        self.weights_[np.isfinite(self.weights_)] = found
+        weighed = list(zip(rules, self.weights_.tolist(), strict=True))
+        self.rules_ = [priced(r, w) if isinstance(r, Soft) else r for r, w in weighed if w > 0]
+        self.useless_ = [rule for rule, weight in weighed if weight == 0]
+        self.progress_ = progress
+
+
+__all__ = ["JointWeights", "subset"]

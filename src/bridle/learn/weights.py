@@ -1,0 +1,140 @@
+"""What breaking a rule costs, from counts; and the counts themselves, for any rules and labellings.
+
+    p = (exceptions + a) / (support + 2 a)      the smoothed share of violations;  a = 1/2
+    from_counts   -log p                        Fersini et al. (2012), equation 30, with the sign that the text asks for
+    log_odds      max(0, log (1 - p) / p)       Tromble & Eisner (2006), section 6: the log odds of violation
+
+    B sequences (b)    R rules (r)    N tokens (t)    m labels
+
+A rule that was never broken is dear, one that is broken half the time costs log 2 by counts and nothing by log odds.
+The share is one of sequences, so the penalty is meant per sequence; a soft rule that is paid per violation stays so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.engines import solve_one
+from bridle.errors import LabelError
+from bridle.labels import Labels
+from bridle.lattice import Batch
+from bridle.learn.evidence import Learned
+from bridle.models.checks import count_of_threads, one_of, positive
+from bridle.problem import Options, Problem, check_given
+from bridle.rules.base import Rule, Soft
+from bridle.rules.lower import Lowering
+from bridle.threads import in_threads
+
+Given = Mapping[str, Any]
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Useless = Literal["keep", "drop"]
+
+
+def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[Learned]:
+    """The rules with the penalty -log p.
+
+    >>> from bridle import rules
+    >>> [one] = from_counts([Learned(rules.before("A", "B"), "presence", held=99, of=100, support=80)])
+    >>> round(one.rule.penalty, 2)  # -log(1.5 / 81)
+    3.99
+    """
+    positive("smoothing", smoothing, zero=False)
+    return [_priced(one, -math.log(_share(one, smoothing))) for one in learned]
+
+
+def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Useless = "keep") -> list[Learned]:
+    """The rules with the penalty log (1 - p) / p, never below 0. useless="drop": without those that cost nothing.
+
+    >>> from bridle import rules
+    >>> half = Learned(rules.before("A", "B"), "presence", held=60, of=100, support=80)
+    >>> [one.rule.penalty for one in log_odds([half])], log_odds([half], useless="drop")
+    ([0.0], [])
+    """
+    positive("smoothing", smoothing, zero=False)
+    one_of("useless", useless, ("keep", "drop"))
+    made = []
+    for one in learned:
+        share = _share(one, smoothing)
+        made.append(_priced(one, max(0.0, math.log((1 - share) / share)) if share < 1 else 0.0))
+    return [one for one in made if useless == "keep" or penalty_of(one.rule) > 0]
+
+
+def _share(one: Learned, a: float) -> float:
+    """p; what breaks a rule had something to say, whatever was counted."""
+    return (one.exceptions + a) / (max(one.support, one.exceptions) + 2 * a)
+
+
+def _priced(one: Learned, penalty: float) -> Learned:
+    return replace(one, rule=priced(one.rule, penalty))
+
+
+def priced(rule: Rule, penalty: float) -> Soft:
+    """The rule with this penalty, paid as often as it was before; a hard rule is then paid once per sequence."""
+    return replace(rule, penalty=penalty) if isinstance(rule, Soft) else rule.soft(penalty)
+
+
+def penalty_of(rule: Rule) -> float:
+    """What it costs to break the rule; a hard one: infinity."""
+    return rule.penalty if isinstance(rule, Soft) else math.inf
+
+
+# ---- counting -------------------------------------------------------------------------------------------------------
+
+
+def counter(
+    rules: Iterable[Rule], labels: Labels, *, threads: int = 0
+) -> Callable[[Ids, Offsets, Sequence[Given] | None], Ids]:
+    """A function that counts violations natively: (N,) ids, (B + 1,) offsets and what is given -> (B, R).
+
+    The kernels judge the only path of a lattice in which all labels but those of the labelling are impossible. The
+    rules cost nothing there, so that hard ones are judged and not obeyed.
+    """
+    lowering = Lowering(labels, [priced(rule, 0.0) for rule in rules])
+    cores = count_of_threads(threads)
+
+    def count(ids: Ids, offsets: Offsets, given: Sequence[Given] | None) -> Ids:
+        check_given(given, len(offsets) - 1)
+
+        def part(low: int, high: int, stop: _native.Stop) -> Ids:
+            y = ids[offsets[low] : offsets[high]]
+            unary = np.full((len(y), len(labels)), -np.inf, dtype=np.float32)
+            unary[np.arange(len(y)), y] = 0
+            path = Batch(unary, offsets[low : high + 1] - offsets[low])
+            its = None if given is None else given[low:high]
+            return solve_one("search", Problem(lowering, path, its, Options(), first=low, stop=stop)).hits
+
+        return np.concatenate(in_threads(part, len(offsets) - 1, cores))
+
+    return count
+
+
+def violations(
+    rules: Sequence[Rule], labellings: Sequence[Sequence[str]], labels: Labels, given: Sequence[Given] | None = None,
+    *, threads: int = 0,
+) -> Ids:  # fmt: skip
+    """(B, R): how often each labelling breaks each rule.
+
+    >>> from bridle import rules
+    >>> violations([rules.at_most(1, of="A"), rules.starts_with("B")], [["A", "B", "A"], ["B"]], Labels(["A", "B"]))
+    array([[1, 1],
+           [0, 0]], dtype=int32)
+    """
+    return counter(rules, labels, threads=threads)(*packed(labellings, labels), given)
+
+
+def packed(labellings: Sequence[Sequence[str]], labels: Labels) -> tuple[Ids, Offsets]:
+    """Labellings as ids, end to end, and where each of them begins."""
+    for k, one in enumerate(labellings):
+        if isinstance(one, str) or not isinstance(one, Sequence):
+            raise LabelError(f"labelling {k} is not a list of labels", got=repr(one)[:60], wanted="a label per token")
+    ids = labels.ids(list(chain.from_iterable(labellings))).astype(np.int32)
+    return ids, np.cumsum([0, *map(len, labellings)]).astype(np.int64)
