@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "vectors.h"
+
 namespace bridle {
 
 // 64-bit keys -> numbers; open addressing, at most half full.
@@ -33,7 +35,7 @@ class Keys {
         uint64_t key = 0;
         int32_t number = -1;
     };
-    size_t home(uint64_t key) const { return (key * 0x9e3779b97f4a7c15u) >> shift_; }
+    size_t home(uint64_t key) const { return ((key ^ salt_) * 0x9e3779b97f4a7c15u) >> shift_; }
     size_t slot_of(uint64_t key) const {
         size_t s = home(key);
         while (slots_[s].number >= 0 && slots_[s].key != key) s = (s + 1) & (slots_.size() - 1);
@@ -42,6 +44,7 @@ class Keys {
     std::vector<Slot> slots_;
     int shift_ = 60;  // 64 - log2(slots)
     size_t used_ = 0;
+    uint64_t salt_ = salt();
 };
 
 struct Place {

@@ -17,7 +17,7 @@ struct PyProblem {
     template <class T> const T* keep(const nb::object& array) {
         if (array.is_none()) return nullptr;
         kept.push_back(array);
-        return nb::cast<In<T>>(array).data();
+        return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
     }
 };
 

@@ -27,7 +27,7 @@ struct PyRows : Rows {
 template <class T> const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
     if (array.is_none()) return nullptr;
     kept.push_back(array);
-    return nb::cast<In<T>>(array).data();
+    return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
 }
 
 void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::object attrs, nb::object values, nb::object y) {
@@ -98,16 +98,24 @@ bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
     return begin == static_cast<int64_t>(bytes.size());
 }
 
-double* data_or_null(const nb::object& array) { return array.is_none() ? nullptr : nb::cast<Out<double>>(array).data(); }
+// The kernels trust lengths, so they are looked at here.
+void check_length(size_t got, int64_t wanted) {
+    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than the weights");
+}
+
+double* data_or_null(const nb::object& array) { return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data(); }
 
 double expected_of(const Joined& x, In<double> w, nb::object pairwise, int64_t low, int64_t high,
                    Out<double> state, nb::object pair, const Stop& stop) {
+    check_length(w.size(), x.n_slots());
+    check_length(state.size(), x.n_slots());
     const double *from = data_or_null(pairwise), *weights = w.data();
     double *into = data_or_null(pair), *sums = state.data();
     return freely(stop, -1, [&](Control& c) { return expected_counts(x, weights, from, low, high, sums, into, c); });
 }
 
 void gold_of(const Joined& x, Out<double> state, nb::object pair) {
+    check_length(state.size(), x.n_slots());
     gold_counts(x, state.data(), data_or_null(pair));
 }
 
@@ -117,6 +125,7 @@ void score_of(const PyRows& rows, const PyExamples& x, In<float> w, Out<float> o
 
 // Scores of as many tokens as `out` (count, m) has rows.
 void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> out) {
+    check_length(w.size(), x.n_slots());
     const int64_t count = static_cast<int64_t>(out.shape(0));
     std::vector<double> rows(static_cast<size_t>(count) * x.width);
     x.score(first, count, w.data(), rows.data());
@@ -126,6 +135,7 @@ void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> o
 struct PyMoving : Moving {
     std::vector<nb::object> kept;
     int64_t step = 0;
+    size_t slots = 0;
 };
 
 void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, nb::object pair_sum, nb::object pair_free, int64_t step) {
@@ -137,13 +147,17 @@ void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, 
     self->pair_sum = own(pair_sum);
     self->pair_free = keep<uint8_t>(self->kept, pair_free);
     self->step = step;
+    self->slots = nb::cast<Out<double>>(w, false).size();
+    check_length(nb::cast<Out<double>>(sum, false).size(), static_cast<int64_t>(self->slots));
 }
 
 int64_t pass_of(PyMoving& v, const Joined& x, In<int64_t> order) {
+    check_length(v.slots, x.n_slots());
     return freely({}, -1, [&](Control& c) { return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c); });
 }
 
 nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, double rate, In<int64_t> order) {
+    check_length(v.slots, x.n_slots());
     int64_t wrong = 0;
     const int64_t updates = freely({}, -1, [&](Control& c) {
         return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong, c);
@@ -153,12 +167,17 @@ nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, dou
 
 void constrained_of(const Context& context, const PyRows& rows, const PyExamples& x, In<float> w, In<int32_t> fixed, In<int32_t> ahead,
                     In<double> weights, int beam, Out<int32_t> out, const Stop& stop) {
+    check_length(weights.size(), context.size());
+    check_length(out.size(), x.n_tokens());
     const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
     freely(stop, -1, [&](Control& c) { constrained_search(rows, x, w.data(), tokens, context, weights.data(), beam, out.data(), c); });
 }
 
 int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
                             Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
+    check_length(v.slots, x.n_slots());
+    check_length(weights.size(), context.size());
+    check_length(sums.size(), context.size());
     const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
     return freely({}, -1, [&](Control& c) {
         return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, order.data(), static_cast<int64_t>(order.size()), v.step, c);

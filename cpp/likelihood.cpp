@@ -138,7 +138,7 @@ double expected_counts(const Joined& x, const double* w, const double* pairwise,
     const int m = x.m, width = x.width;
     const size_t square = static_cast<size_t>(m) * width;
     std::vector<double> E(square), back(square), sum(square), b(width), u, a, v, p, c;
-    const auto [low_pair, high_pair] = pairwise ? std::minmax_element(pairwise, pairwise + m * m) : std::pair(&kZero, &kZero);
+    const auto [low_pair, high_pair] = pairwise ? std::minmax_element(pairwise, pairwise + static_cast<size_t>(m) * m) : std::pair(&kZero, &kZero);
     const double shift = *high_pair;
     const bool by_logs = shift - *low_pair > kRange;
     for (int i = 0; i < m; ++i)

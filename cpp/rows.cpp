@@ -183,7 +183,7 @@ const float* Scorer::token(int64_t t) {
 }
 
 Joined::Joined(const Rows& rows, const Examples& x)
-    : m(rows.m), width(rows.width), offsets(x.offsets), B(x.B), y(x.y), free_(rows.free) {
+    : m(rows.m), width(rows.width), offsets(x.offsets), B(x.B), y(x.y), free_(rows.free), n_slots_(rows.begin[rows.rows.size()]) {
     const int64_t N = x.n_tokens();
     begin_.assign(N + 1, 0);
     full_.assign(N, 0);

@@ -63,6 +63,7 @@ class Joined {
     Joined(const Rows& rows, const Examples& x);
 
     const int m, width;
+    int64_t n_slots() const { return n_slots_; }
     const int64_t* offsets;  // as in Examples
     const int64_t B;
     const int32_t* y;
@@ -90,6 +91,7 @@ class Joined {
     std::vector<uint16_t> label_;
     std::vector<float> value_;  // empty: all are 1
     const uint8_t* free_;
+    int64_t n_slots_;  // W
 };
 
 }  // namespace bridle

@@ -1,9 +1,18 @@
 #include "strings.h"
 
 #include <cstring>
+#include <random>
 #include <stdexcept>
 
+#include "vectors.h"
+
 namespace bridle {
+
+uint64_t salt() {
+    static const uint64_t number = (uint64_t{std::random_device()()} << 32) ^ std::random_device()();
+    return number;
+}
+
 namespace {
 
 // Eight bytes at a time, each step a multiplication whose halves are folded.
@@ -14,7 +23,8 @@ uint64_t fold(uint64_t a, uint64_t b) {
 
 uint64_t hash_of(std::string_view text) {
     constexpr uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xd6e8feb86659fd93u;
-    uint64_t h = text.size() ^ k0;
+    static const uint64_t start = k0 ^ salt();
+    uint64_t h = text.size() ^ start;
     const char* at = text.data();
     size_t left = text.size();
     for (; left >= 8; at += 8, left -= 8) {

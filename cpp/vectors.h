@@ -53,4 +53,7 @@ BRIDLE_INLINE double fast_exp(double x) {
     return x < -700 ? 0.0 : sum * two_k;
 }
 
+// Another number in every process, so that nobody can make keys that collide.
+uint64_t salt();
+
 }  // namespace bridle

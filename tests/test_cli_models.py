@@ -251,3 +251,77 @@ def test_the_label_column_may_be_missing_only_if_asked(tmp_path: Path) -> None:
         next(read(tmp_path / "x.conll", columns=columns))
     (tmp_path / "y.conll").write_text("a D X\n")
     assert next(read(tmp_path / "y.conll", columns=columns, unlabelled="allow")).labels == ["X"]
+
+
+# ---- what a review found --------------------------------------------------------------------------------------------
+
+
+def test_the_layout_of_the_training_file_is_remembered(tmp_path: Path) -> None:
+    (tmp_path / "t.conll").write_text("the\tD\nold\tJ\nman\tN\n\na\tD\ndog\tN\n")
+    good("train", tmp_path / "t.conll", "-o", tmp_path / "m", "--features", "word[0]")
+    assert good("tag", tmp_path / "m", stdin="the\ndog\n").splitlines()[:2] == ["the\tD", "dog\tN"]
+    result = run("tag", tmp_path / "m", stdin="the dog sleeps .\n")
+    assert result.exit_code == 2 and "another number of columns" in result.output
+
+
+def test_nothing_is_trained_that_cannot_be_saved(folder: Path, tmp_path: Path) -> None:
+    train = ["train", folder / "train.txt", *COLUMNS]
+    for out in (tmp_path / "none" / "m", tmp_path, "-"):
+        result = run(*train, "-o", out)
+        assert result.exit_code == 2 and "cannot write" in result.output
+    assert "two names" in run(*train, "-o", tmp_path / "m", "--checkpoint", tmp_path / "m").output
+
+
+def test_a_checkpoint_that_fails_loses_no_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bridle.models import files
+
+    plain = files.save
+
+    def full(path: Any, kind: str, *more: Any) -> None:
+        if kind == "checkpoint":
+            raise FileError("cannot write the checkpoint", got="no space")
+        plain(path, kind, *more)
+
+    monkeypatch.setattr(files, "save", full)
+    args = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--checkpoint", tmp_path / "c", "--every", 2]
+    result = run(*args, "--iterations", 9)
+    assert result.exit_code == 2 and "cannot write the checkpoint" in result.output
+    assert bridle.load(tmp_path / "m").progress_.iteration == 2
+
+
+def test_errors_name_the_line(folder: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"tokens": ["a"], "pos": ["D"]})] * 40 + [json.dumps({"tokens": ["a"]})]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines) + "\n")
+    result = run("tag", folder / "m.bridle", tmp_path / "x.jsonl", "--format", "jsonl")
+    assert result.exit_code == 2 and "x.jsonl:41" in result.output and "no column 'pos'" in result.output
+    assert result.stdout.count("\n") >= 40  # what came before it
+    (tmp_path / "t").write_text("word[0\n")
+    result = run("train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--features", tmp_path / "t")
+    assert result.exit_code == 2 and f"{tmp_path / 't'}: line 1" in result.output
+
+
+def test_eval_compares_the_same_texts_only(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "g").write_text("a X\nb Y\n")
+    (tmp_path / "h").write_text("a X\nc Y\n")
+    result = run("eval", tmp_path / "g", tmp_path / "h", "--format", "conll")
+    assert result.exit_code == 2 and "another text" in result.output
+    pair = [tmp_path / "g", tmp_path / "g"]
+    assert "--model" in run("eval", *pair, "--format", "conll", "--rules", tmp_path / "g").output
+
+
+def test_options_that_say_nothing_are_refused(folder: Path, tmp_path: Path) -> None:
+    train = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS]
+    for more in (["--margin", 2], ["--learner", "perceptron", "--c2", 2], ["--average", "last"]):
+        result = run(*train, *more)
+        assert result.exit_code == 2 and "says nothing to this learner" in result.output
+    assert "cannot have this format" in run("tag", folder / "m.bridle", "--to", "parserator", stdin="a D\n").output
+
+
+def test_json_lines_keep_columns_and_gold(folder: Path) -> None:
+    record = json.loads(good("tag", folder / "m.bridle", "--to", "jsonl", stdin="a D B-NP\n"))
+    assert record["pos"] == ["D"] and record["gold"] == ["B-NP"] and record["tokens"] == ["a"]
+
+
+def test_what_was_left_out_is_told(folder: Path) -> None:
+    result = run("tag", folder / "m.bridle", stdin="-DOCSTART- -X- O\n\na D B-NP\n")
+    assert result.exit_code == 0 and "left out 1" in result.stderr

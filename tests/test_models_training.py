@@ -304,3 +304,43 @@ def test_the_number_of_threads_does_not_matter() -> None:
         assert (model.lattices(X, threads=threads).unary == unary).all()
         trained = CRF(iterations=5, threads=threads).fit(*DATA)
         np.testing.assert_allclose(trained.linear_.weights, model.linear_.weights, rtol=1e-5, atol=1e-6)
+
+
+# ---- checkpoints that something has altered -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["lbfgs", "perceptron"])
+def test_altered_checkpoints_are_refused(tmp_path: Path, algorithm: Any) -> None:
+    """Arrays of other lengths would be read out of bounds by the kernels."""
+    from bridle.errors import ModelFileError
+    from bridle.models import files
+
+    X, y = [["a", "b"], ["b", "a"]], [["A", "B"], ["B", "A"]]
+    model = CRF(algorithm, features=["word[0]"], iterations=4, threads=1)
+    model.fit(X, y, checkpoint=tmp_path / "c", every=1)
+    kept = files.open_file(tmp_path / "c")
+    for name in kept.arrays:
+        for array in (kept.arrays[name][:1], np.concatenate([kept.arrays[name]] * 2), None):
+            arrays = {k: v for k, v in kept.arrays.items() if k != name}
+            if array is not None:
+                arrays[name] = np.ascontiguousarray(array)
+            if array is not None and array.shape == kept.arrays[name].shape:
+                continue
+            files.save(tmp_path / "x", "checkpoint", kept.head, arrays)
+            with pytest.raises((ModelError, ModelFileError)):
+                CRF(algorithm, features=["word[0]"], iterations=9, threads=1).fit(X, y, resume=tmp_path / "x")
+    for head in ({}, {"identity": kept.head["identity"]}, {**kept.head, "progress": {"iteration": "x"}}):
+        files.save(tmp_path / "x", "checkpoint", head, kept.arrays)
+        with pytest.raises((ModelError, ModelFileError)):
+            CRF(algorithm, features=["word[0]"], iterations=9, threads=1).fit(X, y, resume=tmp_path / "x")
+
+
+def test_models_can_be_copied() -> None:
+    import copy
+    import pickle
+
+    X, y = [["a", "b"], ["b", "a"]], [["A", "B"], ["B", "A"]]
+    for model in (CRF(features=["word[0]", "lower[0]"]).fit(X, y), CRF().fit([[["x"], ["y"]]], [["A", "B"]])):
+        data = X if model.features is not None else [[["x"], ["y"]]]
+        for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert again.predict(data) == model.predict(data)

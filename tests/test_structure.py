@@ -43,6 +43,7 @@ ARROW = [
     ["decode"],
     ["data", "lint_automata", "models", "spans"],
     ["demo", "learn", "lint", "stream"],
+    ["tasks"],
     ["__init__"],
     ["cli"],
     ["__main__"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +21,7 @@ from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, O
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
 from bridle.sums import Probability, marginals, probability
-from bridle.threads import in_threads
+from bridle.threads import cores, in_threads
 
 Given = Mapping[str, Any]
 
@@ -125,7 +124,7 @@ class Decoder:
             self._engine.solve(Problem(self._lowering, some, its, self.options, first=low, stop=stop), part)
             return part.stats
 
-        for stats in in_threads(solve, count, int(threads) or os.cpu_count() or 1):
+        for stats in in_threads(solve, count, int(threads) or cores()):
             answers.stats += stats
         out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
         for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():

@@ -13,6 +13,7 @@ rule that forbids it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -87,7 +88,7 @@ class Labels:
                 raise LabelError("a label is not a name", got=repr(name), wanted="non-empty strings")
         self._ids = {name: i for i, name in enumerate(self.names)}
         if len(self._ids) < len(self.names):
-            twice = sorted({n for n in self.names if self.names.count(n) > 1})
+            twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
             raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
         if not (scheme is None or isinstance(scheme, str)) or scheme not in _PREFIXES:
             raise LabelError(
@@ -190,12 +191,10 @@ class Labels:
     @cached_property
     def begins(self) -> Bools:
         """(m + 1, m): does a segment begin at label j just after label i? Row m: at the start of the sequence."""
-        m = len(self)
-        table = np.ones((m + 1, m), dtype=bool)
-        for i in range(m):
-            for j in range(m):
-                same = self.type_of[i] == self.type_of[j] and bool(self.tag_of[i]) == bool(self.tag_of[j])
-                table[i, j] = not same or self.tag_of[j] in _FIRST or self.tag_of[i] in _LAST
+        first = np.array([tag in _FIRST for tag in self.tag_of])
+        last = np.array([tag in _LAST for tag in self.tag_of])
+        table = np.ones((len(self) + 1, len(self)), dtype=bool)
+        table[:-1] = ~self.same_type | first[None, :] | last[:, None]
         return table
 
     @cached_property
@@ -216,8 +215,11 @@ class Labels:
     @cached_property
     def same_type(self) -> Bools:
         """(m, m): do labels i and j have the same type?"""
-        kinds = np.array([(kind, bool(tag)) for kind, tag in zip(self.type_of, self.tag_of, strict=True)], dtype=object)
-        return np.array([[bool((a == b).all()) for b in kinds] for a in kinds])
+        number: dict[tuple[str, bool], int] = {}
+        pairs = [(kind, bool(tag)) for kind, tag in zip(self.type_of, self.tag_of, strict=True)]
+        kinds = np.array([number.setdefault(pair, len(number)) for pair in pairs])
+        same: Bools = kinds[:, None] == kinds[None, :]
+        return same
 
     def segments(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> list[Segment]:
         """The segments of a labelling, the outside label left out (without a scheme nothing is left out)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -10,6 +11,11 @@ from bridle import _native
 
 T = TypeVar("T")
 SMALLEST, LARGEST = 64, 4096  # sequences in a chunk
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_threads(work: Callable[[int, int, _native.Stop], T], count: int, threads: int) -> list[T]:

@@ -1,6 +1,6 @@
 """The command line: parse, call, print. What it does is written elsewhere. One file per command."""
 
-from bridle.cli import decoding, demo, evaluating, rules, tagging, training
+from bridle.cli import decoding, demo, evaluating, learning, rules, rules_test, tagging, training
 from bridle.cli.base import app
 
-__all__ = ["app", "decoding", "demo", "evaluating", "rules", "tagging", "training"]
+__all__ = ["app", "decoding", "demo", "evaluating", "learning", "rules", "rules_test", "tagging", "training"]

@@ -75,6 +75,8 @@ def exits() -> Iterator[None]:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  (what is left in the buffer is not tried again)
         raise typer.Exit(NO_READER) from None
+    except OSError as error:  # the disk of standard output is full, say
+        fail(f"cannot go on; got {error.strerror or error}", BAD)
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,7 +58,9 @@ def evaluate(
         if model is not None and guess is not None:
             raise FileError("there are two guesses", got="GUESS and --model", wanted="one of them")
         tagger = None if model is None else bridle.load(model)
-        before = Reader(**tagger.notes_["reader"]) if tagger is not None and "reader" in tagger.notes_ else None
+        if rules is not None and tagger is None:
+            raise FileError("rules are for tagging", got="--rules without --model", wanted="--model MODEL too")
+        before = None if tagger is None else Reader.noted(tagger.notes_)
         reader = reader_of(format, columns, label, option, before)
         with ExitStack() as files:
             examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
@@ -108,6 +110,9 @@ def _together(gold: Iterable[Example], guess: Iterable[Example]) -> Iterator[tup
             raise last.error("one file has more sequences than the other", wanted="the same sequences in both")
         if len(a) != len(b):
             raise b.error(f"another number of tokens than {a.where}", got=len(b), wanted=len(a))
+        if list(a.tokens) != list(b.tokens):
+            pair = next(pair for pair in zip(a.tokens, b.tokens, strict=True) if pair[0] != pair[1])
+            raise b.error(f"another text than {a.where}", got=repr(pair[1])[:60], wanted=repr(pair[0])[:60])
         yield a, b
 
 
@@ -125,21 +130,22 @@ def _side_by_side(example: Example) -> tuple[Sequence[str], Sequence[str]]:
 def _by_model(
     examples: Iterable[Example], tagger: Tagger, rules: Path | None, threads: int
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    obeyed = load(rules) if rules is not None else ()
-    held: list[Example] = []
+    decoder = tagger.decoder(load(rules) if rules is not None else (), on_infeasible="relax")
+    relaxed = 0
+    for held in _some(examples):
+        xs = [example.columns for example in held]
+        given = tagger.given(xs, decoder, [example.given for example in held])
+        found = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
+        relaxed += sum(one.relaxed for one in found)
+        yield from ((_labels(example), one.labels) for example, one in zip(held, found, strict=True))
+    if relaxed:
+        typer.echo(f"bridle: {relaxed:,} sequences cannot obey the hard rules; they break the fewest", err=True)
 
-    def compared() -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        found = tagger.predict(
-            [e.columns for e in held], obeyed, given=[e.given for e in held], threads=threads, on_infeasible="relax"
-        )
-        yield from zip(map(_labels, held), found, strict=True)
 
-    for example in examples:
-        held.append(example)
-        if len(held) == _AT_ONCE:
-            yield from compared()
-            held.clear()
-    yield from compared()
+def _some(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    left = iter(examples)
+    while held := list(islice(left, _AT_ONCE)):
+        yield held
 
 
 def _table(found: Scores) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import typer
 
 from bridle.cli.base import Bar, progress_bar
 from bridle.data import Example, Examples, read
-from bridle.errors import FileError
+from bridle.errors import FileError, ModelFileError
 
 TheFormat = Annotated[
     str | None,
@@ -46,6 +46,25 @@ class Reader:
     def notes(self) -> dict[str, Any]:
         """What a model keeps of it."""
         return asdict(self)
+
+    @classmethod
+    def noted(cls, notes: Mapping[str, Any]) -> Reader:
+        """How the training data of a model was read; a guess if it does not say."""
+        kept = notes.get("reader", {})
+        fits = isinstance(kept, dict) and set(kept) <= {"format", "options"}
+        if not fits or not isinstance(kept.get("options", {}), dict):
+            raise ModelFileError("the model does not say how its data was read", got=repr(kept)[:60], wanted="a reader")
+        return cls(kept.get("format"), dict(kept.get("options", {})))
+
+    def settled(self, example: Example) -> Reader:
+        """With the columns that a file turned out to have, so that other files must have them too."""
+        if self.format != "conll" or self.options.get("columns") is not None:
+            return self
+        names, label = list(example.columns), self.options.get("label", -1)
+        if not isinstance(label, int) or example.labels is None:
+            return self
+        at = label - 1 if label > 0 else len(names) + 1 + label
+        return replace(self, options={**self.options, "columns": [*names[:at], "label", *names[at:]], "label": "label"})
 
     def to_tag(self) -> Reader:
         """How to read what has no labels yet."""
@@ -82,10 +101,15 @@ def _value(text: str) -> str | int | None:
 
 
 @contextmanager
-def reading(reader: Reader, path: str, progress: bool | None, doing: str) -> Iterator[tuple[Examples, Bar]]:
-    """Examples of a file, and the bar to move while they are read."""
-    with reader.open(path) as examples, progress_bar(progress, examples, "", doing) as bar:
-        yield examples, bar
+def reading(
+    reader: Reader, path: str, progress: bool | None, doing: str, out: str | None = ""
+) -> Iterator[tuple[Examples, Bar]]:
+    """Examples of a file, and the bar to move while they are read. What was left out is told."""
+    with reader.open(path) as examples:
+        with progress_bar(progress, examples, out, doing) as bar:
+            yield examples, bar
+        for what, count in examples.left_out.items():
+            typer.echo(f"bridle: {path}: left out {count:,} {what}", err=True)
 
 
 def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], Reader]:
@@ -105,4 +129,4 @@ def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[l
                     bar()
     if not found:
         raise FileError(f"{', '.join(paths)}: there are no sequences", got="an empty file", wanted="labelled sequences")
-    return found, reader
+    return found, reader.settled(found[0])

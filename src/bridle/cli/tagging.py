@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,12 @@ from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptio
 from bridle.data import Chunk, Example, Lines, Pace
 from bridle.data.base import Format, format_named
 from bridle.decode import Decoder
-from bridle.errors import FileError, ModelError
+from bridle.errors import BridleError, FileError, ModelError
 from bridle.models import Tagger
 from bridle.rules.text import load
 from bridle.stream import Record, Stream, to_json
 
+STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged")  # formats without a head or a foot
 _MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
@@ -32,10 +34,10 @@ def tag(
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
-    to: Annotated[str | None, typer.Option("--to", help="Format of the output. Default: that of the input.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="conll, jsonl, slashed, ... Default: by the input.")] = None,
     k: Annotated[int | None, typer.Option("--k", min=1, help="The k best labellings, as JSON lines.")] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="JSON lines with score, bound and the probability of each label.")
+        bool, typer.Option("--scores", help="JSON lines with score, bound, and the probability of each token's label.")
     ] = False,
     engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
     on_infeasible: Annotated[
@@ -70,8 +72,7 @@ def tag(
     lines: Lines | None = None
     with exits():
         tagger = bridle.load(model)
-        trained = Reader(**tagger.notes_["reader"]) if "reader" in tagger.notes_ else Reader()
-        reader = reader_of(format, columns, label, option, trained.to_tag())
+        reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
         decoder = tagger.decoder(
             load(rules) if rules is not None else (), engine=engine, time_limit=time_limit,
             on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
@@ -83,7 +84,7 @@ def tag(
         try:
             with Lines(out) as lines:
                 for path in data or ["-"]:
-                    with reading(reader, path, progress, "tagging") as (examples, bar):
+                    with reading(reader, path, progress, "tagging", out) as (examples, bar):
                         for some in _tagged(examples, tagger, decoder, stream, threads):
                             lines.write(_lines(some, made, tagger, decoder if scores else None))
                             bar()
@@ -100,17 +101,37 @@ def _tagged(
     examples: Iterable[Example], tagger: Tagger, decoder: Decoder, stream: Stream, threads: int
 ) -> Iterator[list[tuple[Example, Record]]]:
     """Examples with their records, some at a time; at most a chunk of them is held."""
-    pace, count = Pace(most=4096), 0
+    pace, count = Pace(sequences=1, most=4096), 0  # the first answer comes at once
     for some in _chunks(examples, pace):
+        wrong: BridleError | None = None
         xs = [example.columns for example in some]
-        batch = tagger.lattices(xs, threads=threads)
+        try:
+            batch = tagger.lattices(xs, threads=threads)
+        except BridleError:  # what stands before the bad sequence is still good
+            good, wrong = _until_bad(some, tagger)
+            some, xs = some[:good], xs[:good]
+            batch = tagger.lattices(xs)
         givens = [dict(one) for one in tagger.given(xs, decoder, [e.given for e in some]) or [{}] * len(some)]
         names = [count + j if example.id is None else example.id for j, example in enumerate(some)]
         chunk = Chunk(batch, givens, names, [example.where for example in some])
         count += len(some)
         waiting = iter(some)
-        for records in stream.records([chunk], pace):
+        for records in stream.records([chunk] if some else [], pace):
             yield [(next(waiting), record) for record in records]
+        if wrong is not None:
+            raise wrong
+
+
+def _until_bad(some: list[Example], tagger: Tagger) -> tuple[int, BridleError]:
+    """How many sequences can be scored, and what is wrong with the next one."""
+    for k, example in enumerate(some):
+        try:
+            tagger.lattice(example.columns)
+        except BridleError as error:
+            text = re.sub(r"\bsequence 0\b", "this sequence", str(error))
+            error.args = (f"{example.where}: {text}",)
+            return k, error
+    raise AssertionError("all are fine one by one")
 
 
 def _chunks(examples: Iterable[Example], pace: Pace) -> Iterator[list[Example]]:
@@ -134,8 +155,8 @@ def _output(to: str | None, reader: Reader, tagger: Tagger) -> Format | None:
     if name in ("jsonl", "json"):
         return None
     made = format_named(name, {})
-    if name in ("parquet", "arrow"):
-        raise FileError("this format cannot be written as a stream", got=name, wanted="conll, jsonl, slashed, ...")
+    if name not in STREAMED:
+        raise FileError("the output cannot have this format", got=name, wanted=", ".join([*STREAMED, "jsonl"]))
     return made
 
 
@@ -145,7 +166,10 @@ def _lines(
     for example, record in some:
         if made is None:
             more = {} if decoder is None else {"probability": _probability(example, record, tagger, decoder)}
-            yield to_json({"id": record["id"], "tokens": list(example.tokens), **record, **more})
+            others = {name: list(column) for name, column in list(example.columns.items())[1:]}
+            if example.labels is not None:
+                others["gold"] = list(example.labels)
+            yield to_json({"id": record["id"], "tokens": list(example.tokens), **others, **record, **more})
             continue
         labels = record["labels"] if record["labels"] is not None else [_MISSING] * len(example)
         columns = example.columns

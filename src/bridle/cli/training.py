@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ import bridle
 from bridle.cli.base import INTERRUPTED, app, exits, fail, text_of
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
 from bridle.data import Example, Lines
-from bridle.errors import FeatureError, ModelError
+from bridle.errors import BridleError, FeatureError, FileError, LabelError, ModelError
 from bridle.features import SETS, Templates
 from bridle.models import CRF, LocalTagger, Step, Tagger
 from bridle.rules.text import load
@@ -66,10 +68,10 @@ def train(
     scheme: Annotated[str, typer.Option(help="auto, none, IO, BIO, BIOES or BMES.")] = "auto",
     cutoff: Annotated[int, typer.Option(min=1, help="Leave out features seen fewer times.")] = 1,
     pairs: Annotated[Pairs | None, typer.Option(help="Weights for pairs seen in training or for all.")] = None,
-    c1: Annotated[float, typer.Option(help="L1 regularisation (crf).")] = 0.0,
-    c2: Annotated[float, typer.Option(help="L2 regularisation (crf).")] = 1.0,
-    margin: Annotated[float, typer.Option(help="Of the local learners.")] = 1.0,
-    average: Annotated[Average, typer.Option(help="Of all but crf.")] = Average.AVERAGED,
+    c1: Annotated[float | None, typer.Option(help="L1 regularisation (crf). Default: 0.")] = None,
+    c2: Annotated[float | None, typer.Option(help="L2 regularisation (crf). Default: 1.")] = None,
+    margin: Annotated[float | None, typer.Option(help="Of the local learners. Default: 1.")] = None,
+    average: Annotated[Average | None, typer.Option(help="Of all but crf. Default: averaged.")] = None,
     iterations: Annotated[int | None, typer.Option(help="At most. Default: 100 (crf) or 20.")] = None,
     patience: Annotated[int | None, typer.Option(min=1, help="Stop after so many without a gain on --dev.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -98,18 +100,19 @@ def train(
     Exit codes: 0 trained, 2 bad input or usage, or the model cannot be written, 130 Ctrl-C.
     """
     with exits():
+        _check_places(out, checkpoint)
         examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
         common = {
             "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": _scheme(scheme),
             "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
             **({} if iterations is None else {"iterations": iterations}),
         }  # fmt: skip
-        own = {"c1": c1, "c2": c2, "margin": margin, "average": average.value, "rules": rules}
-        model = _model(learner, common, own)
+        own = {"c1": c1, "c2": c2, "margin": margin, "average": None if average is None else average.value}
+        model = _model(learner, common, {name: value for name, value in own.items() if value is not None}, rules)
         X, y, given = _split(examples)
         held = None if dev is None else _split(read_all(reader, [dev], progress)[0])
         notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
-        interrupted = False
+        trouble: BaseException | None = None
         with _watched(progress, log) as watch:
             try:
                 model.fit(
@@ -117,33 +120,59 @@ def train(
                     dev_given=None if held is None else held[2], on_unknown=on_unknown.value, watch=watch,
                     checkpoint=checkpoint, every=every, resume=resume,
                 )  # fmt: skip
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, BridleError) as error:
                 if not hasattr(model, "linear_"):
-                    raise
-                interrupted = True
+                    raise _with_place(error, examples) from None
+                trouble = error  # what has been learned is saved first
         model.save(out, notes=notes)
         typer.echo(f"bridle: {_told(model)}; saved as {out}", err=True)
-        if interrupted:
+        if isinstance(trouble, KeyboardInterrupt):
             fail("interrupted; this is the best model so far", INTERRUPTED)
+        if trouble is not None:
+            raise trouble
+
+
+def _check_places(out: Path, checkpoint: Path | None) -> None:
+    """Can the results be written? Better to know before than after training."""
+    for path in (out, checkpoint):
+        if path is None:
+            continue
+        folder = path.resolve().parent
+        if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            wanted = "the name of a file in a folder that exists and can be written to"
+            raise FileError(f"cannot write {path}", got="no such place", wanted=wanted)
+    if checkpoint is not None and checkpoint.resolve() == out.resolve():
+        raise FileError("model and checkpoint are the same file", got=str(out), wanted="two names")
+
+
+def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
+    """Say where the sequence stands that an error speaks of."""
+    found = re.search(r"\bsequence (\d+)\b", str(error)) if isinstance(error, (FeatureError, LabelError)) else None
+    if found and int(found[1]) < len(examples) and "development" not in str(error):
+        error.args = (f"{examples[int(found[1])].where}: {error}",)
+    return error
 
 
 def _scheme(asked: str) -> str | None:
     return None if asked.lower() == "none" else asked
 
 
-def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any]) -> Tagger:
-    """The model that the options ask for; options that say nothing to it are passed over."""
-    if own["rules"] is not None and learner is not Learner.IBT:
+def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: Path | None) -> Tagger:
+    """The model that the options ask for; options that say nothing to it are refused."""
+    if rules is not None and learner is not Learner.IBT:
         raise ModelError(
             "rules are for inference-based training", got=f"--learner {learner}", wanted="--learner ibt",
             cause="To obey rules when tagging, pass them to bridle tag.",
         )  # fmt: skip
-    if learner in (Learner.LOCAL, Learner.WINNOW):
-        algorithm: Any = learner.value.removeprefix("local-")
-        return LocalTagger(algorithm, margin=own["margin"], average=own["average"], **common)
-    algorithm = "lbfgs" if learner is Learner.CRF else learner.value
-    rules = tuple(load(own["rules"])) if own["rules"] is not None else ()
-    return CRF(algorithm, c1=own["c1"], c2=own["c2"], average=own["average"], rules=rules, **common)
+    local = learner in (Learner.LOCAL, Learner.WINNOW)
+    takes = {"c1", "c2"} if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
+    if other := sorted(set(own) - takes):
+        shown = ", ".join(f"--{name}" for name in sorted(takes))
+        raise ModelError(f"--{other[0]} says nothing to this learner", got=f"--learner {learner}", wanted=shown)
+    algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
+    if local:
+        return LocalTagger(algorithm, **own, **common)
+    return CRF(algorithm, rules=tuple(load(rules)) if rules is not None else (), **own, **common)
 
 
 def _features(asked: str, example: Example, reader: Reader) -> list[str]:
@@ -153,13 +182,26 @@ def _features(asked: str, example: Example, reader: Reader) -> list[str]:
         asked = "characters" if "char" in names else "chunking" if "pos" in names else "pos"
         if reader.format in ("tagged", "parserator", "segments"):
             asked = "fields"
-    templates = Templates.parse(asked if asked in SETS or not Path(asked).exists() else text_of(Path(asked)))
+    templates = Templates.parse(asked) if asked in SETS else _templates_of(asked)
     if missing := [name for name in templates.sources if name not in names]:
         raise FeatureError(
             f"there is no column {missing[0]!r}", got=", ".join(names), wanted=", ".join(templates.sources),
             cause="Name the columns of the file: --columns word,pos,label.",
         )  # fmt: skip
     return str(templates).splitlines()
+
+
+def _templates_of(asked: str) -> Templates:
+    """Out of a file; or, if there is none, written out."""
+    if "[" in asked:
+        return Templates.parse(asked)
+    if not os.path.exists(asked) and asked.isidentifier():  # noqa: PTH110  (it may be too long for a path)
+        return Templates.parse(asked)  # which says what sets there are
+    try:
+        return Templates.parse(text_of(Path(asked)))
+    except FeatureError as error:
+        error.args = (f"{asked}: {error}",)
+        raise
 
 
 def _split(examples: list[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:

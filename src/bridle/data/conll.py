@@ -147,8 +147,8 @@ class _Table:
         labels = columns[self.at] if self.at >= 0 else None
         if labels is not None and "" in labels:
             raise self.source.error(number, "a sequence has an empty label", got="''", wanted="a name on each line")
-        if not self.tab:
-            self.seen.update(columns[self.at])
+        if not self.tab and labels is not None and len(self.seen) < MOST:
+            self.seen.update(labels)
         comments, self.comments = tuple(self.comments), []
         inputs = {name: columns[k] for name, k in self.inputs}
         return Example(inputs, labels, {}, comments, f"{self.source.name}:{number}")
@@ -168,6 +168,8 @@ class _Table:
                     self.doubtful.append((number + k, line))
             elif not line.startswith(DOCSTART) or self.format.docstart == "keep":
                 return k
+            else:
+                self.source.leave_out(f"{DOCSTART} lines")
         return len(lines)
 
     def quick(self, lines: list[str]) -> list[list[str]] | None:

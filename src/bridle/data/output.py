@@ -27,6 +27,8 @@ class Lines:
         self.path = None if path in (None, "-") else Path(str(path)).resolve()
         self.part: Path | None = None
         if self.path is None:
+            if sys.stdout is None:
+                raise FileError("there is no standard output", got="a closed one", wanted="-o FILE")
             sys.stdout.flush()
             # past Python's buffer: what failed to be written is not written again when the program ends
             self.raw: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)

@@ -72,6 +72,9 @@ class PlainFeatures:
         made._strings = Interned.restored("strings.", arrays)
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).restored, (self.head(), self.arrays())
+
     def names(self) -> list[str]:
         """What people call each attribute."""
         return self._strings.texts()

@@ -110,8 +110,9 @@ class Templates:
 
     @property
     def main(self) -> str:
-        """The column of the token's text: the first one that is not derived; `word` if all are."""
-        return next((c for c in self.columns if split(c, "") == (c, None)), "word")
+        """The column of the token's text: `word` or `char`, else the first that is not derived; `word` if all are."""
+        plain = [c for c in self.columns if split(c, "") == (c, None)]
+        return next((c for c in ("word", "char") if c in plain), plain[0] if plain else "word")
 
     @property
     def sources(self) -> tuple[str, ...]:

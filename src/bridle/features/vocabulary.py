@@ -152,6 +152,13 @@ class TemplateFeatures:
         more = _derive(new.texts, self._functions[function], self._strings[column].find)  # may be known all the same
         return np.concatenate([table, more])[new.numbered(numbers, len(table))]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._functions.keys() != OF_TEXT.keys():
+            raise TypeError("features with columns of their own cannot be copied; they have save and load")
+        if self._attributes is None:
+            return type(self), (self.templates, self.cutoff)
+        return type(self).restored, (self.head(), self.arrays())
+
     # ---- files and people -------------------------------------------------------------------------------------------
 
     def head(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from bridle.rules.base import Rule
 
 Check = Callable[[Counted], Bools]  # (K,) which sequences break a rule
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A rule that may be true."""

@@ -33,11 +33,12 @@ def _adjacency(data: Counted, limits: Limits) -> Iterator[Candidate]:
     odds = change_odds(leaving, entering)
     sources = data.tally(a_of, owner) > 0  # (U, K)
     for a, b in permutations(range(U), 2):
-        if min(sources[a].sum(), data.present[b].sum()) < limits.support:
-            continue
+        speaks = sources[a] & data.present[b]
+        if speaks.sum() < limits.support:
+            continue  # whether they ever meet is asked under "exclusion"
         tail = log_binomial(int(leaving[a] - pairs[a, b]), int(leaving[a]), float(1 - odds[a, b]))
         rule = r.forbid_transition(data.names[a], data.names[b])
-        yield Candidate(rule, "adjacency", sources[a], _steps(a, b), tail, 1.5)
+        yield Candidate(rule, "adjacency", speaks, _steps(a, b), tail, 1.5)
     for a in range(U):
         if not leaving[a]:
             continue

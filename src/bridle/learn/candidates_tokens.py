@@ -32,7 +32,6 @@ TOKEN_CLASSES = {
 }
 
 
-
 @kind("change", sees="tokens")
 def _change(data: Counted, limits: Limits) -> Iterator[Candidate]:
     """A mark stands between these labels and those."""

@@ -129,14 +129,14 @@ class ConstrainedTagger:
         fixed = np.where(ahead == gold, ahead, UNDECIDED).astype(np.int32)  # a wrong decision would leave gold out
         learner = _Learner(task, context, fixed, ahead, self._beam(), self.seed)
         plan = Plan(count_of("iterations", self.iterations), watch=watch)
-        (weights, around), progress, interrupted = train(learner, plan, None, {})
+        (weights, around), progress, trouble = train(learner, plan, None, {})
         kept, linear = Linear.of(task.layout, weights, None).pruned()
         features.keep(kept)
         self.labels_, self.rules_, self.features_, self.linear_ = labels, rules, features, linear
         self.around_, self.progress_ = np.zeros(0) if around is None else around, progress
         self.__dict__.pop("_shared", None)
-        if interrupted:
-            raise KeyboardInterrupt
+        if trouble is not None:
+            raise trouble
         return self
 
     def _check(self) -> None:

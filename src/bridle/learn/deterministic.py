@@ -57,8 +57,8 @@ class DeterministicRules:
 
     >>> X = [["the", "cat", "sat"], ["the", "dog", "sat"]] * 5
     >>> rules = DeterministicRules(cutoff=2).fit(X, [["D", "N", "V"]] * 10)
-    >>> rules.decide([["the", "cow", "sat"]]).names()
-    [['D', 'N', 'V']]
+    >>> rules.decide([["the", "dog", "sat", "down"]]).names()
+    [['D', 'N', 'V', None]]
     """
 
     labels_: Labels

@@ -5,7 +5,7 @@
     s    <- max(least, s + rate (M(gold) - M(y^)) / tokens)          only if the scale of the model is learned too
     penalty of r = mean of w[r] over all steps / mean of s
 
-    M score of the model    v[r] violations of rule r, or 0/1 for a rule that is paid once per sequence    s = 1 at first
+    M score of the model    v[r] violations of rule r, or 0/1 for a rule that is paid once per sequence    s from 1
     B sequences (b)    R soft rules (r)    a step is a mini-batch: its weights are fixed, its updates are added up
 
 So a rule gets dearer while guesses break it more often than gold does, and cheaper while gold does; one whose weight
@@ -147,7 +147,7 @@ class _Perceptron:
         prices = iter((self._w[:-1] / self._w[-1]).tolist())
         self._lowering.rules = tuple(priced(r, next(prices)) if isinstance(r, Soft) else r for r in self._rules)
         count, cuts = len(lattices), offsets_of(lattices)
-        answers = Answers.blank(int(cuts[-1]), count, len(self._rules), _native.N_COUNTERS)
+        answers = Answers.blank(int(cuts[-1]), count, len(self._rules), 0)
 
         def solve(low: int, high: int, stop: _native.Stop) -> None:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
@@ -186,7 +186,7 @@ class JointWeights:
     of          a model (then `fit` takes sequences), or labels (then it takes lattices: a Batch or a list)
     size        sequences in a mini-batch: decoded at once, with the same weights
     scale       of the model: "fixed", or "learned" with the weights
-    start       "zero", or the "penalties" of the rules
+    start       "zero": a rule that no guess breaks stays there; or the "penalties" of the rules, which are corrected
     max_states  what a guess may cost; a guess that is not proved best teaches as well
 
     >>> from bridle import rules
@@ -274,10 +274,13 @@ class JointWeights:
         if not len(held.gold):
             raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
 
+        # Under hard rules a limit could come before any labelling; soft ones can always be broken.
+        most = self.max_states if all(isinstance(rule, Soft) for rule in rules) else None
+
         def accuracy(found: Found) -> float:
             prices = iter(found[0].tolist())
             now = [priced(rule, next(prices)) if isinstance(rule, Soft) else rule for rule in rules]
-            decoder = Decoder(labels, now, on_infeasible="relax", max_states=self.max_states)
+            decoder = Decoder(labels, now, on_infeasible="relax", max_states=most)
             ids = decoder.decode_batch(held.lattices, held.given, threads=self.threads).ids
             return float((ids == held.gold).mean())
 

@@ -3,8 +3,9 @@
     rules R imply r      no sequence is in  ~D(r) & D(R)
 
 R is grown lazily, as the linter grows it: a sequence that breaks r and a rule of R brings this rule in. One rule after
-another is dropped if it follows from those still there, so what stays implies all that was dropped. Rules about tokens
-with the same places are compared by their label sets. What takes too long to decide stays.
+another is dropped if it follows from those still there, so what stays implies all that was dropped. A rule that allows
+labels at some tokens follows from one that allows no others at (in the data) no fewer tokens. What takes too long to
+decide stays.
 """
 
 from __future__ import annotations
@@ -14,27 +15,24 @@ from collections.abc import Sequence
 from bridle.automata import DFA, Machine
 from bridle.errors import RuleError
 from bridle.labels import Labels
+from bridle.learn.counted import Counted
 from bridle.lint_automata import Questions, TooLarge
 from bridle.rules.base import Rule
 from bridle.rules.tokens import Allow
 
 
-def needed(rules: Sequence[Rule], labels: Labels, *, budget: int = 10_000_000) -> list[bool]:
+def needed(rules: Sequence[Rule], data: Counted, *, budget: int = 10_000_000) -> list[bool]:
     """Which rules are left when those that follow from the others are dropped, the last ones first.
 
     The rules must be able to hold together, else all of them would follow. budget: steps of automata to spend.
-
-    >>> from bridle import rules as r
-    >>> needed([r.before("A", "B"), r.forbid_transition("B", "A")], Labels(["A", "B", "C"]))
-    [True, False]
     """
     ask = Questions(budget)
-    automata = [_automata(rule, labels) for rule in rules]
+    automata = [automata_of(rule, data.labels) for rule in rules]
     kept = [True] * len(rules)
     for i in reversed(range(len(rules))):
         others = [j for j in range(len(rules)) if kept[j] and j != i]
         if not automata[i]:
-            kept[i] = not any(_covers(rules[j], rules[i], labels) for j in others)
+            kept[i] = not any(_covers(rules[j], rules[i], data) for j in others)
             continue
         try:
             kept[i] = not implied(automata[i], [part for j in others for part in automata[j]], ask)
@@ -56,7 +54,7 @@ def implied(parts: Sequence[DFA], others: Sequence[DFA], ask: Questions) -> bool
     return True
 
 
-def _automata(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
+def automata_of(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
     """The automata of a rule that looks at labels only; none if it is too large or looks at tokens."""
     if rule.places():
         return ()
@@ -67,9 +65,10 @@ def _automata(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
         return ()
 
 
-def _covers(one: Rule, other: Rule, labels: Labels) -> bool:
-    """Does a rule that allows labels at some tokens say all that another one says?"""
-    if not (isinstance(one, Allow) and isinstance(other, Allow) and one.at == other.at):
+def _covers(one: Rule, other: Rule, data: Counted) -> bool:
+    """Does a rule that allows labels at some tokens say all that another one says of this data?"""
+    if not (isinstance(one, Allow) and isinstance(other, Allow)):
         return False
-    narrow, wide = (frozenset().union(*rule.labels.resolve(labels, {})) for rule in (one, other))
-    return narrow <= wide
+    narrow, wide = (frozenset[int]().union(*rule.labels.resolve(data.labels, {})) for rule in (one, other))
+    many, few = (data.matching(rule.at.source.pattern) for rule in (one, other))  # type: ignore[union-attr]
+    return narrow <= wide and bool((many | ~few).all())

@@ -130,10 +130,9 @@ class RelationalRules:
 
         made, owner = corrupted(data, self.wrong, self.seed) if wrong is None else given_wrong(data, _ids(data, wrong))
         broken = [one.broken(data) for one in good]
-        shape = (len(good), len(made))
-        separates = np.array(
-            [one.broken(made) & ~bad[owner] for one, bad in zip(good, broken, strict=True)], dtype=bool
-        ).reshape(shape)
+        separates = np.zeros((len(good), len(made)), dtype=bool)
+        for row, one, bad in zip(separates, good, broken, strict=True):
+            row[:] = one.broken(made) & ~bad[owner] if len(made) else False
         powers = separates.mean(axis=1) if len(made) else np.zeros(len(good))
         clauses: tuple[Clause, ...] = ()
         picked = list(range(len(good)))
@@ -207,14 +206,14 @@ class RelationalRules:
 
     def _needed(self, good: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
         """Candidates that do not follow from others. Before: those that no sequence obeys together with the rest."""
-        good = sorted(good, key=lambda one: (one.cost, one.broken(data).sum(), one.log_tail, str(one.rule)))
+        good = sorted(good, key=lambda one: (one.cost, one.broken(data).sum(), one.log_tail))
         broken = np.array([one.broken(data) for one in good]).reshape(len(good), len(data))
         keep = np.ones(len(good), dtype=bool)
         while keep.any() and broken[keep].any(axis=0).all():
             keep[int(np.argmax(np.where(keep, broken.sum(axis=1), -1)))] = False
         dropped["no sequence obeys them together with the others"] = int((~keep).sum())
         good = [one for one, stays in zip(good, keep, strict=True) if stays]
-        left = needed([one.rule for one in good], data.labels)
+        left = needed([one.rule for one in good], data)
         dropped["follow from others"] = len(good) - sum(left)
         return [one for one, stays in zip(good, left, strict=True) if stays]
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bridle.errors import LabelError, ModelError
 from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
+from bridle.threads import cores
 
 Given = Mapping[str, Any]
 
@@ -31,7 +32,7 @@ def count_of_threads(value: Any) -> int:
     """A number of threads; 0 is all cores."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise ModelError("threads is not a number of threads", got=repr(value), wanted="0 (all cores) or more")
-    return int(value) or os.cpu_count() or 1
+    return int(value) or cores()
 
 
 def check_seed(value: Any) -> None:
@@ -66,7 +67,18 @@ def check_given(name: str, given: Any, sequences: Any) -> None:
 
 def digest_of(given: Sequence[Given] | None) -> str:
     """Tells given values apart."""
-    return hashlib.sha256(repr(given).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_canonical(given).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    """The same text for equal values."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(sorted(f"{k!r}:{_canonical(v)}" for k, v in value.items())) + "}"
+    if isinstance(value, (set, frozenset)):
+        return "<" + ",".join(sorted(map(_canonical, value))) + ">"
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return "[" + ",".join(map(_canonical, value)) + "]"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def names_of(y: Any) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,9 @@ class Layout:
     def native(self) -> _native.Rows:
         """The same for the kernels."""
         return _native.Rows(self.m, self.begin, self.label, self.free)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout, (self.m, self.begin, self.label, self.free)
 
     @property
     def size(self) -> int:

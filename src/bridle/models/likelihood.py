@@ -16,7 +16,7 @@ import numpy as np
 
 from bridle import _native
 from bridle.models.lbfgs import Lbfgs
-from bridle.models.task import Array, Task, Vector
+from bridle.models.task import Array, Task, Vector, check_state
 from bridle.models.vectors import combine, products
 from bridle.threads import over_parts
 
@@ -94,4 +94,5 @@ class Likelihood:
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Go on from there."""
+        check_state(state, self._optimiser.state(), but=("steps", "changes"))  # whose shapes `resume` looks at
         self._optimiser = Lbfgs.resume(self._objective, state, threads=self._threads)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import ModelFileError
+from bridle.errors import ModelError, ModelFileError
 from bridle.features import Encoded
 from bridle.lattice import Batch, Scores
 from bridle.models import layout as layouts
@@ -34,7 +34,14 @@ class Linear:
     @classmethod
     def of(cls, layout: Layout, weights: Vector, pairwise: Vector | None) -> Linear:
         """Weights as they were learned, rounded to single precision."""
-        return cls(layout, weights.astype(np.float32), None if pairwise is None else pairwise.astype(np.float64))
+        with np.errstate(over="ignore"):
+            rounded = weights.astype(np.float32)
+        if not np.isfinite(rounded).all() or (pairwise is not None and not np.isfinite(pairwise).all()):
+            raise ModelError(
+                "a weight has grown beyond all bounds", got="inf or nan", wanted="finite weights",
+                cause="A smaller rate, smaller feature values, or (CRF) more c2.",
+            )  # fmt: skip
+        return cls(layout, rounded, pairwise)
 
     def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
         """The lattices of encoded sequences."""

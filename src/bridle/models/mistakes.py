@@ -19,7 +19,7 @@ from bridle import _native
 from bridle.decode import Decoder
 from bridle.errors import ModelError
 from bridle.lattice import Lattice
-from bridle.models.task import Array, Task, Vector
+from bridle.models.task import Array, Task, Vector, check_state
 
 Average = Literal["averaged", "last"]
 
@@ -66,6 +66,7 @@ class Moving:
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Go on from there."""
+        check_state(state, self.state())
         for name in ("w", "sum", "pair", "pair_sum"):
             if name in state:
                 getattr(self, f"_{name}")[...] = state[name]

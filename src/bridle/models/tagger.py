@@ -35,6 +35,7 @@ from bridle.models.checks import (
     path_of,
     with_tokens,
 )
+from bridle.models.layout import check_labels
 from bridle.models.linear import Kind, Linear
 from bridle.models.task import Learner, Task
 from bridle.models.training import Found, Plan, Progress, Step, train
@@ -69,7 +70,7 @@ class Tagger:
     notes_: Mapping[str, Any] = MappingProxyType({})  # what `save` was asked to keep
 
     def __init_subclass__(cls) -> None:
-        Tagger.kinds[cls.__name__] = cls
+        Tagger.kinds.setdefault(cls.__name__, cls)
 
     # ---- what a kind of model adds ----------------------------------------------------------------------------------
 
@@ -156,7 +157,8 @@ class Tagger:
         dev: a development set; the model that does best on it is kept, and `patience` counts on it. on_unknown: labels
         of it that training does not know are an error, or count as wrong. given: values for rules used in training.
         watch: called after each iteration. checkpoint: a file written after each `every` iterations, from which
-        `resume` goes on to the same end. Ctrl-C keeps the best model so far and is raised again.
+        `resume` goes on to the same end. Ctrl-C, or a checkpoint that cannot be written, ends training: the best model
+        so far is kept, and the error is raised again.
         """
         self._check()
         check_seed(self.seed)
@@ -164,6 +166,8 @@ class Tagger:
             count_of("patience", self.patience)
         one_of("on_unknown", on_unknown, ("raise", "wrong"))
         check_given("given", given, X)
+        if watch is not None and not callable(watch):
+            raise ModelError("watch cannot be called", got=repr(watch)[:60], wanted="a function of a Step")
         if dev is not None:
             check_pair(dev)
             check_given("dev_given", dev_given, dev[0])
@@ -192,14 +196,14 @@ class Tagger:
         identity = {"model": type(self).__name__, **self._settings(), "threads": self._threads(), **told}
         identity.pop("iterations", None)  # more of them may be wanted
         n_weights, layout = task.n_weights, task.layout
-        found, progress, interrupted = train(learner, plan, measure, identity)
+        found, progress, trouble = train(learner, plan, measure, identity)
         del learner, measure, task, encoded  # they are larger than all that follows
         kept, linear = Linear.of(layout, *found).pruned()
         features.keep(kept)
         self.labels_, self.features_, self.linear_ = labels, features, linear
         self.progress_, self.n_weights_ = progress, n_weights
-        if interrupted:
-            raise KeyboardInterrupt
+        if trouble is not None:
+            raise trouble
         return self
 
     def _threads(self) -> int:
@@ -319,6 +323,7 @@ def load(path: str | Path) -> Tagger:
     head = stored.head
     try:
         made = Tagger.kinds[head["model"]](**head["settings"])
+        check_labels(len(head["labels"]))
         labels = Labels(head["labels"], head["scheme"])
         features = restored(head["features"], stored.arrays)
         linear = Linear.restored(stored.arrays, len(features), len(labels))

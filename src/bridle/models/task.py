@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.errors import ModelError
 from bridle.features import Encoded
 from bridle.models import layout as layouts
 from bridle.models.layout import Layout
@@ -61,6 +62,19 @@ def _bigrams(encoded: Encoded, y: npt.NDArray[np.int32], m: int) -> npt.NDArray[
     free = np.zeros((m, m), dtype=np.uint8)
     free[y[:-1][inside], y[1:][inside]] = 1
     return free
+
+
+def check_state(state: Mapping[str, Array], wanted: Mapping[str, Array], *, but: Collection[str] = ()) -> None:
+    """A state that is resumed has the arrays of this training; those in `but` may have other lengths."""
+    for name, array in wanted.items():
+        found = state.get(name)
+        fits = found is not None and found.dtype == array.dtype and (name in but or found.shape == array.shape)
+        if not fits or set(state) != set(wanted):
+            got = "none" if found is None else f"{found.dtype} {found.shape}"
+            raise ModelError(
+                f"the state {name!r} is not that of this training", got=got, wanted=f"{array.dtype} {array.shape}",
+                cause="A checkpoint of another version of Bridle, or altered?",
+            )  # fmt: skip
 
 
 class Learner(Protocol):

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bridle.errors import ModelError
+from bridle.errors import BridleError, ModelError, ModelFileError
 from bridle.models import files
-from bridle.models.task import Array, Learner, Vector
+from bridle.models.task import Array, Learner, Vector, check_state
 
 Found = tuple[Vector, Vector | None]  # weights (W) and label bigrams (m, m)
 PERIOD = 10  # iterations over which the loss must fall
@@ -56,8 +56,8 @@ class Progress:
 
 def train(
     learner: Learner, plan: Plan, measure: Callable[[Found], float] | None, identity: Mapping[str, Any]
-) -> tuple[Found, Progress, bool]:
-    """Train: the best weights, how it went, and whether Ctrl-C ended it.
+) -> tuple[Found, Progress, BaseException | None]:
+    """Train: the best weights, how it went, and what ended it before its time: Ctrl-C, or a checkpoint that failed.
 
     The best weights are those with the highest accuracy on the development set; without one, the last. `identity` tells
     data and settings apart: a checkpoint is resumed only if it is the same.
@@ -65,7 +65,7 @@ def train(
     progress, best = Progress(), None
     if plan.resume is not None:
         progress, best = _resume(plan.resume, learner, identity)
-    interrupted = False
+    trouble: BaseException | None = None
     try:
         while progress.iteration < plan.iterations and progress.why is None:
             begun = time.perf_counter()
@@ -83,12 +83,21 @@ def train(
             if plan.watch is not None:
                 seconds = time.perf_counter() - begun
                 plan.watch(Step(progress.iteration, plan.iterations, loss, accuracy, seconds, better))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if progress.iteration == 0:
             raise
-        interrupted = True
-    progress.why = progress.why or ("interrupted" if interrupted else "all iterations done")
-    return best if best is not None else learner.weights(), progress, interrupted
+        trouble, progress.why = error, "interrupted"
+    except _Unkept as error:  # what has been learned is not lost
+        trouble, progress.why = error.cause, "the checkpoint could not be written"
+    progress.why = progress.why or "all iterations done"
+    return best if best is not None else learner.weights(), progress, trouble
+
+
+class _Unkept(Exception):  # noqa: N818
+    """A checkpoint that could not be written."""
+
+    def __init__(self, cause: BridleError) -> None:
+        self.cause = cause
 
 
 def _why(learner: Learner, plan: Plan, progress: Progress) -> str | None:
@@ -110,14 +119,19 @@ def _keep(path: Path, learner: Learner, progress: Progress, best: Found | None, 
         arrays["best.w"] = best[0]
         if best[1] is not None:
             arrays["best.pair"] = best[1]
-    files.save(path, "checkpoint", {"identity": dict(identity), "progress": asdict(progress)}, arrays)
+    try:
+        files.save(path, "checkpoint", {"identity": dict(identity), "progress": asdict(progress)}, arrays)
+    except BridleError as error:
+        raise _Unkept(error) from None
 
 
 def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[Progress, Found | None]:
     stored = files.open_file(path)
     if stored.kind != "checkpoint":
         raise ModelError(f"{path} is not a checkpoint", got=f"a file of the kind {stored.kind!r}", wanted="one")
-    was = stored.head["identity"]
+    was = stored.head.get("identity")
+    if not isinstance(was, dict):
+        raise ModelFileError(f"{path} does not say what it is a checkpoint of", wanted="what training writes")
     if other := [name for name in identity if was.get(name) != identity[name]]:
         raise ModelError(
             f"{path} is a checkpoint of another training",
@@ -125,9 +139,18 @@ def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[
             wanted=", ".join(f"{name}={identity[name]!r}" for name in other),
             cause="Resume with the same data and the same settings.",
         )
-    learner.restore({name[6:]: array for name, array in stored.arrays.items() if name.startswith("state.")})
-    best = None
-    if "best.w" in stored.arrays:
-        pair = stored.arrays.get("best.pair")
-        best = np.array(stored.arrays["best.w"]), None if pair is None else np.array(pair)
-    return Progress(**stored.head["progress"]), best
+    try:
+        learner.restore({name[6:]: array for name, array in stored.arrays.items() if name.startswith("state.")})
+        progress = Progress(**stored.head["progress"])
+        if len(progress.losses) != progress.iteration or progress.iteration < 1:
+            raise ValueError("losses and iterations do not fit together")
+        w, pair = learner.weights()
+        best = None
+        if "best.w" in stored.arrays:
+            arrays = {name[5:]: array for name, array in stored.arrays.items() if name.startswith("best.")}
+            check_state(arrays, {"w": w} if pair is None else {"w": w, "pair": pair})
+            best = np.array(arrays["w"]), None if pair is None else np.array(arrays["pair"])
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        got = str(error) or type(error).__name__
+        raise ModelFileError(f"{path} holds no state to go on from", got=got, wanted="what training writes") from None
+    return progress, best

@@ -1,0 +1,77 @@
+"""`bridle reproduce`: the experiments of the papers, on real data."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridle.cli.base import app, exits
+from bridle.data import Lines
+from bridle.errors import BridleError, FileError
+from bridle.report.tables import Report
+from bridle.tasks import Run, recipe_named
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="srl, pos, segmentation, citations or addresses.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="The folder of the data sets. Default: $BRIDLE_DATA.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A part of the data: minutes, rough figures.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Write NAME.md, NAME.json and NAME.svg there.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+) -> None:
+    """Run an experiment of the papers on real data: a table with ours beside theirs.
+
+    \b
+    Examples:
+      bridle reproduce citations --data DATA --quick
+      bridle reproduce srl --data DATA -o docs/results
+
+    \b
+    Exit codes: 0 done (whatever came out), 2 the data is not there, or bad usage, 130 Ctrl-C.
+    """
+    with exits():
+        recipe = recipe_named(name)
+        report = recipe.run(Run(_folder(data), quick, seed, threads, _say))
+        report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
+        typer.echo(report.markdown())
+        if out is not None:
+            _write(report, out)
+
+
+def _folder(asked: Path | None) -> Path:
+    found = asked or (Path(os.environ["BRIDLE_DATA"]) if "BRIDLE_DATA" in os.environ else None)
+    if found is None or not found.is_dir():
+        got = "nothing" if found is None else f"{found}, which is no folder"
+        raise FileError("where is the data?", got=got, wanted="--data DIR, or BRIDLE_DATA")
+    return found
+
+
+_begun = time.monotonic()
+
+
+def _say(text: str) -> None:
+    typer.echo(f"[{time.monotonic() - _begun:6.0f} s] {text}", err=True)
+
+
+def _write(report: Report, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {"md": report.markdown(), "json": report.json()}
+    try:
+        made["svg"] = report.svg()
+    except BridleError as error:
+        print(f"bridle: no picture: {error}", file=sys.stderr)
+    for suffix, text in made.items():
+        with Lines(str(folder / f"{report.name}.{suffix}")) as lines:
+            lines.write(text.rstrip("\n").split("\n"))
+

@@ -1,0 +1,146 @@
+"""`bridle rules test`: what rules are worth on labelled sequences."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import bridle
+from bridle.cli.base import INFEASIBLE, Names, NamesFile, exits, names_of, text_of
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
+from bridle.cli.rules import Rules, rules_app
+from bridle.data import Example
+from bridle.errors import LabelError, RuleError
+from bridle.labels import Labels, Scheme, scheme_of
+from bridle.learn.audit import Audit, audit, audit_model
+from bridle.lint import lint
+from bridle.models import Tagger
+from bridle.rules.base import Rule
+from bridle.rules.text import load_lines
+
+
+@rules_app.command("test")
+def rules_test(
+    rules: Rules,
+    data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Labelled sequences; .gz is fine, - is stdin.")],
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="MODEL", help="See what the rules do to its labels.")
+    ] = None,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    labels: Names = None,
+    labels_file: NamesFile = None,
+    scheme: Annotated[str, typer.Option(help="auto, none, IO, BIO, BIOES or BMES (without --model).")] = "auto",
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out/--no-leave-out", help="Decode with all rules but one, too, for each.")
+    ] = True,
+    engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each sequence.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the bars: .png, .svg or .pdf; needs matplotlib.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All figures as one JSON object.")] = False,
+    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+) -> None:
+    """Audit rules: how often gold labels obey each, and what each does to a model, alone and among all.
+
+    \b
+    Examples:
+      bridle rules test my.rules dev.txt --columns word,pos,chunk
+      bridle rules test my.rules dev.txt --model m.bridle --plot gains.svg
+      bridle rules test my.rules dev.txt --model m.bridle --json
+
+    \b
+    Columns: the share of the sequences in which gold, and in which the model by itself, obeys the rule; what is gained
+    (points of F1 of segments, and of tokens right) by the rule alone and by the rule among all; sequences in which no
+    labelling obeys the rule, which are relaxed. The rules that gain most come first. DATA should be new to MODEL.
+    Labels that DATA does not hold can be named with --labels (without --model).
+
+    \b
+    Exit codes: 0 fine, 1 under all rules some sequences had to be relaxed, 2 bad input or usage, 3 no labelling was
+    found in time.
+    """
+    with exits():
+        tagger = None if model is None else bridle.load(model)
+        before = Reader(**tagger.notes_["reader"]) if tagger is not None and "reader" in tagger.notes_ else None
+        examples, _ = read_all(reader_of(format, columns, label, option, before), data, progress)
+        gold = [list(e.labels or ()) for e in examples]
+        extra = names_of(labels, labels_file) or ()
+        if extra and tagger is not None:
+            raise LabelError("the model brings its labels", got="--labels", wanted="--model without --labels")
+        known = _labels(tagger, gold, extra, scheme)
+        obeyed = _rules(rules, known)
+        if tagger is None:
+            given = [{"tokens": list(e.tokens), **e.given} for e in examples]
+            found = audit(obeyed, gold, known, given=given, threads=threads)
+        else:
+            found = _of_model(obeyed, tagger, examples, gold, {
+                "leave_out": "each" if leave_out else "none", "engine": engine, "time_limit": time_limit,
+                "threads": threads,
+            })  # fmt: skip
+        if plot is not None:
+            found.plot(plot)
+        if as_json:
+            typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        else:
+            typer.echo("\n".join(found.lines()))
+            _bars(found)
+        raise typer.Exit(INFEASIBLE if found.all is not None and found.all.relaxed else 0)
+
+
+def _labels(tagger: Tagger | None, gold: list[list[str]], extra: tuple[str, ...], scheme: str) -> Labels:
+    """The labels of the model, or of the data."""
+    if tagger is not None:
+        return tagger.labels_
+    names = sorted({*chain.from_iterable(gold), *extra})
+    asked = scheme_of(names) if scheme == "auto" else None if scheme.lower() == "none" else scheme
+    return Labels(names, cast(Scheme | None, asked))
+
+
+def _rules(path: Path, labels: Labels) -> list[Rule]:
+    """The rules of a file. Names that are no labels are told with their lines, all at once."""
+    lines = load_lines(path)
+    unknown = [f for f in lint(text_of(path).split("\n"), labels) if f.code == "unknown-label"]
+    if unknown:
+        first, *more = (f"{path}:{finding.line}: {finding.message}" for finding in unknown)
+        raise RuleError(first, cause="\n".join([*more, "Are these rules for other data, or other labels?"]))
+    if not lines:
+        raise RuleError(f"{path}: there are no rules", got="an empty file or comments", wanted="one rule per line")
+    return [line.rule for line in lines]
+
+
+def _of_model(
+    rules: list[Rule], tagger: Tagger, examples: list[Example], gold: list[list[str]], options: dict[str, Any]
+) -> Audit:
+    return audit_model(rules, tagger, [e.columns for e in examples], gold, given=[e.given for e in examples], **options)
+
+
+def _bars(found: Audit) -> None:
+    """The gains as bars, to the left and right of zero; rules that change nothing have none."""
+    gains = [(rule, gain) for rule, gain in found.gains() if gain]
+    if not gains:
+        return
+    low, high = min(0.0, *(gain for _, gain in gains)), max(0.0, *(gain for _, gain in gains))
+    title = "gold obeys, %" if found.none is None else "gain of F1 when added alone, points"
+    table = Table(box=None, title=title, title_justify="left", show_header=False, pad_edge=False)
+    table.add_column(max_width=38, no_wrap=True, overflow="ellipsis")
+    table.add_column(min_width=7, justify="right", no_wrap=True)
+    table.add_column(width=30)
+    for rule, gain in gains:
+        begin, end = sorted((0.0, gain))
+        bar = Bar(high - low, begin - low, end - low, color="red" if gain < 0 else "green")
+        table.add_row(Text(rule), f"{gain:+.2f}" if found.none is not None else f"{gain:.1f}", bar)
+    console = Console()
+    console.print()
+    console.print(table)

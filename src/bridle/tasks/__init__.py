@@ -1,0 +1,13 @@
+"""Recipes: the experiments of the papers, put together from the parts. One file each, found by itself."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from bridle.tasks.base import Recipe, Run, recipe_named
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["Recipe", "Run", "recipe_named"]
