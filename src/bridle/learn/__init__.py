@@ -10,6 +10,6 @@ from bridle.learn.relational import RelationalRules
 from bridle.learn.weights import from_counts, log_odds, violations
 
 __all__ = [
-    "Audit", "ConstrainedTagger", "Decided", "DeterministicRules", "JointWeights", "Learned", "RelationalRules", "audit",
-    "audit_model", "from_counts", "log_odds", "rules_of", "violations",
+    "Audit", "ConstrainedTagger", "Decided", "DeterministicRules", "JointWeights", "Learned", "RelationalRules",
+    "audit", "audit_model", "from_counts", "log_odds", "rules_of", "violations",
 ]  # fmt: skip
