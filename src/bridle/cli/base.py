@@ -16,8 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import bridle
+from bridle.data import Lines
 from bridle.errors import BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
+from bridle.stream import Tally
 
 INFEASIBLE, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes
 
@@ -106,6 +108,26 @@ def names_of(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
 def labels_of(names: tuple[str, ...], scheme: Scheme) -> bridle.Labels:
     """Labels under a scheme."""
     return bridle.Labels(names, None if scheme is Scheme.NONE else cast(KnownScheme, scheme.value))
+
+
+@contextmanager
+def writing(out: str | None) -> Iterator[Lines]:
+    """Lines to a file or to standard output; if the work does not end, it is told where they are."""
+    lines = Lines(out)
+    try:
+        with lines:
+            yield lines
+    except BaseException:
+        if lines.kept is not None:
+            typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)
+        raise
+
+
+def ended(tally: Tally) -> NoReturn:
+    """Tell what did not go as it should, and end with its exit code."""
+    if not tally.clean or tally.unproved:
+        typer.echo(f"bridle: {tally}", err=True)
+    raise typer.Exit(0 if tally.clean else INFEASIBLE)
 
 
 class Source(Protocol):

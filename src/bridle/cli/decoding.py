@@ -9,19 +9,20 @@ import typer
 
 import bridle
 from bridle.cli.base import (
-    INFEASIBLE,
     Names,
     NamesFile,
     OnInfeasible,
     Scheme,
     TheScheme,
     app,
+    ended,
     exits,
     labels_of,
     names_of,
     progress_bar,
+    writing,
 )
-from bridle.data import Lines, Pace, open_scores
+from bridle.data import Pace, open_scores
 from bridle.errors import LabelError
 from bridle.rules.text import load
 from bridle.stream import Stream, to_json
@@ -71,29 +72,21 @@ def decode(
       130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
       141  the reader of the output went away
     """
-    lines: Lines | None = None
     with exits():
         names = names_of(labels, labels_file)
         obeyed = load(rules) if rules is not None else []
         pace = Pace()
-        try:
-            with open_scores(scores, pace, None if names is None else len(names)) as source:
-                decoder = bridle.Decoder(
-                    labels_of(_agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
-                    max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
-                )  # fmt: skip
-                stream = Stream(decoder, on_infeasible.value, threads, k)
-                with Lines(out) as lines, progress_bar(progress, source, out) as step:
-                    for records in stream.records(source.chunks, pace):
-                        lines.write(map(to_json, records))
-                        step()
-        except BaseException:
-            if lines is not None and lines.kept is not None:
-                typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)
-            raise
-        if not stream.tally.clean or stream.tally.unproved:
-            typer.echo(f"bridle: {stream.tally}", err=True)
-        raise typer.Exit(0 if stream.tally.clean else INFEASIBLE)
+        with open_scores(scores, pace, None if names is None else len(names)) as source:
+            decoder = bridle.Decoder(
+                labels_of(_agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
+                max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+            )  # fmt: skip
+            stream = Stream(decoder, on_infeasible.value, threads, k)
+            with writing(out) as lines, progress_bar(progress, source, out) as step:
+                for records in stream.records(source.chunks, pace):
+                    lines.write(map(to_json, records))
+                    step()
+        ended(stream.tally)
 
 
 def _agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:

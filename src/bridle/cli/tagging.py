@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 import bridle
-from bridle.cli.base import INFEASIBLE, OnInfeasible, app, exits
+from bridle.cli.base import OnInfeasible, app, ended, exits, writing
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
-from bridle.data import Chunk, Example, Lines, Pace
+from bridle.data import Chunk, Example, Pace
 from bridle.data.base import Format, format_named
 from bridle.decode import Decoder
 from bridle.errors import BridleError, FileError, ModelError
@@ -69,7 +69,6 @@ def tag(
       130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
       141  the reader of the output went away
     """
-    lines: Lines | None = None
     with exits():
         tagger = bridle.load(model)
         reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
@@ -81,20 +80,13 @@ def tag(
             raise ModelError("--k and --scores come as JSON lines", got=f"--to {to}", wanted="--to jsonl")
         stream = Stream(decoder, on_infeasible.value, threads, k)
         made = None if k is not None or scores else _output(to, reader, tagger)
-        try:
-            with Lines(out) as lines:
-                for path in data or ["-"]:
-                    with reading(reader, path, progress, "tagging", out) as (examples, bar):
-                        for some in _tagged(examples, tagger, decoder, stream, threads):
-                            lines.write(_lines(some, made, tagger, decoder if scores else None))
-                            bar()
-        except BaseException:
-            if lines is not None and lines.kept is not None:
-                typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)
-            raise
-        if not stream.tally.clean or stream.tally.unproved:
-            typer.echo(f"bridle: {stream.tally}", err=True)
-        raise typer.Exit(0 if stream.tally.clean else INFEASIBLE)
+        with writing(out) as lines:
+            for path in data or ["-"]:
+                with reading(reader, path, progress, "tagging", out) as (examples, bar):
+                    for some in _tagged(examples, tagger, decoder, stream, threads):
+                        lines.write(_lines(some, made, tagger, decoder if scores else None))
+                        bar()
+        ended(stream.tally)
 
 
 def _tagged(
