@@ -151,7 +151,8 @@ class RelationalRules:
         self.powers_ = [float(powers[i]) for i in best]
         self.rules_ = rules_of(self.learned_)
         self.report_ = Report(
-            dict(Counter(one.kind for one in found)), dict(dropped), dict(Counter(good[i].kind for i in best)), skipped,
+            dict(Counter(one.kind for one in found)), {reason: int(n) for reason, n in dropped.items()},
+            dict(Counter(good[i].kind for i in best)), skipped,
             len(made), float(separates[best].any(axis=0).mean()) if len(made) and best else 0.0,
             tuple((tuple(str(good[i].rule) for i in clause.rules), clause.power) for clause in clauses),
         )  # fmt: skip
