@@ -85,7 +85,7 @@ stub-check: $(VENV)/.check
 # A second build of the kernels, the first 1,000 problems of the contract, and the other tests that drive the kernels.
 # (Python itself is not instrumented: libasan must be loaded before it, and what the interpreter never frees is no leak of
 # ours.)
-SAN_TESTS := $(wildcard $(addprefix tests/test_,spans.py batch.py engines.py decode.py limits.py kernels_*.py features.py))
+SAN_TESTS := $(wildcard $(addprefix tests/test_,spans.py batch.py engines.py decode.py limits.py kernels_*.py features.py learn_deterministic.py))
 SAN_RUN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SAN)/package $(BIN)/python
 sanitize: $(VENV)/.check
