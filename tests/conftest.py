@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from strategies import SOAK
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: Ctrl-C is what some tests are about
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "bridle-hypothesis")
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile(
