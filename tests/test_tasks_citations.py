@@ -1,0 +1,93 @@
+"""The recipe `citations` on a few references made up here."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from bridle import FileError
+from bridle.tasks import Run, recipe_named
+from bridle.tasks.citations import TABLE_3, anystyle
+from bridle.tasks.fields import ALL, PLAIN, Fields, figures, shares
+
+NAMES, WORDS = ("Knuth", "Hoare", "Naur", "Dahl", "Floyd", "Wirth"), ("trees", "proofs", "monitors", "graphs", "types")
+
+
+def reference(k: int) -> str:
+    author, word = NAMES[k % len(NAMES)], WORDS[k % len(WORDS)]
+    source = f"<journal> Journal of {word}, </journal>" if k % 2 else f"<booktitle> In Proc. of {word}, </booktitle>"
+    return f"<author> {author}, A. </author> <title> On {word} {k}. </title> {source} <date> {1950 + k}. </date>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("citations-cora", "citations-anystyle", "citations-parscit"):
+        (tmp_path / name).mkdir()
+    cora = "\n".join(f"<NEWREFERENCE>\n{reference(k)}" for k in range(30))
+    (tmp_path / "citations-cora" / "tagged_references.txt").write_text(cora + "\n", encoding="utf-8")
+    one = "<citation-number>[7]</citation-number> <author>Gray, J.</author> <genre>Thesis</genre> <url>x.org</url>"
+    made = "".join(f"<sequence> {text} </sequence>\n" for text in [one] + [reference(k) for k in range(60, 75)])
+    with gzip.open(tmp_path / "citations-anystyle" / "good.xml.gz", "wt", encoding="utf-8") as file:
+        file.write(f"<dataset>\n{made}</dataset>\n")
+    overlap = "file\tindex\tmatch\ngood.xml\t2\tfull\nother.xml\t0\tfull\n"
+    (tmp_path / "citations-anystyle" / "cora_overlap.tsv").write_text(overlap, encoding="utf-8")
+    for k, name in enumerate(("flux-cim-cs", "iconip", "en-humanities", "it-humanities", "mixed-humanities")):
+        lines = "".join(f"{reference(80 + 4 * k + i)}\n" for i in range(4))
+        (tmp_path / "citations-parscit" / f"{name}.tagged.txt").write_text(lines, encoding="utf-8")
+    return tmp_path
+
+
+def test_tables_are_filled(folder: Path) -> None:
+    told: list[str] = []
+    report = recipe_named("citations").run(Run(folder, quick=True, threads=1, say=told.append))
+    assert [table.title.split(":")[0] for table in report.tables[::2]] == ["Table 3", "Table 4", "Table 4"]
+    first = report.tables[0]
+    names = [row.name for row in first.rows]
+    assert names[: len(TABLE_3) - 1] == list(TABLE_3)[:-1] and ALL in names
+    assert [cell.paper for cell in first.rows[0].cells[:7]] == list(TABLE_3[PLAIN])
+    accuracy = first.rows[0].cells[6].ours
+    assert isinstance(accuracy, float) and 60 < accuracy <= 100
+    assert all((row.seen is None) == (row.name not in TABLE_3 or row.name == PLAIN) for row in first.rows)
+    kept = json.loads(report.json())["figures"]["Cora, words only"]
+    assert len(kept["figures"][ALL]["search"]) == 2
+    assert told
+
+
+def test_anystyle_is_mapped_and_has_no_rows_of_cora(folder: Path) -> None:
+    found = anystyle(Run(folder), "words")
+    assert len(found) == 15
+    assert found.X[0]["word"] == ["Gray", "J", "Thesis", "x", "org"]
+    assert found.y[0] == ["author", "author", "tech", "note", "note"]
+    assert not any("1961" in x["word"] for x in found.X)  # reference(61) stands at index 2
+
+
+def test_equal_references_stay_together() -> None:
+    words = [["a"], ["b"], ["A"], ["c"], ["d"], ["b"], ["e"], ["f"]]
+    data = Fields([{"word": w} for w in words], [["x"]] * len(words))
+    for seed in range(20):
+        parts = shares(data, [5, 3], seed)
+        assert sorted(parts[0] + parts[1]) == list(range(8))
+        for twins in ({0, 2}, {1, 5}):
+            assert twins <= set(parts[0]) or twins <= set(parts[1])
+
+
+def test_figures_are_the_papers() -> None:
+    found = figures([["a", "a", "a", "b"], ["z"]], [["a", "a", "b", "b"], ["a"]], ["a", "b", "c"])
+    assert found["macro P"] == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
+    assert found["macro R"] == pytest.approx(100 * (2 / 3 + 1) / 2)
+    assert found["micro P"] == pytest.approx(100 * (3 * 2 / 3 + 1 / 2) / 4)
+    assert found["micro R"] == pytest.approx(100 * 3 / 4)
+    assert found["A"] == pytest.approx(100 * 3 / 5)
+
+
+def test_missing_data_is_named(folder: Path) -> None:
+    (folder / "citations-parscit" / "iconip.tagged.txt").unlink()
+    with pytest.raises(FileError, match=r"iconip\.tagged\.txt is not there(.|\n)*citations-parscit.README\.md"):
+        recipe_named("citations").run(Run(folder, quick=True))
+
+
+def test_a_bad_list_of_overlaps_is_named(folder: Path) -> None:
+    (folder / "citations-anystyle" / "cora_overlap.tsv").write_text("file\tindex\ngood.xml two\n", encoding="utf-8")
+    with pytest.raises(FileError, match=r"cora_overlap\.tsv:2"):
+        anystyle(Run(folder), "words")

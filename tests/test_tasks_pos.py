@@ -1,0 +1,110 @@
+"""The recipe `pos` on sentences made for the test."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from bridle.errors import FileError
+from bridle.report.tables import Report
+from bridle.tasks import Run, recipe_named
+from bridle.tasks.pos_peers import strings
+
+SENTENCES = [
+    [("the", "DT"), ("old", "JJ"), ("dog", "NN"), ("sleeps", "VBZ"), (".", ".")],
+    [("a", "DT"), ("cat", "NN"), ("sees", "VBZ"), ("the", "DT"), ("dog", "NN"), (".", ".")],
+    [("she", "PRP"), ("walks", "VBZ"), ("to", "TO"), ("the", "DT"), ("house", "NN"), (".", ".")],
+    [("the", "DT"), ("walks", "NNS"), ("tire", "VBP"), ("old", "JJ"), ("dogs", "NNS"), (".", ".")],
+]
+PARTS = {"train": 15, "dev": 3, "test": 3}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return _written(tmp_path)
+
+
+def _written(tmp_path: Path) -> Path:
+    (tmp_path / "pos-ewt").mkdir()
+    (tmp_path / "pos-ptb-sample").mkdir()
+    for part, times in PARTS.items():
+        lines = []
+        for sentence in SENTENCES * times:
+            lines += [f"{k}\t{w}\t{w}\tX\t{t}\t_\t_\t_\t_\t_" for k, (w, t) in enumerate(sentence, 1)] + [""]
+        with gzip.open(tmp_path / "pos-ewt" / f"en_ewt-ud-{part}.conllu.gz", "wt", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    with gzip.open(tmp_path / "pos-ptb-sample" / "wsj_0001-0199.pos.gz", "wt", encoding="utf-8") as file:
+        for document in range(40):
+            for k, sentence in enumerate(SENTENCES):
+                file.write(f"# doc=wsj_{document} sent={k}\n" + "".join(f"{w}\t{t}\n" for w, t in sentence) + "\n")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    data = _written(tmp_path_factory.mktemp("data"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bridle.tasks.pos.PEERS", {"no such tagger": _missing})
+        return recipe_named("pos").run(Run(data, quick=True, threads=1))
+
+
+def _missing(*_: object) -> object:
+    raise ImportError
+
+
+def test_all_tables_are_there(report: Report) -> None:
+    titles = [table.title for table in report.tables]
+    assert len(titles) == len(set(titles)) == 12
+    for corpus in ("pos-ewt", "pos-ptb-sample"):
+        assert [t.split(",")[0] for t in titles if corpus in t][:4] == ["Table 6", "Table 7", "Table 9", "Table 9"]
+    json.loads(report.json())
+    assert "## Settings" in report.markdown()
+
+
+def test_sentences_seen_in_training_are_tagged_rightly(report: Report) -> None:
+    table = next(t for t in report.tables if t.title.startswith("Table 9, pos-ewt, test: accuracy"))
+    for row in table.rows:
+        assert row.cells[1].ours == pytest.approx(100.0), row.name
+
+
+def test_rules_alone_are_never_wrong_on_what_they_were_learned_from(report: Report) -> None:
+    table = next(t for t in report.tables if t.title.startswith("Table 6, pos-ewt"))
+    for row in table.rows:
+        precision, recall = row.cells[0].ours, row.cells[1].ours
+        assert precision == 1.0
+        assert isinstance(recall, float) and 0 < recall <= 1
+
+
+def test_times_add_up(report: Report) -> None:
+    for by in report.figures["pos-ewt"]["seconds"].values():
+        for parts in by.values():
+            steps = sum(parts[name] for name in ("lookup", "rules", "encode"))
+            assert parts["whole"] > 0
+            assert parts["search"] == pytest.approx(max(parts["whole"] - steps, 1e-9))
+
+
+def test_peers_that_are_not_there_are_left_out_and_named(report: Report) -> None:
+    table = next(t for t in report.tables if t.title.startswith("Beside others, pos-ewt"))
+    assert len(table.rows) == 2
+    assert "no such tagger" in table.analysis
+
+
+def test_missing_file_is_named(data: Path) -> None:
+    (data / "pos-ewt" / "en_ewt-ud-dev.conllu.gz").unlink()
+    with pytest.raises(FileError, match=r"en_ewt-ud-dev\.conllu\.gz is not there; wanted .*pos-ewt.README\.md"):
+        recipe_named("pos").run(Run(data, quick=True))
+
+
+def test_too_few_documents(data: Path) -> None:
+    with gzip.open(data / "pos-ptb-sample" / "wsj_0001-0199.pos.gz", "wt", encoding="utf-8") as file:
+        file.write("# doc=wsj_1 sent=0\nthe\tDT\ndog\tNN\n")
+    with pytest.raises(FileError, match="too few documents"):
+        recipe_named("pos").run(Run(data, quick=True, threads=1))
+
+
+def test_strings_for_crfsuite() -> None:
+    first = strings(["F-16", "flies"])[0]
+    assert {"0=F-16", "-1=<s>", "1=flies", "2=</s>", "p1=F", "s2=16", "digit", "upper", "hyphen"} <= set(first)

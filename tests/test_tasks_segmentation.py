@@ -1,0 +1,154 @@
+"""The recipe `segmentation` on sentences made for the test."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bridle
+from bridle.errors import FileError
+from bridle.report.tables import Report
+from bridle.tasks import Run, recipe_named
+from bridle.tasks import segmentation as recipe
+from bridle.tasks.segmentation_data import full_width, labels_of, sentences
+from bridle.tasks.segmentation_words import WordCounts, spans_of, word_scores
+
+LINES = [
+    "我们/r 在/p 北京/ns 。/w",
+    "他们/r 研究/v 历史/n 。/w 我们/r 学习/v ！/w",
+    "北京/ns 人/n 在/p 学习/v 历史/n 。/w",
+    "图书馆/n 在/p 北京/ns 。/w",
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return _written(tmp_path)
+
+
+def _written(tmp_path: Path) -> Path:
+    (tmp_path / "cws-pku").mkdir()
+    (tmp_path / "cws-hkcancor").mkdir()
+    with gzip.open(tmp_path / "cws-pku" / "199801.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(LINES * 20) + "\n")
+    with gzip.open(tmp_path / "cws-pku" / "pku_test_gold.utf8.gz", "wt", encoding="utf-8", newline="") as file:
+        file.write("我们  在  北京  。\r\n北京  人  在  学习  历史  。\r\n")
+    with tarfile.open(tmp_path / "cws-hkcancor" / "hkcancor-chat.tar.gz", "w:gz") as archive:
+        for k in range(10):
+            text = "@Begin\n*XXA:\t你 老公 有冇\n\t機票 啊 ?\n%mor:\tr|nei5\n*XXB:\t有 機票 啊 .\n@End\n" * 4
+            member = tarfile.TarInfo(f"hkcancor/{k}.cha")
+            content = text.encode()
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    def missing() -> object:
+        raise ImportError
+
+    data = _written(tmp_path_factory.mktemp("data"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recipe, "_jieba", missing)
+        patch.setattr(recipe, "_pkuseg", missing)
+        return recipe_named("segmentation").run(Run(data, quick=True, threads=1))
+
+
+def test_all_tables_are_there(report: Report) -> None:
+    titles = [table.title.split(",")[0] for table in report.tables]
+    assert titles == ["Table 8", "Table 10", "Table 11", "Beside others", "Table 8", "Table 10", "Table 11"]
+    assert "full width" in report.settings["width"]
+    assert "jieba, pkuseg" in report.tables[3].analysis
+    json.loads(report.json())
+    assert "## Settings" in report.markdown()
+
+
+def test_sentences_seen_in_training_are_segmented_rightly(report: Report) -> None:
+    for row in report.tables[1].rows:
+        assert row.cells[2].ours == pytest.approx(1.0), row.name
+
+
+def test_rules_make_lattices_smaller_and_lose_nothing(report: Report) -> None:
+    raw, begins, both = report.tables[2].rows
+    sizes = [row.cells[1].ours for row in (raw, begins, both)]
+    assert sizes == sorted(sizes, reverse=True)  # type: ignore[type-var]
+    assert sizes[0] == (6 * 7 / 2 + 9 * 10 / 2) / 2  # sentences of 6 and 9 characters
+    assert sizes[1] != sizes[0]
+    assert begins.cells[0].ours == raw.cells[0].ours
+
+
+def test_ilp_and_native_agree(report: Report) -> None:
+    for figures in report.figures.values():
+        for figure in figures.values():
+            assert figure["ILP and native differ by at most"] < 1e-6
+
+
+@pytest.mark.parametrize("name", ["cws-pku/pku_test_gold.utf8.gz", "cws-hkcancor/hkcancor-chat.tar.gz"])
+def test_missing_file_is_named(data: Path, name: str) -> None:
+    (data / name).unlink()
+    with pytest.raises(FileError, match=rf"{Path(name).name} is not there; wanted .*README\.md"):
+        recipe_named("segmentation").run(Run(data, quick=True, threads=1))
+
+
+def test_archive_that_is_none(data: Path) -> None:
+    (data / "cws-hkcancor" / "hkcancor-chat.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(FileError, match="the archive cannot be read"):
+        recipe_named("segmentation").run(Run(data, quick=True, threads=1))
+
+
+def test_sentences_end_after_what_closes_them() -> None:
+    assert list(sentences(["说", "：", "“", "好", "。", "”", "他", "走", "！"])) == [
+        ["说", "：", "“", "好", "。", "”"], ["他", "走", "！"],
+    ]  # fmt: skip
+    assert full_width("1998年A") == "１９９８年Ａ"
+
+
+def test_a_label_that_training_does_not_have() -> None:
+    table = word_scores(np.array([[1.0, 2.0, 4.0]] * 3), ["B", "E", "S"], 3)
+    assert table.tolist() == [[4.0, 3.0], [4.0, 3.0], [4.0, -np.inf]]
+
+
+WORDS = st.lists(st.text("甲乙丙", min_size=1, max_size=4), min_size=1, max_size=5)
+
+
+@given(WORDS, st.integers(0, 2**32 - 1))
+def test_the_score_of_words_is_that_of_their_labels(words: list[str], seed: int) -> None:
+    names = ["B", "E", "M", "S"]
+    n = sum(map(len, words))
+    unary = np.random.default_rng(seed).normal(size=(n, 4))
+    table = word_scores(unary, names, n)
+    by_words = sum(table[s, e - s - 1] for s, e in spans_of(words))
+    by_labels = sum(unary[t, names.index(y)] for t, y in enumerate(labels_of(words, "BMES")))
+    assert by_words == pytest.approx(by_labels)
+
+
+@given(WORDS, st.integers(0, 2**32 - 1))
+def test_the_best_words_are_the_best_well_formed_labels(words: list[str], seed: int) -> None:
+    labels = bridle.Labels(["B", "E", "M", "S"], scheme="BMES")
+    unary = np.random.default_rng(seed).normal(size=(sum(map(len, words)), 4))
+    table = word_scores(unary, list(labels.names), len(unary))
+    best = bridle.SpanDecoder().decode(bridle.SpanLattice.all_words(len(unary), table))
+    tags = bridle.Decoder(labels, [bridle.rules.well_formed()]).decode(bridle.Lattice(unary))
+    assert best.score == pytest.approx(tags.score)
+
+
+def test_word_counts_teach_a_word() -> None:
+    train = [["甲乙", "丙"]] * 9 + [["丁"]]
+    counts = WordCounts(train, longest=3)
+    assert counts.value == {"甲乙": 11, "丙": 11, "丁": 1}  # floor(5 log 9) + 1
+    text, gold = "丁甲乙", [(0, 1), (1, 3)]
+    flat = np.where(np.add.outer(np.arange(3), np.arange(3)) < 3, 0.0, -np.inf)
+    asked = counts.ask(text)
+    assert asked.own[1, 1] == 11 and asked.between.tolist() == [-1, 0, 11, -1]
+    counts.fit([flat], [asked], [gold], rounds=5, seed=0)
+    lattice = bridle.SpanLattice.all_words(3, counts.added(flat, asked))
+    assert bridle.SpanDecoder().decode(lattice).words == gold
