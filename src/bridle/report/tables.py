@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -121,8 +122,8 @@ class Report:
 
 def versions() -> dict[str, str]:
     """What the figures were made with."""
-    out = {"python": platform.python_version()}
-    for name in ("bridle", "numpy", "highspy"):
+    out = {"python": platform.python_version(), "bridle": str(getattr(sys.modules.get("bridle"), "__version__", "?"))}
+    for name in ("numpy", "highspy"):
         try:
             out[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
