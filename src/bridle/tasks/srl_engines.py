@@ -152,9 +152,9 @@ class _Race:
             "Tromble & Eisner, Table 2: decoding, one thread",
             ["propositions", "ms of the processor", "times relax"], rows,
             "relaxation is more than 16 times faster than the integer program and 57 times faster than brute force.",
-            f"HiGHS itself takes {100 * share:.0f} % of an integer program's time, {share * speed:,.0f} times what search "
-            "takes for all; the rest builds the rows. Our "
-            "product builds no automata on the way: all rules are intersected at once, those about tokens first, in "
+            f"HiGHS itself takes {100 * share:.0f} % of an integer program's time, {share * speed:,.0f} times what "
+            "search takes for all; the rest builds the rows. Our product builds no automata on the way: "
+            "all rules are intersected at once, those about tokens first, in "
             f"{_mean(d.stats['arcs'] for d in self.found['product']):,.0f} arcs on average. So brute force loses less "
             "than with a toolkit that makes ten intersections one by one, which is where the paper sees its time go. "
             "Divided: soft rules on calibrated scores (section 6, below); relaxation then looks at "
