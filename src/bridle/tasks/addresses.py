@@ -70,7 +70,7 @@ def usaddress_says(train: Fields, test: Fields) -> dict[str, list[list[str]]]:
     Nothing if it is not installed.
     """
     try:
-        import usaddress as peer  # type: ignore[import-untyped]
+        import usaddress as peer
     except ImportError:
         return {}
     seen, asked = ([peer.tokens2features(x["word"]) for x in part.X] for part in (train, test))

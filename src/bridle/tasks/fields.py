@@ -274,7 +274,7 @@ def crfsuite(train: Fields, test: Fields, features: str | Sequence[str]) -> list
 def crfsuite_on(train: Sequence[Any], y: Sequence[Sequence[str]], test: Sequence[Any]) -> list[list[str]] | None:
     """The same for features in one of the forms that CRFsuite takes."""
     try:
-        import pycrfsuite  # type: ignore[import-untyped]
+        import pycrfsuite
     except ImportError:
         return None
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", params={"c1": 0.0, "c2": 1.0, "max_iterations": 100}, verbose=False)

@@ -15,7 +15,7 @@ Peer = Callable[[X], Y]
 
 def nltk(train: tuple[X, Y], iterations: int, seed: int) -> Peer:
     """NLTK's averaged perceptron, with its own features."""
-    from nltk.tag.perceptron import PerceptronTagger  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from nltk.tag.perceptron import PerceptronTagger
 
     state = random.getstate()
     random.seed(seed)  # NLTK shuffles by the global generator
@@ -29,7 +29,7 @@ def nltk(train: tuple[X, Y], iterations: int, seed: int) -> Peer:
 
 def crfsuite(train: tuple[X, Y], iterations: int, seed: int) -> Peer:
     """CRFsuite's averaged perceptron, with the features that ours has (making them counts as tagging)."""
-    import pycrfsuite  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="ap", verbose=False)
     trainer.set_params({"max_iterations": iterations})

@@ -338,14 +338,14 @@ def _peers(run: Run, corpus: Corpus, judge: Judge, found: dict[str, Found]) -> T
 
 
 def _jieba() -> Callable[[str], list[str]]:
-    import jieba  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import jieba
 
     jieba.setLogLevel("ERROR")
     return lambda text: list(jieba.cut(text))
 
 
 def _pkuseg() -> Callable[[str], list[str]]:
-    import pkuseg  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import pkuseg
 
     segmenter = pkuseg.pkuseg()
     return lambda text: list(segmenter.cut(text))
