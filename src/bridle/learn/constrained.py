@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import BridleError, ModelError, ModelFileError
+from bridle.errors import ModelError, ModelFileError
 from bridle.features import TemplateFeatures, Templates
 from bridle.labels import Labels, scheme_of
 from bridle.learn.decided import UNDECIDED, Decided
@@ -246,7 +246,7 @@ class ConstrainedTagger:
         head = stored.head
         if stored.kind != "constrained":
             raise ModelFileError(f"{path} is no such tagger", got=f"the kind {stored.kind!r}", wanted="'constrained'")
-        try:
+        with files.usable(path, "tagger", "ConstrainedTagger.save"):
             made = cls(**head["settings"])
             made._check()
             made.rules_ = DeterministicRules.load(_beside(path)) if head["rules"] else None
@@ -258,11 +258,6 @@ class ConstrainedTagger:
             if around.dtype != np.float64 or around.shape != (made._context(len(made.labels_)).size,):
                 raise ModelError("the weights of neighbouring labels do not fit the labels")
             made.around_, made.progress_ = around, Progress(**head["progress"])
-        except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
-            raise ModelFileError(
-                f"{path} holds no tagger that can be used", got=str(error).splitlines()[0] or repr(error),
-                wanted="what ConstrainedTagger.save writes",
-            ) from None  # fmt: skip
         return made
 
 

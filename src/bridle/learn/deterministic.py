@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import BridleError, ModelError, ModelFileError
+from bridle.decode import whole
+from bridle.errors import ModelError, ModelFileError
 from bridle.features import Encoded, TemplateFeatures, Templates
 from bridle.features.derived import OfTexts
 from bridle.labels import Labels, scheme_of
@@ -102,7 +103,7 @@ class DeterministicRules:
         one_of("contexts", self.contexts, ("both", "bigram", "trigram"))
         for name, low in (("cutoff", 0), ("rare", 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+            if not whole(value, low):
                 raise ModelError(f"bad setting {name}", got=repr(value), wanted=f"a whole number >= {low}")
         if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
             raise ModelError("bad setting threshold", got=repr(self.threshold), wanted="a number from 0.5 to below 1")
@@ -176,7 +177,7 @@ class DeterministicRules:
             wanted = "deterministic rules"
             raise ModelFileError(f"{path} holds no such rules", got=f"the kind {stored.kind!r}", wanted=wanted)
         head = stored.head
-        try:
+        with files.usable(path, "rules", "DeterministicRules.save"):
             made = cls(**head["settings"])
             made._check()
             derived = {"morph": _rare} if made.templates == "words" else None
@@ -190,11 +191,6 @@ class DeterministicRules:
                 setattr(made, f"_{name}", array)
             if made.n_rules_ and not 0 <= made._label.min() <= made._label.max() < len(made.labels_):
                 raise ModelError("a rule decides for what is no label")
-        except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
-            raise ModelFileError(
-                f"{path} holds no rules that can be used", got=str(error).splitlines()[0] or repr(error),
-                wanted="what DeterministicRules.save writes",
-            ) from None  # fmt: skip
         return made
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
+from bridle.decode import whole
 from bridle.errors import LabelError, ModelError
 from bridle.features.columns import check_sequences, columns_of
 from bridle.labels import Labels, Scheme, scheme_of
@@ -172,7 +173,7 @@ class RelationalRules:
                 raise ModelError(f"{name} is not a share", got=repr(value), wanted="a number above 0, at most 1")
         for name in ("min_support", "wrong", *(["max_rules"] if self.max_rules is not None else [])):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not whole(value, 1):
                 raise ModelError(f"{name} is not a count", got=repr(value), wanted="a whole number >= 1")
         check_seed(self.seed)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle.decode import whole
 from bridle.errors import LabelError, ModelError
 from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
@@ -23,21 +24,21 @@ Given = Mapping[str, Any]
 
 def count_of(name: str, value: Any) -> int:
     """A number of iterations."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+    if not whole(value, 1):
         raise ModelError(f"{name} is not a number of iterations", got=repr(value), wanted="a whole number >= 1")
     return int(value)
 
 
 def count_of_threads(value: Any) -> int:
     """A number of threads; 0 is all cores."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+    if not whole(value, 0):
         raise ModelError("threads is not a number of threads", got=repr(value), wanted="0 (all cores) or more")
     return int(value) or cores()
 
 
 def check_seed(value: Any) -> None:
     """A seed of random numbers."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+    if not whole(value, 0):
         raise ModelError("seed is not a seed", got=repr(value), wanted="a whole number >= 0")
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import ModelFileError
+from bridle.errors import BridleError, ModelFileError
 
 Array = npt.NDArray[Any]
 
@@ -213,6 +213,17 @@ def open_file(path: str | os.PathLike[str]) -> Stored:
         raise ModelFileError(
             f"{path} is too large", got=f"{size:,} bytes", wanted="what fits into memory", cause="Too little memory."
         ) from None
+
+
+@contextmanager
+def usable(path: str | os.PathLike[str], what: str, writer: str, cause: str | None = None) -> Iterator[None]:
+    """Whatever goes wrong while `what` is put together from a file means that the file holds none."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
+        got = str(error).splitlines()[0] if str(error) else repr(error)
+        wanted = f"what {writer} writes"
+        raise ModelFileError(f"{path} holds no {what} that can be used", got=got, wanted=wanted, cause=cause) from None
 
 
 def _read(file: FileIO, size: int, shown: str) -> Stored:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decode import Decoder
-from bridle.errors import BridleError, LabelError, ModelError, ModelFileError
+from bridle.errors import LabelError, ModelError, ModelFileError
 from bridle.features import Encoded, Features, check_sequences, features_of, restored
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import Batch, Lattice
@@ -321,7 +321,7 @@ def load(path: str | Path) -> Tagger:
     if stored.kind != "model":
         raise ModelFileError(f"{path} is no model", got=f"a file of the kind {stored.kind!r}", wanted="a model")
     head = stored.head
-    try:
+    with files.usable(path, "model", "Tagger.save", "Written by another version of Bridle, or by something else?"):
         made = Tagger.kinds[head["model"]](**head["settings"])
         check_labels(len(head["labels"]))
         labels = Labels(head["labels"], head["scheme"])
@@ -331,9 +331,4 @@ def load(path: str | Path) -> Tagger:
         made.progress_, made.n_weights_ = Progress(**head["progress"]), int(head["n_weights"])
         made.notes_ = dict(head["notes"])
         made._check()
-    except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
-        raise ModelFileError(
-            f"{path} holds no model that can be used", got=str(error).splitlines()[0] if str(error) else repr(error),
-            wanted="what Tagger.save writes", cause="Written by another version of Bridle, or by something else?",
-        ) from None  # fmt: skip
     return made
