@@ -10,16 +10,18 @@ from bridle import data
 from bridle.errors import FileError
 from bridle.report.tables import Report
 from bridle.tasks.base import Recipe, Run
-from bridle.tasks.citations import SAID, Tokens
 from bridle.tasks.fields import (
     ALL,
     EVERY,
     PLAIN,
+    SAID,
+    TIES,
     Fields,
     Figures,
     Setting,
     Tally,
     Taught,
+    Tokens,
     crfsuite,
     crfsuite_on,
     figures,
@@ -27,7 +29,7 @@ from bridle.tasks.fields import (
     trial,
     tuned,
 )  # fmt: skip
-from bridle.tasks.fields_tables import Paper, gains_chart, paper_table, ways_table
+from bridle.tasks.fields_tables import Paper, add_tables
 
 TABLE_5: Paper = {
     PLAIN: (89.48, 90.06, 86.57, 89.79, 80.76, 80.77, 80.80),
@@ -104,8 +106,7 @@ class Addresses(Recipe):
         fewer_folds = Setting(sets=sets, folds=2 if run.quick else 3, seed=run.seed, threads=run.threads)
         self._one(run, report, train, test.without(train), fewer_folds, "usaddress")
         report.settings |= {
-            "ties": "of tau and factors that do equally well on held-out training data, those that give rules most are "
-            "taken; taking those that stay nearest to Viterbi leaves fewer gains",
+            "ties": TIES,
             "sizes": sizes, "features": f"the set `fields`; few features: {', '.join(FEW)}",
             "left out": "test addresses that are also in the training data",
             "micro": "means weighted by the gold tokens of each label, so micro R is A of the labels that are known",
@@ -123,8 +124,6 @@ class Addresses(Recipe):
         own = usaddress_says(train, test) if not paper else {}
         peers |= {name: [figures(test.y, labels, taught.names())] for name, labels in own.items()}
         title = f"Table 5: {said}" if paper else said
-        report.tables.append(paper_table(title, tally, paper, peers, RELEASED if own else ""))
-        report.tables.append(ways_table(f"{said}: ways to use the rules", tally))
-        report.charts.append(gains_chart(said, tally, paper))
+        add_tables(report, said, title, tally, paper, peers, RELEASED if own else "")
         rules = {name: [str(rule) for rule in some] for name, some in taught.rules.items()}
         report.figures[said] = tally.to_dict() | {"rules": rules}

@@ -8,7 +8,6 @@ keeps each mark as a token.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from bridle import data
 from bridle.errors import FileError
@@ -18,11 +17,14 @@ from bridle.tasks.fields import (
     ALL,
     EVERY,
     PLAIN,
+    SAID,
+    TIES,
     Fields,
     Figures,
     Setting,
     Tally,
     Taught,
+    Tokens,
     crfsuite,
     figures,
     rule_sets,
@@ -30,7 +32,7 @@ from bridle.tasks.fields import (
     trial,
     tuned,
 )  # fmt: skip
-from bridle.tasks.fields_tables import Paper, gains_chart, paper_table, ways_table
+from bridle.tasks.fields_tables import Paper, add_tables
 
 TABLE_3: Paper = {
     PLAIN: (85.49, 72.02, 76.36, 87.27, 87.10, 86.65, 87.13),
@@ -55,8 +57,6 @@ NOTE = ("edition", "translator", "source", "url", "doi", "isbn", "medium", "dire
 TITLES = ("container-title", "collection-title")
 CORA_LABELS = {**dict.fromkeys(TITLES, "booktitle"), "genre": "tech", **dict.fromkeys(NOTE, "note")}
 PARSCIT = ("flux-cim-cs", "iconip", "en-humanities", "it-humanities", "mixed-humanities")
-Tokens = Literal["words", "punctuation"]
-SAID: dict[Tokens, str] = {"words": "words only", "punctuation": "punctuation kept"}
 
 
 def references(path: Path, tokens: Tokens) -> Fields:
@@ -117,8 +117,7 @@ class Citations(Recipe):
             setting = Setting(FEW, five, seed=run.seed, threads=run.threads)
             self._cora(run, report, cora["words"], sides[:5], setting, "words only, few features")
         report.settings |= {
-            "ties": "of tau and factors that do equally well on held-out training data, those that give rules most are "
-            "taken; taking those that stay nearest to Viterbi leaves fewer gains",
+            "ties": TIES,
             "splits of Cora": f"{splits}, {size} references for training, seeds {run.seed} to {run.seed + splits - 1}",
             "features": f"the set `fields`; few features: {', '.join(FEW)}",
             "micro": "means weighted by the gold tokens of each label, so micro R should be A; in the paper it is not",
@@ -140,9 +139,7 @@ class Citations(Recipe):
             trial(taught, tuned(train, setting), test, tally)
             if (found := crfsuite(train, test, setting.features)) is not None:
                 peers.setdefault("CRFsuite, same features", []).append(figures(test.y, found, taught.names()))
-        report.tables.append(paper_table(f"Table 3: Cora, {said}", tally, TABLE_3, peers))
-        report.tables.append(ways_table(f"Cora, {said}: ways to use the rules", tally))
-        report.charts.append(gains_chart(f"Cora, {said}", tally, TABLE_3))
+        add_tables(report, f"Cora, {said}", f"Table 3: Cora, {said}", tally, TABLE_3, peers)
         report.figures[f"Cora, {said}"] = tally.to_dict()
 
     def _elsewhere(
@@ -156,7 +153,6 @@ class Citations(Recipe):
             trial(taught, chosen, test, tally)
             if (found := crfsuite(cora, test, setting.features)) is not None:
                 peers["CRFsuite, same features"] = [figures(test.y, found, taught.names())]
-            report.tables.append(paper_table(f"Table 4: Cora to {name}, {said}", tally, TABLE_4, peers))
-            report.tables.append(ways_table(f"Cora to {name}, {said}: ways to use the rules", tally))
-            report.charts.append(gains_chart(f"Cora to {name}, {said}", tally, TABLE_4))
+            there = f"Cora to {name}, {said}"
+            add_tables(report, there, f"Table 4: {there}", tally, TABLE_4, peers)
             report.figures[f"{name}, {said}"] = tally.to_dict()

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,6 +40,12 @@ FIVE = {
     "Adjacency": "adjacency", "Precedence": "precedence", "State Change": "change", "Begin-End": "ends",
     "Presence and Precedence": "presence",
 }  # fmt: skip
+Tokens = Literal["words", "punctuation"]
+SAID: dict[Tokens, str] = {"words": "words only", "punctuation": "punctuation kept"}
+TIES = (
+    "of tau and factors that do equally well on held-out training data, those that give rules most are taken; taking "
+    "those that stay nearest to Viterbi leaves fewer gains"
+)
 ALL, EVERY, PLAIN = "All Constraints", "all kinds that Bridle mines", "Baseline (Viterbi)"
 WAYS = ("two stages", "search", "scaled", "hard")
 TOKEN_FIGURES = ("macro P", "macro R", "macro F", "micro P", "micro R", "micro F", "A")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bridle.report.tables import Cell, Chart, Row, Table
+from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.tasks.fields import ALL, EVERY, PLAIN, TOKEN_FIGURES, WAYS, Figures, Tally
 
 SHOWN = (*TOKEN_FIGURES, "segment F1", "exact")
@@ -110,3 +110,12 @@ def gains_chart(title: str, tally: Tally, paper: Paper) -> Chart:
     if paper:
         series["paper"] = [paper[name][6] - paper[PLAIN][6] for name in names]
     return Chart(title, names, series, label="points of accuracy over Viterbi")
+
+
+def add_tables(
+    report: Report, said: str, title: str, tally: Tally, paper: Paper, peers: dict[str, list[Figures]], note: str = ""
+) -> None:
+    """The paper's table, the ways to use the rules, and the picture of one trial."""
+    report.tables.append(paper_table(title, tally, paper, peers, note))
+    report.tables.append(ways_table(f"{said}: ways to use the rules", tally))
+    report.charts.append(gains_chart(said, tally, paper))
