@@ -1,0 +1,149 @@
+"""A page that opens without a network: text, tables, labelled tokens and pictures in one HTML file.
+
+Everything is inside the file: style, pictures (SVG), no script. Whatever comes from users is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+# Fills on which black text can be read, and which people who see few colours can tell apart (after Paul Tol's "light").
+FILLS = (
+    "#99ddff", "#ffaabb", "#eedd88", "#bbcc33", "#ee8866", "#77aadd", "#44bb99", "#d9b3ff", "#ffc9a0", "#a8e6cf",
+    "#c4c4ff", "#ffb3e6",
+)  # fmt: skip
+OUTSIDE = "#dddddd"  # tokens of no field
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #68707a; --line: #d5dae0; --back: #ffffff; --soft: #f5f7f9;
+        --good: #14743a; --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --dim: #98a2ad; --line: #3a4149; --back: #16191d;
+        --soft: #20252a; --good: #7bd69a; --bad: #ff9c94; } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 0 auto;
+       max-width: 68rem; padding: 1.5rem; }
+h1 { font-size: 1.7rem; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; }
+h3 { font-size: 1.02rem; margin: 1.4rem 0 .4rem; }
+p { margin: .4rem 0; max-width: 52rem; } .dim { color: var(--dim); }
+.wide { overflow-x: auto; } table { border-collapse: collapse; margin: .6rem 0; }
+th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+tr.best td { font-weight: 600; }
+code, pre { font: .9em/1.5 ui-monospace, monospace; background: var(--soft); border-radius: .25rem; }
+code { padding: .1em .3em; } pre { padding: .7rem 1rem; overflow-x: auto; }
+.tokens { line-height: 2.3; margin: .3rem 0; } .tokens b { display: inline-block; min-width: 7.5rem; font-weight: 400;
+       color: var(--dim); }
+.token { color: #111; padding: .12rem .35rem; border-radius: .25rem; margin-right: .15rem; white-space: nowrap; }
+.wrong { outline: 2px solid var(--bad); outline-offset: 1px; }
+.legend .token { margin-right: .5rem; }
+.good { color: var(--good); } .bad { color: var(--bad); }
+figure { margin: .8rem 0; overflow-x: auto; } figcaption { color: var(--dim); font-size: .92rem; }
+figure svg { max-width: none; height: auto; }
+"""
+
+
+def fills(names: Iterable[str], outside: str | None = "O") -> dict[str, str]:
+    """A colour for each label; the parts of one field (B-X, I-X) share theirs.
+
+    >>> fills(["O", "B-NP", "I-NP"])["B-NP"] == fills(["O", "NP"])["NP"]
+    True
+    """
+    known: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for name in names:
+        if name == outside:
+            made[name] = OUTSIDE
+            continue
+        field = name[2:] if len(name) > 2 and name[1] == "-" and name[0] in "BIESM" else name
+        made[name] = known.setdefault(field, FILLS[len(known) % len(FILLS)])
+    return made
+
+
+class Page:
+    """Parts of a page, one under the other. Each call adds one and returns the page.
+
+    >>> "<h2>Figures</h2>" in Page("A report").heading("Figures").html()
+    True
+    """
+
+    def __init__(self, title: str, below: str = "") -> None:
+        self.title = title
+        self._parts = [f"<h1>{escape(title)}</h1>", *([f'<p class="dim">{escape(below)}</p>'] if below else [])]
+
+    def heading(self, text: str, level: int = 2) -> Page:
+        """A heading; 2 is below the title."""
+        return self.raw(f"<h{level}>{escape(text)}</h{level}>")
+
+    def text(self, text: str, kind: str = "") -> Page:
+        """A paragraph; kind is "dim", "good" or "bad"."""
+        return self.raw(f"<p{_class(kind)}>{escape(text)}</p>")
+
+    def code(self, text: str) -> Page:
+        """Lines as they are, such as a file of rules."""
+        return self.raw(f"<pre>{escape(text)}</pre>")
+
+    def table(self, heads: Sequence[str], rows: Iterable[Sequence[object]], *, best: int | None = None) -> Page:
+        """Rows under heads; numbers stand right. best: the row to print in bold."""
+        body = [[str(cell) for cell in row] for row in rows]
+        kinds = ["number" if body and all(_numeric(row[c]) for row in body) else "" for c in range(len(heads))]
+
+        def line(cells: Sequence[str], tag: str, kind: str = "") -> str:
+            inner = (f"<{tag}{_class(k)}>{escape(cell)}</{tag}>" for cell, k in zip(cells, kinds, strict=True))
+            return f"<tr{_class(kind)}>{''.join(inner)}</tr>"
+
+        lines = "".join(line(row, "td", "best" if k == best else "") for k, row in enumerate(body))
+        inside = f"<thead>{line(heads, 'th')}</thead><tbody>{lines}</tbody>"
+        return self.raw(f'<div class="wide"><table>{inside}</table></div>')
+
+    def legend(self, colours: Mapping[str, str]) -> Page:
+        """What the colours mean."""
+        spans = "".join(_token(name, fill, name) for name, fill in colours.items())
+        return self.raw(f'<div class="tokens legend">{spans}</div>')
+
+    def tokens(
+        self, tokens: Sequence[str], labels: Sequence[str], colours: Mapping[str, str], *, name: str = "",
+        wrong: Iterable[int] = (),
+    ) -> Page:  # fmt: skip
+        """Tokens in the colours of their labels, in a row that bears a name; those at `wrong` are framed."""
+        framed = set(wrong)
+        spans = (
+            _token(token, colours.get(label, OUTSIDE), label, t in framed)
+            for t, (token, label) in enumerate(zip(tokens, labels, strict=True))
+        )
+        lead = f"<b>{escape(name)}</b>" if name else ""
+        return self.raw(f'<div class="tokens">{lead}{"".join(spans)}</div>')
+
+    def picture(self, svg: str, caption: str = "") -> Page:
+        """An SVG picture that we drew; its head is dropped."""
+        told = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+        return self.raw(f"<figure>{svg[max(svg.find('<svg'), 0):]}{told}</figure>")
+
+    def raw(self, html: str) -> Page:
+        """HTML as it is."""
+        self._parts.append(html)
+        return self
+
+    def html(self) -> str:
+        """The whole file."""
+        return "\n".join(
+            (
+                '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+                '<meta name="viewport" content="width=device-width, initial-scale=1">',
+                f"<title>{escape(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+                *self._parts,
+                "</body>\n</html>\n",
+            )
+        )
+
+
+def _class(name: str) -> str:
+    return f' class="{escape(name)}"' if name else ""
+
+
+def _token(text: str, fill: str, label: str, wrong: bool = False) -> str:
+    kind = "token wrong" if wrong else "token"
+    return f'<span class="{kind}" style="background:{escape(fill)}" title="{escape(label)}">{escape(text)}</span>'
+
+
+def _numeric(text: str) -> bool:
+    return not text or text.lstrip("+-−").replace(",", "").replace(".", "", 1).rstrip(" %x").isdigit()
