@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from operator import index
 from typing import Any
@@ -115,14 +116,23 @@ class _Columns:
         return np.repeat(np.arange(len(lists)), list(map(len, lists))), flat[::2], flat[1::2]
 
     def _matching(self, source: Tokens) -> tuple[Ints, Ints]:
-        texts = self.values("tokens")
         try:
-            if any(isinstance(t, (str, bytes)) for t in texts):
-                raise TypeError("tokens")
-            sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+            texts, which = self._texts
         except TypeError:
             self._blame(Place(source))
             raise
+        matches = re.compile(source.pattern).fullmatch
+        hit = np.fromiter((matches(str(text)) is not None for text in texts), dtype=bool, count=len(texts))
+        tokens = np.flatnonzero(hit[which])
+        return tokens, np.searchsorted(self.offsets, tokens, side="right") - 1
+
+    @cached_property
+    def _texts(self) -> tuple[list[str], Ints]:
+        """The distinct texts of the tokens, and which of them each token has: many rules ask for them."""
+        lists = self.values("tokens")
+        if any(isinstance(t, (str, bytes)) for t in lists):
+            raise TypeError("tokens")
+        sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
         if (sizes != self.lengths).any():
             b = int(np.flatnonzero(sizes != self.lengths)[0])
             raise GivenError(
@@ -130,11 +140,9 @@ class _Columns:
                 got=int(sizes[b]),
                 wanted=int(self.lengths[b]),
             )
-        flat = list(chain.from_iterable(texts))
-        matches = re.compile(source.pattern).fullmatch
-        known = {text: matches(str(text)) is not None for text in set(flat)}
-        tokens = np.flatnonzero(np.fromiter((known[text] for text in flat), dtype=bool, count=len(flat)))
-        return tokens, np.searchsorted(self.offsets, tokens, side="right") - 1
+        flat = list(chain.from_iterable(lists))
+        number = {text: k for k, text in enumerate(dict.fromkeys(flat))}
+        return list(number), np.fromiter(map(number.__getitem__, flat), dtype=np.int64, count=len(flat))
 
     def _blame(self, place: Place) -> None:
         """Find the sequence whose positions are wrong and raise its error."""
