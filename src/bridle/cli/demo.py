@@ -1,18 +1,51 @@
-"""`bridle demo`: one sentence, without and with rules."""
+"""`bridle demo`: references in styles that the tagger has never seen, without and with rules."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
 from rich.console import Console
 
-from bridle import demo as demonstration
-from bridle.cli.base import app, exits
+from bridle.cli.base import app, exits, writing
+
+PAGE = "bridle-demo.html"
 
 
 @app.command()
-def demo() -> None:
-    """Show one sentence labelled without and with rules, which rules bit, and what they cost."""
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The report, an HTML page.")] = Path(PAGE),
+    as_json: Annotated[bool, typer.Option("--json", help="Every figure as one JSON object.")] = False,
+) -> None:
+    """Show what rules do, on references that come with Bridle: a table, examples and a report. Takes seconds.
+
+    \b
+    A CRF learns from a few references in two citation styles and labels other works in four styles that it has never
+    seen: by plain Viterbi, with rules learned from the training references, and with a dozen written ones.
+
+    \b
+    Examples:
+      bridle demo
+      bridle demo -o report.html
+      bridle demo --json | python -m json.tool
+
+    \b
+    Exit codes:
+      0    fine
+      2    bad usage, or the report cannot be written
+      130  interrupted by Ctrl-C
+    """
     with exits():
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=100)
-        demonstration.show(demonstration.tell(), console)
+        from bridle import demo as demonstration  # it brings models and learners along
+
+        story = demonstration.tell(say=lambda what: typer.echo(f"bridle: {what}", err=True))
+        with writing(str(out)) as lines:
+            lines.write([demonstration.page(story)])
+        if as_json:
+            typer.echo(json.dumps(story.to_dict(), indent=1))
+        else:
+            console = Console()
+            demonstration.show(story, console if console.is_terminal else Console(width=100))
+            typer.echo(f"The report: {out}")

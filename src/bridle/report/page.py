@@ -31,11 +31,11 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr.best td { font-weight: 600; }
 code, pre { font: .9em/1.5 ui-monospace, monospace; background: var(--soft); border-radius: .25rem; }
 code { padding: .1em .3em; } pre { padding: .7rem 1rem; overflow-x: auto; }
-.tokens { line-height: 2.3; margin: .3rem 0; } .tokens b { display: inline-block; min-width: 7.5rem; font-weight: 400;
-       color: var(--dim); }
-.token { color: #111; padding: .12rem .35rem; border-radius: .25rem; margin-right: .15rem; white-space: nowrap; }
+.tokens { display: flex; line-height: 2.1; margin: .1rem 0; }
+.tokens b { flex: 0 0 7.5rem; font-weight: 400; color: var(--dim); }
+.token { color: #111; padding: .12rem .35rem; border-radius: .25rem; white-space: nowrap; }
 .wrong { outline: 2px solid var(--bad); outline-offset: 1px; }
-.legend .token { margin-right: .5rem; }
+.legend { gap: .5rem; flex-wrap: wrap; }
 .good { color: var(--good); } .bad { color: var(--bad); }
 figure { margin: .8rem 0; overflow-x: auto; } figcaption { color: var(--dim); font-size: .92rem; }
 figure svg { max-width: none; height: auto; }
@@ -111,7 +111,7 @@ class Page:
             for t, (token, label) in enumerate(zip(tokens, labels, strict=True))
         )
         lead = f"<b>{escape(name)}</b>" if name else ""
-        return self.raw(f'<div class="tokens">{lead}{"".join(spans)}</div>')
+        return self.raw(f'<div class="tokens">{lead}<div>{" ".join(spans)}</div></div>')
 
     def picture(self, svg: str, caption: str = "") -> Page:
         """An SVG picture that we drew; its head is dropped."""

@@ -1,0 +1,73 @@
+"""The story in the terminal: a table, three references before and after, and where the rules come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bridle.demo.experiment import Change, Rate, Story
+from bridle.report.page import fills
+
+HEADS = ("", "tokens right", "fields, F1", "references all right", "break a rule", "references/s")
+
+
+def cells(name: str, rate: Rate, per_second: float | None = None) -> tuple[str, ...]:
+    """A row of the table."""
+    shares = (f"{100 * share:.1f} %" for share in (rate.accuracy, rate.f1, rate.exact, rate.broken))
+    return (name, *shares, "" if per_second is None else f"{per_second:,.0f}")
+
+
+def show(story: Story, console: Console) -> None:
+    """Print the story."""
+    console.print(Text("References in styles that the tagger has never seen", style="bold"))
+    console.print(head(story) + "\n", highlight=False)
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for k, name in enumerate(HEADS):
+        table.add_column(name, justify="right" if k else "left")
+    for way in story.ways:
+        table.add_row(*cells(way.name, way.rate, way.per_second))
+    console.print(table)
+    gain = story.ways[-1].rate.accuracy - story.ways[0].rate.accuracy
+    console.print(f"\nWritten rules: {100 * gain:+.1f} points of tokens right over plain Viterbi.\n", highlight=False)
+    for change in story.changes:
+        _change(change, console)
+
+
+def head(story: Story) -> str:
+    """What was done."""
+    return (
+        f"A CRF learned from {story.train} references in two styles ({story.seconds:.1f} s); here it labels "
+        f"{story.test} references to other works in four other styles ({story.tokens:,} tokens)."
+    )
+
+
+def runs(tokens: Sequence[str], labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Tokens of one label in a row, joined: (label, text)."""
+    begin = 0
+    for t in range(1, len(tokens) + 1):
+        if t == len(tokens) or labels[t] != labels[begin]:
+            yield labels[begin], " ".join(tokens[begin:t])
+            begin = t
+
+
+def _change(change: Change, console: Console) -> None:
+    colours = fills(sorted({*change.before, *change.after}))
+    console.print(Text(f"{change.example.id}: without rules, it breaks", style="bold"))
+    for rule in change.broken:
+        console.print(Text(f"  {rule}", style="red"))
+    table = Table.grid(padding=(0, 2))
+    for name, labels in (("before", change.before), ("after", change.after)):
+        line = Text()
+        for label, text in runs(change.example.tokens, labels):
+            if label == "O":
+                line.append(f"{text} ", style="dim")
+            else:
+                line.append(f"[{label} {text}]", style=f"black on {colours[label]}")
+                line.append(" ")
+        table.add_row(f"  {name}", line)
+    console.print(table)
+    console.print()
