@@ -37,7 +37,7 @@ def solve(highs: highspy.Highs, deadline: float, *, relaxed: bool) -> highspy.Hi
         return LIMIT
     highs.setOptionValue("solve_relaxation", relaxed)
     if left < np.inf:
-        highs.setOptionValue("time_limit", left)
+        highs.setOptionValue("time_limit", highs.getRunTime() + left)  # its clock runs on from run to run
     if highs.run() == highspy.HighsStatus.kError:
         # The thread pool belongs to the whole process: another user of HiGHS may have made it with more threads.
         highs.resetGlobalScheduler(True)

@@ -20,7 +20,7 @@ from bridle.rules.refer import Tokens
 from bridle.spans import ilp
 from bridle.spans.decoding import SpanDecoding
 from bridle.spans.lattice import Ints, SpanLattice
-from bridle.threads import in_threads
+from bridle.threads import SMALLEST, in_threads, over_parts
 
 Given = Mapping[str, Any]
 
@@ -173,7 +173,11 @@ class SpanDecoder:
     def decode_batch(
         self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None = None, threads: int = 0
     ) -> SpanDecodings:
-        """The best words of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
+        """The best words of many sequences, in order. threads=0: all cores. The answers do not depend on it.
+
+        engine="ilp" without a time limit solves neighbours as one program: of paths that tie it may choose another than
+        one by one, and in `stats` the seconds of a program are shared by columns.
+        """
         if threads < 0:
             raise EngineError("threads is not a number of threads", got=threads, wanted="0 (all cores) or more")
         check_given(given, len(lattices))
@@ -181,7 +185,12 @@ class SpanDecoder:
         def solve(low: int, high: int, stop: _native.Stop) -> _Packed:
             return self._solve(lattices[low:high], None if given is None else given[low:high], stop)
 
-        packed = _Packed.joined(in_threads(solve, len(lattices), threads or os.cpu_count() or 1))
+        count, workers = len(lattices), threads or os.cpu_count() or 1
+        if self.plan.engine == "ilp":  # which programs are joined may decide ties: chunks that do not depend on threads
+            chunks = [(low, min(low + SMALLEST, count)) for low in range(0, max(count, 1), SMALLEST)]
+            packed = _Packed.joined(over_parts(solve, chunks, workers))
+        else:
+            packed = _Packed.joined(in_threads(solve, count, workers))
         for b in np.flatnonzero((packed.status != OPTIMAL) & (packed.status != LIMIT)).tolist():
             its, number = {} if given is None else given[b], b if len(lattices) > 1 else None
             raise self._failure(int(packed.status[b]), lattices[b], its, number, float(packed.bound[b]))
@@ -254,9 +263,10 @@ class SpanDecoder:
 
     def _solve_ilp(self, packed: _Packed) -> None:
         packed.stats = []
-        for b, lattice in enumerate(packed.lattices):
-            low, high = packed.offsets[b : b + 2]
-            made = ilp.solve(lattice.n, lattice.spans, packed.scores[low:high], self.options.time_limit)
+        answers = ilp.solve(
+            packed.n, packed.offsets, packed.spans, packed.scores, time_limit=self.options.time_limit
+        )  # fmt: skip
+        for b, made in enumerate(answers):
             packed.stats.append(
                 {
                     "lp_integral": made.lp_integral, "variables": made.n_variables, "rows": made.n_rows,
@@ -267,9 +277,10 @@ class SpanDecoder:
             if made.arcs is None:
                 packed.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
                 continue
+            low = packed.offsets[b]
             packed.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
             packed.path[low : low + len(made.arcs)], packed.length[b] = made.arcs, len(made.arcs)
-            packed.score[b] = lattice.scores[made.arcs].sum()
+            packed.score[b] = packed.scores[low + made.arcs].sum()
 
     def _failure(
         self, status: int, lattice: SpanLattice, given: Given, sequence: int | None, bound: float

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import numpy as np
-
 from bridle.features import Templates
-from bridle.learn import Decided, DeterministicRules
+from bridle.learn import DeterministicRules
 from bridle.models import CRF
 from bridle.report import score
 from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import well_formed
-from bridle.spans import SpanDecoder, SpanDecoding, SpanLattice
+from bridle.spans import SpanDecoder, SpanLattice
 from bridle.tasks.base import Recipe, Run
 from bridle.tasks.segmentation_data import Corpus, Sentence, characters, hkcancor, labels_of, pku
+from bridle.tasks.segmentation_speed import table_11
 from bridle.tasks.segmentation_words import Floats, Spans, WordCounts, spans_of, word_scores
 
 PAPER_8 = {"BMES": (0.989, 0.566, 0.720), "IB": (0.996, 0.686, 0.812)}
 VITERBI, ILP, COUNTS = (0.971, 0.966, 0.968), (0.970, 0.977, 0.974), (None, None, 0.975)
-PAPER_11 = {"raw": (0.974, 1290.4, 113), "constrained": (0.974, 83.75, 12190)}
 ALONE = "Viterbi, characters only"
 SUMMED, OWN = "word lattice, the same weights", "word lattice, weights trained with it"
 ROUNDS = 5  # of training with the lattice, and of the weights of word counts
@@ -118,7 +114,7 @@ def _corpus(run: Run, corpus: Corpus, report: Report) -> None:
     report.tables.append(_table_10(corpus, found))
     report.charts.append(Chart(f"F of words, {corpus.name}, test", list(found), {"F": [f.f1 for f in found.values()]}))
     decided = rules.decide(characters(corpus.test), threads=run.threads)
-    table, figures = _table_11(run, corpus, judge, tables, decided)
+    table, figures = table_11(run, corpus.name, lambda words: judge(words).f1, tables, decided)
     report.tables.append(table)
     report.figures[corpus.name] = figures
     if corpus.name == "cws-pku":
@@ -223,97 +219,6 @@ def _table_10(corpus: Corpus, found: dict[str, Found]) -> Table:
         "The features of section 3.1 have no label pairs, so that Viterbi may choose labels that make no words. Pairs "
         f"bring it {100 * (pairs - base):+.2f} points, the better word lattice {100 * (words - base):+.2f}.",
     )  # fmt: skip
-
-
-# ---- Table 11 -------------------------------------------------------------------------------------------------------
-
-
-def _table_11(
-    run: Run, corpus: Corpus, judge: Judge, tables: Sequence[Floats], decided: Decided
-) -> tuple[Table, dict[str, Any]]:
-    begin = decided.labels.id("B")
-
-    def begins(k: int) -> list[int]:
-        ids = decided.ids[decided.offsets[k] : decided.offsets[k + 1]]
-        return np.flatnonzero(ids == begin).tolist()
-
-    def both(k: int) -> SpanLattice:
-        table = tables[k]
-        spans = np.array(list(decided.words(k, len(table))), dtype=np.int32).reshape(-1, 2)
-        return SpanLattice(len(table), spans, table[spans[:, 0], spans[:, 1] - spans[:, 0] - 1])
-
-    kinds: dict[str, Callable[[int], SpanLattice]] = {
-        "raw": lambda k: SpanLattice.all_words(len(tables[k]), tables[k]),
-        "constrained": lambda k: SpanLattice.all_words(len(tables[k]), tables[k], begins=begins(k)),
-        "constrained, what is decided to be inside too": both,
-    }
-    sample = _sample(run, tables)
-    rows, figures = [], dict[str, Any]()
-    raw_f = raw_speed = 0.0
-    for name, make in kinds.items():
-        run.say(f"{corpus.name}: {name}, native on all, ILP on {len(sample)} sentences")
-        every = [make(k) for k in range(len(tables))]
-        native, native_speed = _timed(SpanDecoder(), every)
-        few = [every[k] for k in sample]
-        by_ilp, ilp_speed = _timed(SpanDecoder(engine="ilp"), few)
-        gap = max((abs(a.score - native[k].score) for a, k in zip(by_ilp, sample, strict=True)), default=0.0)
-        f = judge([d.words for d in native]).f1
-        if name == "raw":
-            raw_f, raw_speed = f, ilp_speed
-        paper = PAPER_11.get(name, (None, None, None))
-        ratio = ilp_speed / raw_speed
-        paper_ratio = {"raw": 1.0, "constrained": 107.0}.get(name)
-        cells = [
-            Cell(f, paper[0], 3), Cell(float(np.mean([len(x) for x in every])), paper[1], 1),
-            Cell(ilp_speed, paper[2], 0), Cell(ratio, paper_ratio, 1), Cell(native_speed, None, 0),
-            Cell(native_speed / raw_speed, None, 0),
-        ]  # fmt: skip
-        seen = None if name == "raw" else ratio >= 50 and f >= raw_f - 0.002
-        rows.append(Row(name, cells, seen, "" if name == "raw" else f"F {100 * (f - raw_f):+.2f}"))
-        figures[name] = {
-            "ILP and native differ by at most": gap,
-            "ILP seconds": [d.stats["build_seconds"] + d.stats["solve_seconds"] for d in by_ilp],
-            "sample": len(sample), "words in the sample": float(np.mean([len(x) for x in few])),
-        }  # fmt: skip
-    gap = max(figure["ILP and native differ by at most"] for figure in figures.values())
-    return Table(
-        f"Table 11, {corpus.name}, test: size and speed",
-        ["F (native, all)", "words per sentence", "ILP, characters/s", "ratio", "native, characters/s", "to raw ILP"],
-        rows, "with learned rules about IB the ILP is 107 times as fast, at no loss (wanted: 50; at most 0.2 of F).",
-        f"ILP: HiGHS on {len(sample)} sentences drawn at random; there its scores and the native decoder's differ by "
-        f"at most {gap:.1g}. Times are processor times of decoding, building the program included; the paper's solver "
-        "was GLPK. "
-        + _by_size(figures, [len(tables[k]) for k in sample]),
-    ), figures  # fmt: skip
-
-
-def _by_size(figures: dict[str, Any], lengths: Sequence[int]) -> str:
-    """What the ratio depends on: the fixed cost of a call, and how large the raw program is."""
-    raw, small = (np.array(figures[name]["ILP seconds"]) for name in ("raw", "constrained"))
-    large = np.array([n * (n + 1) / 2 > PAPER_11["raw"][1] for n in lengths])
-    text = f"By the clock, no sentence takes HiGHS less than {1000 * small.min():.2f} ms, however small. "
-    for name, which in (("at most", ~large), ("more than", large)):
-        if which.any():
-            ratio = raw[which].sum() / small[which].sum()
-            text += f"On the {which.sum()} with {name} 1,290 words (the paper's mean) the ratio is {ratio:.1f}. "
-    return text.rstrip()
-
-
-def _sample(run: Run, tables: Sequence[Floats]) -> list[int]:
-    size = min(len(tables), 40 if run.quick else 200)
-    return sorted(random.Random(run.seed).sample(range(len(tables)), size))
-
-
-def _timed(
-    decoder: SpanDecoder, lattices: Sequence[SpanLattice]
-) -> tuple[list[SpanDecoding], float]:
-    """Decodings, and characters per second of processor time in one thread; the best of five, or of one by ILP."""
-    best = float("inf")
-    for _ in range(1 if decoder.plan.engine == "ilp" else 5):
-        begun = time.process_time()
-        found = decoder.decode_batch(lattices, threads=1)
-        best = min(best, time.process_time() - begun)
-    return list(found), sum(x.n for x in lattices) / best
 
 
 # ---- peers ----------------------------------------------------------------------------------------------------------
