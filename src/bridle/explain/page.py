@@ -1,0 +1,130 @@
+"""Explanations and surveys as pages: one HTML file each, to send around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bridle.explain.picture import tokens_of, trellis_of
+from bridle.explain.survey import Survey
+from bridle.explain.why import Explanation
+from bridle.explain.words import (
+    broken,
+    difference,
+    gained,
+    no_bites,
+    number,
+    partings,
+    places,
+    proof,
+    shares,
+    toll_rows,
+)
+from bridle.report.page import Page, fills
+from bridle.report.trellis import Show, draw_trellis, panels
+
+_BLOCKS = 8  # lines of tokens that are shown
+_ACROSS = 90.0  # characters; more would not stand below each other
+
+
+def explanation_page(
+    told: Explanation, tokens: Sequence[str] | None = None, *, title: str = "Why these labels", below: str = "",
+    k: int = 5, show: Show = "changes", gold: Sequence[str] | None = None,
+) -> Page:  # fmt: skip
+    """Labels without and with rules, the trellis, the rules that bit, the alternatives, the proof."""
+    texts = tokens_of(told, tokens)
+    page = Page(title, below)
+    if told.best.relaxed:
+        page.text("No labelling obeys the hard rules. The labels below break them the fewest times.", "bad")
+        page.heading("Rules that clash").table(["cannot hold together"], [[str(rule)] for rule in told.clash])
+        page.heading("Hard rules broken by the labels below", 3).table(["rule", "times"], broken(told))
+    _labels(page, told, texts, gold)
+    page.heading("The trellis")
+    numbers = "Numbers are those of the rules below. " if any(bite.at for bite in told.bites) else ""
+    caption = f"{numbers}Point at a circle for its score and probabilities."
+    page.picture(draw_trellis(trellis_of(told, texts, k=k, gold=gold), show=show, notes="numbers"), caption)
+    page.heading("Rules that bit")
+    if told.bites:
+        page.table(
+            ["", "rule", "price", "broken without rules", "changed tokens"],
+            [
+                [n, bite.rule, number(bite.price), f"{bite.broken_by_plain}x" if bite.broken_by_plain else "",
+                 places(bite.at)]
+                for n, bite in enumerate(told.bites, start=1)
+            ],
+        )  # fmt: skip
+        page.text("Price: how much the score would rise without this rule, the others kept.", "dim")
+    else:
+        page.text(no_bites(told).capitalize() + ".")
+    found = partings(told, texts)
+    if found:
+        page.heading("Where the labels part")
+        page.table(
+            ["tokens", "text", "without rules", "with rules", "rules"],
+            [[places(range(p.start, p.end)), p.text, p.before, p.after, p.rules] for p in found],
+        )
+    if told.charged:
+        page.heading("What soft rules charged")
+        page.table(["rule", "broken", "cost"], [[c.rule, f"{c.times}x", number(c.cost)] for c in told.charged])
+    others = told.alternatives(k)
+    if others:
+        page.heading("The next best labellings under the rules")
+        rows = [[number(d.score - told.best.score), difference(told.best, d, texts)] for d in others]
+        page.table(["score", "instead"], rows)
+    page.heading("Proof").table(["", ""], proof(told))
+    return page
+
+
+def _labels(page: Page, told: Explanation, texts: list[str], gold: Sequence[str] | None) -> None:
+    """The tokens in the colours of their labels; framed: what changed, or what is wrong. Other lines are left out."""
+    page.heading("The labels")
+    names, changed = told.decoder.labels, told.changed
+    lines = [("without rules", told.plain.labels), ("with rules", told.best.labels)]
+    lines += [] if gold is None else [("gold", list(gold))]
+    used = {name for _, labels in lines for name in labels}
+    page.legend({name: fill for name, fill in fills(names, names.outside).items() if name in used})
+    framed = [changed if gold is None else [t for t, y in enumerate(gold) if labels[t] != y] for _, labels in lines]
+    blocks = list(panels([len(text) + 1.5 for text in texts], _ACROSS))
+    kept = [some for some in blocks if any(t in some for at in framed for t in at)] or blocks[:1]
+    for some in kept[:_BLOCKS]:
+        if len(blocks) > 1:
+            page.text(f"tokens {some.start} to {some.stop - 1} of {len(texts)}", "dim")
+        for (name, labels), at in zip(lines, framed, strict=True):
+            part, inside = slice(some.start, some.stop), [t - some.start for t in at if t in some]
+            page.tokens(texts[part], labels[part], fills(names, names.outside), name=name, wrong=inside)
+    what = "the rules changed the label" if gold is None else "another label than gold"
+    rest = "" if len(kept[:_BLOCKS]) == len(blocks) else " Not all lines are shown."
+    nothing = "The rules changed no label." if gold is None else "All labels are those of gold."
+    page.text((f"Framed: {what}." if any(framed) else nothing) + rest, "dim")
+    if gold is not None and changed:
+        page.text(gained(told, gold))
+
+
+def survey_page(found: Survey, ids: Sequence[Any], *, title: str, below: str = "", look: str = "") -> Page:
+    """What the rules did to a data set. look: how to look at one sequence."""
+    page = Page(title, below)
+    for line in shares(found):
+        page.text(line)
+    heads, rows = toll_rows(found)
+    page.heading("Rules").table(heads, rows)
+    page.text(
+        "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because of "
+        "it, all other rules being there too. Helped, hurt: sequences with more, or fewer, tokens right because of it; "
+        "tokens: how many. Price: how much the scores would rise without it. Charged: what it took off them.", "dim",
+    )  # fmt: skip
+    for name, changes in (("Most helped", found.helped), ("Most hurt", found.hurt), ("Dearest", found.dearest)):
+        if changes:
+            page.heading(f"{name} sequences")
+            page.table(
+                ["sequence", "id", "tokens changed", "tokens right", "cost"],
+                [
+                    [c.sequence, ids[c.sequence], c.tokens, "" if c.gain is None else f"{c.gain:+d}", number(c.cost)]
+                    for c in changes[:10]
+                ],
+            )
+    if found.relaxed:
+        page.heading("No labelling obeys the hard rules")
+        page.table(["sequence", "id"], [[b, ids[b]] for b in found.relaxed[:50]])
+    if look:
+        page.heading("Look at one").code(look)
+    return page

@@ -1,0 +1,208 @@
+"""What rules did to a data set: how often each bit, what that cost, and whether the labels got better.
+
+    plain[b]  best without rules      all[b]  best with all rules      without[b][r]  best with all rules but r
+    r changed b:  all[b] != without[b][r]       r helped b:  all[b] has more tokens right than without[b][r]
+
+    B sequences (b)    R rules (r)
+
+If plain[b] breaks no rule, all[b] and without[b][r] are plain[b], so only the other sequences are decoded again. Hard
+rules that no labelling obeys are relaxed to the fewest violations; how many sequences did so is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.decoding import Decoding, Decodings
+from bridle.errors import LabelError
+from bridle.explain.why import LEAST
+from bridle.lattice import Batch, Lattice
+from bridle.problem import check_given
+from bridle.rules.base import Rule, Soft
+
+if TYPE_CHECKING:
+    from bridle.decode import Decoder
+
+Given = Mapping[str, Any]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Toll:
+    """What one rule did, all others being there too. What needs gold labels is None without them."""
+
+    rule: Rule
+    broken: int  # sequences whose labels without rules break it
+    changed: int  # sequences whose labels are others because of it
+    price: float  # how much the scores would rise without it, all sequences together
+    charged: float  # what it took off the scores, if it is soft
+    helped: int | None = None  # sequences with more tokens right because of it
+    hurt: int | None = None  # ... with fewer
+    tokens: int | None = None  # tokens that are right because of it, less those that are wrong because of it
+    example: int | None = None  # the sequence that it helped most; without gold, that in which it cost most
+    worst: int | None = None  # the sequence that it hurt most
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What all rules together did to one sequence."""
+
+    sequence: int
+    tokens: int  # whose label they changed
+    cost: float
+    gain: int | None = None  # tokens that are right because of them, less those that are wrong because of them
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What rules did to a data set; the rules that did most come first."""
+
+    sequences: int
+    tokens: int
+    tolls: tuple[Toll, ...]
+    changes: tuple[Change, ...]  # of sequences that the rules changed, in order
+    relaxed: tuple[int, ...]  # sequences in which no labelling obeys the hard rules
+    right_plain: int | None = None  # tokens that are right without rules
+    right: int | None = None  # ... and with them
+
+    @property
+    def helped(self) -> list[Change]:
+        """Sequences that the rules made better, the most helped first."""
+        return sorted((c for c in self.changes if c.gain and c.gain > 0), key=lambda c: (-(c.gain or 0), c.sequence))
+
+    @property
+    def hurt(self) -> list[Change]:
+        """Sequences that the rules made worse, the worst first."""
+        return sorted((c for c in self.changes if c.gain and c.gain < 0), key=lambda c: (c.gain or 0, c.sequence))
+
+    @property
+    def dearest(self) -> list[Change]:
+        """Sequences that the rules changed, the dearest first."""
+        return sorted(self.changes, key=lambda c: (-c.cost, c.sequence))
+
+    def to_dict(self, ids: Sequence[Any]) -> dict[str, Any]:
+        """For JSON; ids: what the sequences are called."""
+
+        def name(b: int | None) -> Any:
+            return None if b is None else ids[b]
+
+        return {
+            "sequences": self.sequences, "tokens": self.tokens, "right_plain": self.right_plain, "right": self.right,
+            "relaxed": [ids[b] for b in self.relaxed],
+            "rules": [
+                {"rule": str(t.rule), "broken": t.broken, "changed": t.changed, "price": t.price, "charged": t.charged,
+                 "helped": t.helped, "hurt": t.hurt, "tokens": t.tokens, "example": name(t.example),
+                 "worst": name(t.worst)}
+                for t in self.tolls
+            ],
+            "changes": [
+                {"id": ids[c.sequence], "sequence": c.sequence, "tokens": c.tokens, "cost": c.cost, "gain": c.gain}
+                for c in self.changes
+            ],
+        }  # fmt: skip
+
+
+def survey(
+    decoder: Decoder, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, *,
+    gold: Sequence[Sequence[str]] | None = None, threads: int = 0, watch: Callable[[int, int], None] | None = None,
+) -> Survey:  # fmt: skip
+    """Find out what the decoder's rules did. watch: called with how many rules are done, and how many there are.
+
+    >>> import bridle
+    >>> decoder = bridle.Decoder(bridle.Labels(["A", "B"]), [bridle.rules.at_most(1, of="A")])
+    >>> found = survey(decoder, [bridle.Lattice([[2, 0], [0, 2], [1, 0]])], gold=[["A", "B", "B"]])
+    >>> found.tolls[0].helped, found.right_plain, found.right
+    (1, 2, 3)
+    """
+    check_given(given, len(lattices))
+    rules = decoder.rules
+    relaxing = decoder.with_rules(rules, on_infeasible="relax")
+    best = relaxing.decode_batch(lattices, given, threads)
+    counted = [(r.rule if isinstance(r, Soft) else r).soft(0.0, per="violation") for r in rules]  # told, not obeyed
+    plain = decoder.with_rules(counted, engine="auto").decode_batch(lattices, given, threads)
+    truth = None if gold is None else _truth(decoder, plain, gold)
+    broken = _broken(plain, counted)
+    some = np.flatnonzero(broken.any(axis=1)).tolist()
+    here = _Part([best[b] for b in some], some, truth)
+    few, theirs = [lattices[b] for b in some], None if given is None else [given[b] for b in some]
+    tolls = []
+    for r, rule in enumerate(rules):
+        without = relaxing.with_rules(rules[:r] + rules[r + 1 :]).decode_batch(few, theirs, threads)
+        tolls.append(_toll(rule, int(broken[:, r].sum()), here, _Part(without, some, truth)))
+        if watch is not None:
+            watch(r + 1, len(rules))
+    before = _Part([plain[b] for b in some], some, truth)
+    changes = tuple(
+        Change(b, int(moved), float(cost), None if truth is None else int(gain))
+        for b, moved, cost, gain in zip(
+            some, before.differ(here), before.scores - here.scores, here.right - before.right, strict=True
+        )
+        if moved
+    )
+    right = None if truth is None else int(_Part(plain, range(len(plain)), truth).right.sum())
+    return Survey(
+        len(plain), len(plain.ids), tuple(sorted(tolls, key=lambda t: (-t.changed, -t.broken, -t.price))), changes,
+        tuple(b for b, d in enumerate(best) if d.relaxed), right,
+        None if right is None else right + int((here.right - before.right).sum()),
+    )
+
+
+class _Part:
+    """Labellings of some of the sequences, packed, and how many tokens of each are right (0 without gold)."""
+
+    def __init__(self, found: Sequence[Decoding], some: Sequence[int], truth: list[Ints] | None) -> None:
+        self.found, self.some, self.gold = found, some, truth is not None
+        self.scores = np.array([d.score for d in found], dtype=np.float64)
+        self.ids = np.concatenate([np.zeros(0, dtype=np.int64), *(d.ids for d in found)])
+        self.cuts = np.cumsum([0, *(len(d) for d in found)])
+        known = self.ids if truth is None else np.concatenate([np.zeros(0, dtype=np.int64), *(truth[b] for b in some)])
+        self.right = self._sums(self.ids == known) if self.gold else np.zeros(len(found), dtype=np.int64)
+
+    def differ(self, other: _Part) -> Ints:
+        """How many tokens of each sequence have another label."""
+        return self._sums(self.ids != other.ids)
+
+    def _sums(self, true: npt.NDArray[np.bool_]) -> Ints:
+        sums = np.concatenate([[0], np.cumsum(true)])
+        counts: Ints = sums[self.cuts[1:]] - sums[self.cuts[:-1]]
+        return counts
+
+
+def _toll(rule: Rule, broken: int, best: _Part, without: _Part) -> Toll:
+    price = np.maximum(without.scores - best.scores, 0.0)
+    price[price <= LEAST] = 0.0
+    charged = 0.0
+    if isinstance(rule, Soft):
+        charged = sum(rule.cost(times) for d in best.found for other, times in d.violated if other is rule)
+    gain = best.right - without.right
+    liked = gain if best.gold else price
+    figures: dict[str, Any] = {"example": best.some[int(liked.argmax())] if (liked > 0).any() else None}
+    if best.gold:
+        figures |= {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum()), "tokens": int(gain.sum())}
+        figures["worst"] = best.some[int(gain.argmin())] if (gain < 0).any() else None
+    return Toll(rule, broken, int((best.differ(without) > 0).sum()), float(price.sum()), charged, **figures)
+
+
+def _broken(plain: Decodings, rules: Sequence[Rule]) -> npt.NDArray[np.bool_]:
+    """(B, R): which rules each labelling breaks."""
+    table = np.zeros((len(plain), len(rules)), dtype=bool)
+    number = {id(rule): r for r, rule in enumerate(rules)}
+    for b, d in enumerate(plain):
+        table[b, [number[id(rule)] for rule, _ in d.violated]] = True
+    return table
+
+
+def _truth(decoder: Decoder, plain: Decodings, gold: Sequence[Sequence[str]]) -> list[Ints]:
+    """Gold as ids; -1 for labels that the decoder does not know, which are never right."""
+    if list(map(len, gold)) != np.diff(plain.offsets).tolist():
+        raise LabelError(
+            "gold does not fit the lattices", got=f"{len(gold)} labellings",
+            wanted=f"{len(plain)}, with a label per token", cause="Are both from the same input, in order?",
+        )  # fmt: skip
+    known = {name: y for y, name in enumerate(decoder.labels)}
+    return [np.array([known.get(name, -1) for name in one], dtype=np.int64) for one in gold]

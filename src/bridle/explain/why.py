@@ -1,0 +1,185 @@
+"""Why one labelling: what would have been best without the rules, which rules bit, and what each of them cost.
+
+    price of rule r = best score with all rules but r - best score with all rules
+
+Alternatives and probabilities are computed when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bridle.decoding import Decoding
+from bridle.errors import EngineError, Infeasible, LimitReached
+from bridle.lattice import Lattice, Scores
+from bridle.rules.base import Rule, Soft
+
+if TYPE_CHECKING:
+    from bridle.decode import Decoder
+
+LEAST = 1e-12  # a smaller price is none
+
+
+@dataclass(frozen=True)
+class Bite:
+    """What one rule did."""
+
+    rule: Rule
+    broken_by_plain: int  # how often the best labelling without rules breaks it
+    price: float  # how much the score would rise without this rule, the others kept
+    without: Decoding | None  # the best labelling without it, if that is another one
+    at: tuple[int, ...] = ()  # positions that it changed, as far as that can be told
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one soft rule, broken by the best labelling, took off its score."""
+
+    rule: Soft
+    times: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The labelling, the one that plain scores prefer, and the rules between them."""
+
+    plain: Decoding  # the best labelling without any rule
+    best: Decoding  # the best labelling under the rules
+    bites: list[Bite]  # rules that the plain labelling breaks or that cost something, the dearest first
+    decoder: Decoder = field(repr=False)
+    lattice: Lattice = field(repr=False)
+    given: Mapping[str, Any] | None = field(repr=False)
+
+    @property
+    def cost(self) -> float:
+        """What the rules cost together."""
+        return self.plain.score - self.best.score
+
+    @property
+    def changed(self) -> list[int]:
+        """Positions where the rules changed the label."""
+        return _apart(self.plain, self.best)
+
+    @property
+    def charged(self) -> list[Charge]:
+        """What each soft rule took off the score, the dearest first."""
+        found = [Charge(rule, v, rule.cost(v)) for rule, v in self.best.violated if isinstance(rule, Soft)]
+        return sorted(found, key=lambda charge: -charge.cost)
+
+    @cached_property
+    def clash(self) -> tuple[Rule, ...]:
+        """If no labelling obeys the hard rules: a minimal set of them that cannot hold together."""
+        if not self.best.relaxed:
+            return ()
+        try:
+            self.decoder.with_rules(self.decoder.rules, on_infeasible="raise").decode(self.lattice, self.given)
+        except Infeasible as error:
+            return tuple(rule for rule in error.clash if isinstance(rule, Rule))
+        return ()
+
+    def alternatives(self, k: int = 5) -> list[Decoding]:
+        """The k next best labellings under the rules; fewer if there are fewer, or if the decoder's limits are hit."""
+        if k not in self._ranked:
+            try:
+                found = self.decoder.k_best(self.lattice, k + 1, self.given)
+            except (Infeasible, LimitReached):
+                found = []
+            self._ranked[k] = [d for d in found if _apart(d, self.best)][:k]
+        return list(self._ranked[k])
+
+    @cached_property
+    def _ranked(self) -> dict[int, list[Decoding]]:
+        """Alternatives by k: they can take longer than all the rest."""
+        return {}
+
+    def probabilities(self, under: Literal["scores", "rules"] = "scores") -> Scores | None:
+        """(n, m) of each label, by the scores alone or given that the hard rules hold; None: too many states."""
+        return self._by_scores if under == "scores" else self._by_rules
+
+    @cached_property
+    def _by_scores(self) -> Scores | None:
+        try:
+            return self.decoder.with_rules([], engine="viterbi").marginals(self.lattice)
+        except EngineError:
+            return None
+
+    @cached_property
+    def _by_rules(self) -> Scores | None:
+        try:
+            return self.decoder.marginals(self.lattice, self.given)
+        except (EngineError, Infeasible):
+            return None
+
+    def svg(
+        self, tokens: Sequence[str] | None = None, *, k: int = 5, show: Literal["changes", "all"] = "changes",
+        gold: Sequence[str] | None = None,
+    ) -> str:  # fmt: skip
+        """The trellis as a picture. tokens: by default those given to the rules. k: alternatives whose labels count.
+
+        show: "changes" cuts a long sequence to the places that the rules changed.
+        """
+        from bridle.explain.picture import trellis_of  # only who draws needs it
+        from bridle.report.trellis import draw_trellis
+
+        return draw_trellis(trellis_of(self, tokens, k=k, gold=gold), show=show)
+
+    def html(
+        self, tokens: Sequence[str] | None = None, *, title: str = "Why these labels", k: int = 5,
+        show: Literal["changes", "all"] = "changes", gold: Sequence[str] | None = None,
+    ) -> str:  # fmt: skip
+        """The picture with all that is to be said about it, as a page that needs nothing else."""
+        from bridle.explain.page import explanation_page
+
+        return explanation_page(self, tokens, title=title, k=k, show=show, gold=gold).html()
+
+    def __str__(self) -> str:
+        lines = [
+            f"without rules  {self.plain.score:10.4f}  {' '.join(self.plain.labels)}",
+            f"with rules     {self.best.score:10.4f}  {' '.join(self.best.labels)}",
+        ]
+        for bite in self.bites:
+            broken = f", broken {bite.broken_by_plain}x by the plain labelling" if bite.broken_by_plain else ""
+            lines.append(f"  {bite.rule}: price {bite.price:.4f}{broken}")
+            if bite.without is not None:
+                lines.append(f"    without it {bite.without.score:10.4f}  {' '.join(bite.without.labels)}")
+        return "\n".join(lines if self.bites else [*lines, "  no rule bites"])
+
+
+def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:
+    """Decode without rules, with all of them, and without each that could matter."""
+    best = decoder.decode(lattice, given)
+    plain = decoder.with_rules([], engine="viterbi").decode(lattice)
+    given_up = {id(rule) for rule, _ in best.violated if not isinstance(rule, Soft)}  # if no labelling obeys them all
+    bites = []
+    for k, rule in enumerate(decoder.rules):
+        others = decoder.rules[:k] + decoder.rules[k + 1 :]
+        without = decoder.with_rules(others).decode(lattice, given)
+        broken = rule.violations(plain.ids, decoder.labels, given)
+        price = max(0.0, without.score - best.score)
+        if (broken and id(rule) not in given_up) or price > LEAST:
+            at = _apart(without, best)
+            bites.append(Bite(rule, broken, price, without if at else None, tuple(at)))
+    bites.sort(key=lambda bite: -bite.price)
+    told = Explanation(plain, best, bites, decoder, lattice, given)
+    unplaced = set(told.changed).difference(*(bite.at for bite in bites))
+    return replace(told, bites=[_placed(bite, unplaced, told) for bite in bites]) if unplaced else told
+
+
+def _placed(bite: Bite, places: set[int], told: Explanation) -> Bite:
+    """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
+    if not bite.broken_by_plain:
+        return bite
+    alone = told.decoder.with_rules([bite.rule]).decode(told.lattice, told.given)
+    return replace(bite, at=tuple(sorted({*bite.at, *places.intersection(_apart(told.plain, alone))})))
+
+
+def _apart(a: Decoding, b: Decoding) -> list[int]:
+    """Positions with different labels."""
+    found: list[int] = np.flatnonzero(a.ids != b.ids).tolist()
+    return found

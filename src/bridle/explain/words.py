@@ -1,0 +1,186 @@
+"""What there is to say about an explanation, as rows of plain values that a terminal, a page or JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from bridle.decoding import Decoding
+from bridle.explain.survey import Survey
+from bridle.explain.why import Explanation
+from bridle.rules.base import Soft
+
+TOLLS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")  # heads of the table of rules
+MOST = 12  # stretches, alternatives' differences, positions that are told one by one
+
+
+class Parting(NamedTuple):
+    """Neighbouring tokens whose labels the rules changed."""
+
+    start: int
+    end: int  # one past the last
+    text: str
+    before: str  # labels without rules
+    after: str  # labels with rules
+    rules: str  # numbers, from 1, of the rules that bit there
+
+
+def number(value: float) -> str:
+    """A score with four digits behind the point."""
+    return f"{value:.4f}".replace("-0.0000", "0.0000")
+
+
+def stretches(at: Sequence[int]) -> list[tuple[int, int]]:
+    """Positions as stretches of neighbours, the end one past the last.
+
+    >>> stretches([1, 2, 5])
+    [(1, 3), (5, 6)]
+    """
+    cuts = [0, *(k + 1 for k, (a, b) in enumerate(pairwise(at)) if b != a + 1), len(at)]
+    return [(at[a], at[b - 1] + 1) for a, b in pairwise(cuts) if b > a]
+
+
+def places(at: Sequence[int]) -> str:
+    """Positions as text: 1-2, 5."""
+    told = [str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in stretches(at)]
+    return ", ".join([*told[:MOST], *(["..."] if len(told) > MOST else [])])
+
+
+def folded(labels: Sequence[str]) -> str:
+    """Labels as text, repeated ones once: A1 A1 A1 -> A1 x3."""
+    cuts = [0, *(k + 1 for k, (a, b) in enumerate(pairwise(labels)) if a != b), len(labels)]
+    return " ".join(labels[a] if b == a + 1 else f"{labels[a]} x{b - a}" for a, b in pairwise(cuts) if b > a)
+
+
+def partings(told: Explanation, tokens: Sequence[str]) -> list[Parting]:
+    """Where the labelling with rules parts from the one without."""
+    made = []
+    for a, b in stretches(told.changed):
+        bit = [str(k) for k, bite in enumerate(told.bites, start=1) if any(a <= t < b for t in bite.at)]
+        before, after = (folded(d.labels[a:b]) for d in (told.plain, told.best))
+        made.append(Parting(a, b, _shortened(tokens[a:b], 18), before, after, ", ".join(bit)))
+    return made
+
+
+def difference(best: Decoding, other: Decoding, tokens: Sequence[str]) -> str:
+    """What another labelling has instead: 'my pearls' A2 x2 (not A1 x2)."""
+    at = [t for t in range(len(best)) if best.ids[t] != other.ids[t]]
+    told = [
+        f"'{_shortened(tokens[a:b], 7)}' {folded(other.labels[a:b])} (not {folded(best.labels[a:b])})"
+        for a, b in stretches(at)
+    ]
+    more = f"; {len(told) - 4} more places" if len(told) > 4 else ""
+    return "; ".join(told[:4]) + more
+
+
+def _shortened(tokens: Sequence[str], most: int) -> str:
+    """Tokens as text; of many, the first and the last."""
+    half = most // 2
+    return " ".join(tokens if len(tokens) <= most else [*tokens[:half], "...", *tokens[-half:]])
+
+
+def no_bites(told: Explanation) -> str:
+    """What to say when no rule bit."""
+    if told.best.relaxed:
+        return "none: these are the labels that the scores alone prefer"
+    return "none: the best labels by scores alone obey all rules"
+
+
+def proof(told: Explanation) -> list[tuple[str, str]]:
+    """Score, bound and engine, each with what it means."""
+    best, plan = told.best, told.decoder.plan
+    cost = f"; the rules cost {number(told.cost)}" if told.decoder.rules else ""
+    which = "that breaks hard rules so rarely" if best.relaxed else "under the rules"
+    held = f"no labelling {which} scores higher: proved optimal" if best.optimal else "not proved: a limit came first"
+    return [
+        ("score", f"{number(best.score)} with rules, {number(told.plain.score)} without{cost}"),
+        ("bound", f"{number(best.bound)}: {held}"),
+        ("engine", f"{best.engine} ({plan.why})" if best.engine == plan.engine else best.engine),
+    ]
+
+
+def broken(told: Explanation) -> list[tuple[str, int]]:
+    """Hard rules that a relaxed labelling breaks, with how often."""
+    return [(str(rule), times) for rule, times in told.best.violated if not isinstance(rule, Soft)]
+
+
+def to_dict(told: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "tokens": list(tokens), "plain": _record(told.plain), "best": _record(told.best), "cost": _number(told.cost),
+        "changed": told.changed,
+        "bites": [
+            {"rule": str(b.rule), "broken_by_plain": b.broken_by_plain, "price": _number(b.price), "at": list(b.at),
+             "without": None if b.without is None else b.without.labels}
+            for b in told.bites
+        ],
+        "charged": [{"rule": str(c.rule), "times": c.times, "cost": c.cost} for c in told.charged],
+        "alternatives": [_record(d) for d in told.alternatives(k)],
+        "clash": [str(rule) for rule in told.clash],
+        "engine": told.best.engine, "why": told.decoder.plan.why,
+    }  # fmt: skip
+
+
+def _record(d: Decoding) -> dict[str, Any]:
+    return {
+        "labels": d.labels, "score": _number(d.score), "penalty": d.penalty, "bound": _number(d.bound),
+        "optimal": d.optimal, "relaxed": d.relaxed,
+        "violated": [{"rule": str(rule), "times": times} for rule, times in d.violated],
+    }  # fmt: skip
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# ---- of a data set --------------------------------------------------------------------------------------------------
+
+
+def shares(found: Survey) -> list[str]:
+    """What the rules did together, in sentences."""
+    changed = sum(c.tokens for c in found.changes)
+    told = [
+        f"{found.sequences:,} sequences, {found.tokens:,} tokens. The rules changed {len(found.changes):,} sequences "
+        f"({_percent(len(found.changes), found.sequences)}) and {changed:,} tokens "
+        f"({_percent(changed, found.tokens)})."
+    ]
+    if found.right is not None and found.right_plain is not None:
+        helped, hurt = len(found.helped), len(found.hurt)
+        told.append(
+            f"Tokens right: {_percent(found.right_plain, found.tokens)} without rules, "
+            f"{_percent(found.right, found.tokens)} with them ({found.right - found.right_plain:+,}). "
+            f"Helped {helped:,} sequences, hurt {hurt:,}, neither {len(found.changes) - helped - hurt:,}."
+        )
+    if found.relaxed:
+        told.append(f"In {len(found.relaxed):,} sequences no labelling obeys the hard rules: relaxed.")
+    return told
+
+
+def toll_rows(found: Survey) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of the table of rules; what nobody knows, and what no rule did, has no column."""
+    body = [
+        [
+            _count(t.broken), _count(t.changed), _count(t.helped), _count(t.hurt), f"{t.tokens:+,}" if t.tokens else "",
+            f"{t.price:,.2f}" if t.price else "", f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
+        ]
+        for t in found.tolls
+    ]  # fmt: skip
+    kept = [c for c in range(len(TOLLS)) if TOLLS[c] == "rule" or any(row[c] for row in body)]
+    return [TOLLS[c] for c in kept], [[row[c] for c in kept] for row in body]
+
+
+def gained(told: Explanation, gold: Sequence[str]) -> str:
+    """Did the rules help?"""
+    before, after = (sum(a == b for a, b in zip(d.labels, gold, strict=True)) for d in (told.plain, told.best))
+    word = "helped" if after > before else "hurt" if after < before else "made no difference"
+    return f"Of {len(gold)} tokens {before} are right without rules and {after} with them: the rules {word}."
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "0.0%"
+
+
+def _count(value: int | None) -> str:
+    return f"{value:,}" if value else ""

@@ -1,0 +1,367 @@
+"""Explanations: what is said of one sequence and of a data set, and how it looks in a terminal and on a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+import bridle
+from bridle import Decoder, Labels, Lattice
+from bridle import rules as r
+from bridle.explain import Explanation, Survey, survey
+from bridle.explain.page import survey_page
+from bridle.explain.picture import trellis_of
+from bridle.explain.terminal import show_explanation, show_survey
+from bridle.explain.words import difference, folded, gained, number, partings, places, stretches, to_dict
+
+# Semantic roles of one sentence, as a local classifier may see them (after Roth & Yih 2005).
+TOKENS = ["I", "left", "my", "pearls", "to", "my", "daughter-in-law", "in", "my", "will", "."]
+GOLD = ["A0", "O", "A1", "A1", "A2", "A2", "A2", "AM-LOC", "AM-LOC", "AM-LOC", "O"]
+ROLES = Labels(["O", "A0", "A1", "A2", "A3", "AM-LOC"], scheme="IO")
+GIVEN = {"verb": 1, "candidates": [(0, 1), (2, 4), (4, 7), (7, 10)], "frame": ["A0", "A1", "A2"]}
+P = [
+    [0.06, 0.78, 0.09, 0.03, 0.02, 0.02], [0.38, 0.02, 0.52, 0.04, 0.03, 0.01], [0.16, 0.07, 0.61, 0.12, 0.02, 0.02],
+    [0.09, 0.05, 0.72, 0.10, 0.03, 0.01], [0.22, 0.01, 0.07, 0.55, 0.09, 0.06], [0.13, 0.06, 0.42, 0.35, 0.02, 0.02],
+    [0.06, 0.06, 0.36, 0.48, 0.02, 0.02], [0.18, 0.01, 0.11, 0.03, 0.40, 0.27], [0.28, 0.01, 0.32, 0.01, 0.19, 0.19],
+    [0.08, 0.02, 0.45, 0.02, 0.22, 0.21], [0.97, 0.001, 0.01, 0.01, 0.001, 0.01],
+]  # fmt: skip
+HARD = [
+    r.no_duplicates(of=["A0", "A1", "A2", "A3"]), r.same_label(r.given("candidates")), r.fix(r.given("verb"), "O"),
+    r.allow(None, ["O", "AM-LOC", r.given("frame")]),
+]  # fmt: skip
+SOFT = r.before("AM-LOC", "A2").soft(0.3)
+AB = Labels(["A", "B", "C"])
+
+
+@pytest.fixture(scope="module")
+def roles() -> Explanation:
+    return Decoder(ROLES, [*HARD, SOFT]).explain(Lattice(np.log(P)), GIVEN)
+
+
+def clashing() -> Explanation:
+    rules = [r.forbid("A"), r.at_least(2, of="A", count="tokens"), r.present("B"), r.ends_with("B").soft(0.5)]
+    return Decoder(AB, rules, on_infeasible="relax").explain(Lattice([[2.0, 0, 0], [0, 1, 0], [0, 0, 1]]))
+
+
+def given_up() -> Explanation:
+    return Decoder(AB, [r.forbid("A"), r.present("A")], on_infeasible="relax").explain(Lattice([[2.0, 0, 0]]))
+
+
+# ---- one sequence ---------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_found_at_every_place_they_changed(roles: Explanation) -> None:
+    assert roles.best.labels == GOLD
+    found = partings(roles, TOKENS)
+    assert [(p.start, p.end, p.before, p.after) for p in found] == [
+        (1, 2, "A1", "O"), (5, 6, "A1", "A2"), (7, 10, "A3 A1 x2", "AM-LOC x3"),
+    ]  # fmt: skip
+    assert all(p.rules for p in found)
+    at = {str(bite.rule): bite.at for bite in roles.bites}
+    assert at[str(HARD[2])] == (1,)
+    # the second "my" would have to change for either rule alone, so leaving out one of them shows nothing there
+    assert 5 in at[str(HARD[0])] and 5 in at[str(HARD[1])]
+
+
+def test_places_of_a_bite_are_where_the_labels_without_it_differ() -> None:
+    rng = np.random.default_rng(5)
+    rules = [r.at_most(1, of="A"), r.before("A", "B"), r.present("C").soft(1.0)]
+    seen = 0
+    for _ in range(20):
+        told = Decoder(AB, rules).explain(Lattice(rng.normal(size=(6, 3)) * 2))
+        for bite in told.bites:
+            if bite.without is not None:
+                apart = np.flatnonzero(bite.without.ids != told.best.ids).tolist()
+                assert set(apart) <= set(bite.at) <= set(apart) | set(told.changed)
+                seen += 1
+    assert seen > 10
+
+
+def test_what_soft_rules_charged(roles: Explanation) -> None:
+    (charge,) = roles.charged
+    assert charge.rule is SOFT and charge.cost == pytest.approx(0.3) == pytest.approx(roles.best.penalty)
+    per = r.forbid("A").soft(0.25, per="violation")
+    told = Decoder(AB, [per]).explain(Lattice([[9.0, 0, 0]] * 3))
+    assert [(c.times, c.cost) for c in told.charged] == [(3, 0.75)]
+
+
+def test_alternatives_are_the_next_best(roles: Explanation) -> None:
+    ranked = roles.decoder.k_best(roles.lattice, 5, GIVEN)
+    assert [d.labels for d in roles.alternatives(4)] == [d.labels for d in ranked[1:]]
+    assert roles.alternatives(0) == []
+    assert len(Decoder(AB, [r.fix(0, "A")]).explain(Lattice(np.zeros((2, 3)))).alternatives(99)) == 2
+    with pytest.raises(bridle.EngineError, match="k is not a number"):
+        roles.alternatives(-1)
+
+
+def test_probabilities(roles: Explanation) -> None:
+    assert roles.probabilities() == pytest.approx(np.array(P) / np.sum(P, axis=1, keepdims=True))
+    under = roles.probabilities("rules")
+    assert under is not None and under == pytest.approx(roles.decoder.marginals(roles.lattice, GIVEN))
+    assert under[1, 0] == pytest.approx(1.0)
+
+
+def test_scores_stand_in_for_probabilities_that_need_too_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Any:
+        raise bridle.EngineError("too many states")
+
+    monkeypatch.setattr(Decoder, "marginals", refuse)
+    told = Decoder(AB, [r.present("B")]).explain(Lattice([[0.0, 1.0, -np.inf], [1.0, 1.0, 1.0]]))
+    assert told.probabilities() is None and told.probabilities("rules") is None
+    made = trellis_of(told)
+    assert made.means == "how good by its own score"
+    assert made.shade[0] == pytest.approx([0.26894, 0.73106, 0.0], abs=1e-4)
+    assert made.titles is not None and made.titles[0][2] == "impossible"
+
+
+def test_rules_that_clash() -> None:
+    told = clashing()
+    assert told.best.relaxed and set(told.clash) == {told.decoder.rules[0], told.decoder.rules[1]}
+    assert told.alternatives() == []
+    assert not {str(bite.rule) for bite in told.bites if not bite.price} & {str(rule) for rule, _ in told.best.violated}
+    assert Decoder(AB, [r.present("B")]).explain(Lattice(np.zeros((1, 3)))).clash == ()
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.sets(st.integers(0, 30)))
+def test_stretches_hold_exactly_the_positions(at: set[int]) -> None:
+    made = stretches(sorted(at))
+    assert [t for a, b in made for t in range(a, b)] == sorted(at)
+    assert all(b < c for (_, b), (c, _) in pairwise(made))
+
+
+def test_places_and_labels_as_text() -> None:
+    assert number(-1e-9) == "0.0000" and number(-10.00004) == "-10.0000" and number(float("inf")) == "inf"
+    assert places([0, 1, 2, 5]) == "0-2, 5" and places([]) == ""
+    assert places(range(0, 60, 2)).endswith("22, ...")
+    assert folded(["A", "A", "B"]) == "A x2 B" and folded([]) == ""
+
+
+def test_difference_of_labellings(roles: Explanation) -> None:
+    assert difference(roles.best, roles.plain, TOKENS) == (
+        "'left' A1 (not O); 'my' A1 (not A2); 'in my will' A3 A1 x2 (not AM-LOC x3)"
+    )
+    other = Decoder(AB).decode(Lattice([[0.0, 1, 0]] * 12))
+    told = Decoder(AB).decode(Lattice([[1.0, 0, 0]] * 12))
+    assert difference(told, other, list("abcdefghijkl")) == "'a b c ... j k l' B x12 (not A x12)"
+
+
+def test_long_places_are_shortened() -> None:
+    told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]] * 40))
+    (only,) = partings(told, [str(t) for t in range(40)])
+    assert only.text == "0 1 2 3 4 5 6 7 8 ... 31 32 33 34 35 36 37 38 39" and only.before == "A x40"
+
+
+def test_did_it_help(roles: Explanation) -> None:
+    assert gained(roles, GOLD) == "Of 11 tokens 6 are right without rules and 11 with them: the rules helped."
+    assert gained(roles, roles.plain.labels).endswith("the rules hurt.")
+    assert gained(roles, ["?"] * 11).endswith("the rules made no difference.")
+
+
+def test_json_holds_all_of_it(roles: Explanation) -> None:
+    made = json.loads(json.dumps(to_dict(roles, TOKENS, 3), allow_nan=False))
+    assert made["best"]["labels"] == GOLD and made["changed"] == roles.changed and len(made["alternatives"]) == 3
+    assert [b["rule"] for b in made["bites"]] == [str(b.rule) for b in roles.bites]
+    assert made["charged"] == [{"rule": str(SOFT), "times": 3, "cost": 0.3}] and made["clash"] == []
+    assert len(to_dict(clashing(), ["a", "b", "c"], 3)["clash"]) == 2
+
+
+# ---- the terminal ---------------------------------------------------------------------------------------------------
+
+
+def printed(told: Explanation, tokens: list[str] | None, width: int = 80, **options: Any) -> str:
+    out = StringIO()
+    show_explanation(told, tokens, Console(file=out, width=width), **options)
+    return out.getvalue()
+
+
+def test_the_terminal_tells_it_all(roles: Explanation) -> None:
+    text = printed(roles, TOKENS, name="s1", gold=GOLD)
+    assert "\x1b" not in text and max(map(cell_len, text.splitlines())) <= 80
+    left = next(line for line in text.splitlines() if line.startswith("O "))
+    assert left.split("[")[1].startswith(" 38]")  # the verb
+    assert "( 52)" in text and "the rules helped" in text and "A3 A1 x2" in text
+    for bite in roles.bites:
+        assert str(bite.rule).split("  [")[0] in " ".join(text.split()) and f"{bite.price:.4f}" in text
+    assert "what soft rules charged" in text and "next best under the rules" in text and "proved optimal" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_columns_stand_below_each_other(roles: Explanation, width: int) -> None:
+    """Every closing bracket is in line with the end of its token, also for characters that are two cells wide."""
+    tokens = ["北京", "left", "\x07", "e\u0301", *TOKENS[4:]]
+    blocks = printed(roles, tokens, width).split("\n\n")
+    grids = [block.strip("\n").splitlines() for block in blocks if "[ " in block.split("\n")[-1] or "\nO " in block]
+    ends = []
+    for lines in grids:
+        head, *body = lines
+        words = {cell_len(head[: found.end()]) for found in re.finditer(r"[^ ]+", head)}
+        for line in body:
+            marks = [cell_len(line[: k + 1]) for k, c in enumerate(line) if c in "])" and line[k - 1].isdigit()]
+            assert set(marks) <= words, (head, line)
+            ends += marks
+    assert len(ends) == len(tokens) + len(roles.changed)
+
+
+def test_colour_marks_what_changed(roles: Explanation) -> None:
+    out = StringIO()
+    show_explanation(roles, TOKENS, Console(file=out, width=200, force_terminal=True, color_system="standard"))
+    assert "\x1b[1;32m  [ 38]\x1b[0m" in out.getvalue() and "\x1b[1;31m  ( 52)\x1b[0m" in out.getvalue()
+
+
+def test_long_and_empty_sequences_and_no_bites() -> None:
+    told = Decoder(AB, [r.forbid("A", at=40)]).explain(Lattice([[1.0, 0, 0]] * 80))
+    text = printed(told, None)
+    assert "..37.." in text and "..36.." in text and " 39 " in text and " 20 " not in text
+    assert ".." not in printed(told, None, show="all").split("where they part")[0]
+    idle = printed(Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])), ["x"])
+    assert "none: the best labels by scores alone obey all rules" in idle and "( )" not in idle
+    empty = printed(Decoder(AB).explain(Lattice(np.zeros((0, 3)))), [])
+    assert "no tokens" in empty
+
+
+def test_the_terminal_names_the_clash() -> None:
+    text = printed(clashing(), ["x", "y", "z"])
+    head = text.split("\n\n")[0]
+    assert "No labelling obeys the hard rules" in head and "forbid A" in head and "at least 2 tokens of A" in head
+    assert "none: these are the labels that the scores alone prefer" in printed(given_up(), ["x"])
+    assert "present B" not in head and "1x  at least 2 tokens of A" in head
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_tells_it_all(roles: Explanation) -> None:
+    page = roles.html(TOKENS, title="s1", gold=GOLD)
+    assert page == roles.html(TOKENS, title="s1", gold=GOLD)
+    assert page.count('<polyline class="best"') >= 1 and "<h1>s1</h1>" in page and "the rules helped" in page
+    for bite in roles.bites:
+        assert f"<td>{bite.rule}</td>" in page.replace("&#x27;", "'")
+    assert "What soft rules charged" in page and "next best" in page and "Rules that clash" not in page
+    assert "Rules that clash" in clashing().html()
+    assert "obey all rules" in Decoder(AB).explain(Lattice([[1.0, 0, 0]])).html()
+
+
+def test_lines_of_a_long_sequence_without_changes_are_left_out() -> None:
+    told = Decoder(AB, [r.forbid("A", at=90)]).explain(Lattice([[1.0, 0, 0]] * 100))
+    page = told.html([f"token{t}" for t in range(100)])
+    shown = page.split("<h2>The trellis")[0]
+    assert "token90<" in shown and "token1<" not in shown and "Not all lines are shown." in shown
+
+
+def test_tokens_come_from_what_was_given_or_are_numbers() -> None:
+    lattice = Lattice([[1.0, 0, 0], [1.0, 0, 0]])
+    told = Decoder(AB, [r.fix(r.tokens("x+"), "B")]).explain(lattice, {"tokens": ["a", "xx"]})
+    assert ">xx<" in told.svg()
+    assert ">1<title>1</title>" in Decoder(AB).explain(lattice).svg()
+    for wrong in (["a"], "ab"):
+        with pytest.raises(bridle.LabelError, match="tokens do not fit"):
+            told.svg(wrong)
+
+
+# ---- a data set -----------------------------------------------------------------------------------------------------
+
+
+def some_data(count: int = 30) -> tuple[Decoder, list[Lattice], list[list[str]]]:
+    rng = np.random.default_rng(1)
+    rules = [
+        r.at_most(1, of="A"), r.before("A", "B"), r.present("C").soft(1.0), r.forbid("B").soft(0.3, per="violation"),
+        r.at_most(99, of="A"),
+    ]  # fmt: skip
+    lattices = [Lattice(rng.normal(size=(int(rng.integers(0, 7)), 3)) * 2) for _ in range(count)]
+    gold = [[AB.names[y] for y in rng.integers(0, 3, len(lattice))] for lattice in lattices]
+    return Decoder(AB, rules), lattices, gold
+
+
+def right(labels: list[str], gold: list[str]) -> int:
+    return sum(a == b for a, b in zip(labels, gold, strict=True))
+
+
+def test_a_survey_adds_up_what_explanations_say() -> None:
+    decoder, lattices, gold = some_data()
+    steps: list[tuple[int, int]] = []
+    found = survey(decoder, lattices, gold=gold, threads=1, watch=lambda *step: steps.append(step))
+    told = [decoder.explain(lattice) for lattice in lattices]
+    assert steps == [(k, 5) for k in range(1, 6)]
+    assert found.sequences == 30 and found.tokens == sum(map(len, lattices))
+    assert [c.sequence for c in found.changes] == [b for b, one in enumerate(told) if one.changed]
+    assert [c.tokens for c in found.changes] == [len(one.changed) for one in told if one.changed]
+    assert found.right_plain == sum(right(one.plain.labels, y) for one, y in zip(told, gold, strict=True))
+    assert found.right == sum(right(one.best.labels, y) for one, y in zip(told, gold, strict=True))
+    for toll in found.tolls:
+        bites = [(b, bite) for b, one in enumerate(told) for bite in one.bites if bite.rule is toll.rule]
+        gains = [
+            right(told[b].best.labels, gold[b]) - right(bite.without.labels, gold[b])
+            for b, bite in bites if bite.without is not None
+        ]  # fmt: skip
+        assert toll.broken == sum(bite.broken_by_plain > 0 for _, bite in bites)
+        assert toll.changed == len(gains)
+        assert toll.price == pytest.approx(sum(bite.price for _, bite in bites))
+        assert toll.charged == pytest.approx(sum(c.cost for one in told for c in one.charged if c.rule is toll.rule))
+        assert (toll.helped, toll.hurt) == (sum(g > 0 for g in gains), sum(g < 0 for g in gains))
+        assert toll.tokens == sum(gains)
+    assert [t.changed for t in found.tolls] == sorted((t.changed for t in found.tolls), reverse=True)
+    assert found.tolls[0].changed and found.tolls[0].example is not None and found.tolls[-1].example is None
+    assert found.helped[0].gain == max(c.gain or 0 for c in found.changes)
+    assert found.hurt[0].gain == min(c.gain or 0 for c in found.changes)
+    assert found.dearest[0].cost == max(c.cost for c in found.changes)
+
+
+def test_a_survey_without_gold() -> None:
+    decoder, lattices, _ = some_data()
+    found = survey(decoder, lattices, threads=1)
+    assert found.right is None and found.helped == [] and found.tolls[0].helped is None
+    assert found.tolls[0].example is not None and found.dearest
+
+
+def test_a_survey_with_gold_labels_that_the_model_lacks() -> None:
+    found = survey(Decoder(AB, [r.forbid("A")]), [Lattice([[1.0, 0, 0]])], gold=[["Z"]])
+    assert (found.right, found.right_plain, found.changes[0].gain) == (0, 0, 0)
+
+
+def test_a_survey_relaxes_what_cannot_hold() -> None:
+    decoder = Decoder(AB, [r.present("A"), r.forbid("A", at=0)])
+    found = survey(decoder, [Lattice([[1.0, 0, 0]]), Lattice([[1.0, 0, 0]] * 2)])
+    assert found.relaxed == (0,)
+
+
+def test_a_survey_of_nothing() -> None:
+    assert survey(Decoder(AB, [r.forbid("A")]), []).tolls[0].changed == 0
+    assert survey(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A", "A"]]).tolls == ()
+
+
+def test_gold_that_does_not_fit() -> None:
+    with pytest.raises(bridle.LabelError, match="gold does not fit"):
+        survey(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A"]])
+
+
+@pytest.fixture(scope="module")
+def surveyed() -> Survey:
+    decoder, lattices, gold = some_data()
+    return survey(decoder, lattices, gold=gold, threads=1)
+
+
+def test_a_survey_in_the_terminal_and_on_a_page(surveyed: Survey) -> None:
+    ids = [f"s{b}" for b in range(30)]
+    out = StringIO()
+    show_survey(surveyed, ids, Console(file=out, width=80), look="bridle explain " + "x" * 90)
+    text = out.getvalue()
+    assert "30 sequences" in text and f"s{surveyed.helped[0].sequence} (+" in text and "x" * 90 in text
+    assert all(len(line) <= 80 for line in text.splitlines() if "look at one" not in line)
+    page = survey_page(surveyed, ids, title="All", look="bridle explain ...").html()
+    assert "Most helped sequences" in page and f"<td>s{surveyed.hurt[0].sequence}</td>" in page
+    for toll in surveyed.tolls:
+        assert str(toll.rule).split("  [")[0] in text and str(toll.rule) in page
+    assert json.loads(json.dumps(surveyed.to_dict(ids)))["rules"][0]["example"] in ids
