@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bridle
-from bridle import cli, demo, lint
+from bridle import cli, lint
 from bridle.data import save_scores
 
 NAMES = ["O", "A0", "A1"]
@@ -248,15 +248,8 @@ def test_rules_show(tmp_path: Path) -> None:
     assert run("rules", "show", path).stdout == "at most 1 segment of TITLE  # so\nA before B  [penalty 2.0]\n"
 
 
-def test_version_help_and_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version() -> None:
     assert run("--version").stdout == f"bridle {bridle.__version__}\n"
-    for args in (["--help"], ["decode", "-h"], ["rules", "check", "--help"]):
-        assert run(*args).exit_code == 0
-    assert "130  interrupted" in run("decode", "--help").stdout
-    short = demo.tell(copies=2)
-    monkeypatch.setattr(demo, "tell", lambda: short)
-    result = run("demo")
-    assert result.exit_code == 0 and "daughter-in-law" in result.stdout and "proved optimal" in result.stdout
 
 
 # ---- real processes ---------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class BridleError(Exception):
 
     def __init__(self, what: str, *, got: object = None, wanted: object = None, cause: str | None = None) -> None:
         self.what, self.got, self.wanted, self.cause = what, got, wanted, cause
-        parts = [what.rstrip(".")]
+        parts = [what.removesuffix(".") if what[-2:-1].isalnum() else what]  # "cannot read ." is about the folder
         if got is not None:
             parts.append(f"got {got}")
         if wanted is not None:

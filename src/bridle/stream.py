@@ -6,14 +6,16 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from bridle.data.chunk import Chunk, Pace
 from bridle.decode import Decoder
 from bridle.decoding import Decoding
 from bridle.errors import BridleError, Infeasible, LimitReached
+from bridle.rules.base import Rule
 
 Record = dict[str, Any]
 _PIECE = 32  # a chunk with a bad sequence is tried again in pieces of this size, then one by one
@@ -51,6 +53,7 @@ class Stream:
     threads: int = 0
     k: int | None = None  # give the k best labellings too
     tally: Tally = field(default_factory=Tally)
+    _text: Callable[[Rule], str] = field(default_factory=lambda: lru_cache(maxsize=1024)(str), repr=False)
 
     def records(self, chunks: Iterable[Chunk], pace: Pace | None = None) -> Iterator[list[Record]]:
         """The records of all sequences, some at a time. Those before a bad sequence come before the error."""
@@ -84,7 +87,7 @@ class Stream:
 
     def _best(self, chunk: Chunk) -> list[Record]:
         found = self.decoder.decode_batch(chunk.lattices, chunk.givens, self.threads)
-        return [record(name, d) for name, d in zip(chunk.ids, found, strict=True)]
+        return [record(name, d, self._text) for name, d in zip(chunk.ids, found, strict=True)]
 
     def _best_k(self, chunk: Chunk) -> list[Record]:
         lattice, given = chunk.lattices[0], chunk.givens[0]
@@ -94,7 +97,7 @@ class Stream:
             if self.on_infeasible != "relax":
                 raise
             found = [self.decoder.decode(lattice, given)]
-        ranked = [record(chunk.ids[0], d) for d in found]
+        ranked = [record(chunk.ids[0], d, self._text) for d in found]
         return [{**ranked[0], "k_best": [{k: v for k, v in r.items() if k != "id"} for r in ranked]}]
 
     def _unanswered(self, chunk: Chunk, error: BridleError) -> Record:
@@ -111,8 +114,8 @@ class Stream:
         return {"id": chunk.ids[0], "labels": None, "bound": _number(error.bound), "optimal": False}
 
 
-def record(name: Any, d: Decoding) -> Record:
-    """A decoding as JSON has it."""
+def record(name: Any, d: Decoding, text: Callable[[Rule], str] = str) -> Record:
+    """A decoding as JSON has it. `text` prints rules: a few are broken again and again, and need be printed once."""
     made: Record = {
         "id": name,
         "labels": d.labels,
@@ -120,7 +123,7 @@ def record(name: Any, d: Decoding) -> Record:
         "penalty": d.penalty,
         "bound": _number(d.bound),
         "optimal": d.optimal,
-        "violated": [{"rule": str(rule), "times": times} for rule, times in d.violated],
+        "violated": [{"rule": text(rule), "times": times} for rule, times in d.violated],
     }
     if d.relaxed:
         made["relaxed"] = True

@@ -1,8 +1,14 @@
-"""The command line: parse, call, print. What it does is written elsewhere. One file per command."""
+"""The command line: parse, call, print. What it does is written elsewhere. One file per command, found by itself."""
 
-from bridle.cli import decoding, demo, evaluating, learning, reproducing, rules, rules_test, tagging, training
-from bridle.cli.base import app
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "app", "decoding", "demo", "evaluating", "learning", "reproducing", "rules", "rules_test", "tagging", "training",
-]  # fmt: skip
+from bridle.cli.base import app, interrupted
+
+try:
+    for _module in iter_modules(__path__):
+        import_module(f"{__name__}.{_module.name}")
+except KeyboardInterrupt:  # it takes a moment
+    interrupted()
+
+__all__ = ["app"]

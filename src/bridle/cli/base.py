@@ -1,19 +1,20 @@
-"""What all commands share: the app, exit codes, messages, labels, the bar."""
+"""What all commands share: the app, exit codes, messages, labels, output."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn, Protocol, cast
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from typer.core import TyperGroup
 
 import bridle
 from bridle.data import Lines
@@ -22,9 +23,99 @@ from bridle.labels import Scheme as KnownScheme
 from bridle.stream import Tally
 
 INFEASIBLE, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes
+ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo")  # of work
+_Misuse = cast(type[Exception], typer.BadParameter.__base__)  # the root of what is wrong with a command line
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+_EPILOG = """\b
+Examples:
+  bridle demo                                                      a first look
+  bridle train train.txt -o np.bridle --columns word,pos,chunk     learn a tagger
+  bridle tag np.bridle new.txt --rules my.rules -o tagged.txt      label under rules
+  bridle COMMAND --help                                            what a command takes, with examples
+
+\b
+Exit codes:
+  0    fine
+  1    done, but look at it: sequences relaxed or left out, warnings, no rule found
+  2    bad input, bad usage, or the output cannot be written
+  3    no labelling obeys the rules, or none was found in time
+  130  stopped by Ctrl-C; what was done is kept
+  141  the reader of the output went away, as head does
+"""
+
+
+class Commands(TyperGroup):
+    """The commands in the order of work. What goes wrong around them ends as within: one message, an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of work; what is new comes last."""
+        names = list(self.commands)
+        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER) + names.index(name))
+
+    def make_context(self, *args: Any, **named: Any) -> Any:
+        """Read the options."""
+        with exits():
+            return super().make_context(*args, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with exits():
+            return super().invoke(ctx)
+
+    def main(self, *args: Any, **named: Any) -> Any:
+        """Run a command line, and exit."""
+        alone = named.get("standalone_mode", True)
+        named["standalone_mode"] = False
+        if not alone:
+            return super().main(*args, **named)
+        words = (args[0] if args else named.get("args")) or sys.argv[1:]
+        try:
+            with exits():
+                try:
+                    code = super().main(*args, **named)
+                except _Misuse as error:
+                    code = _misused(error, words)
+        except typer.Exit as ended:
+            code = ended.exit_code
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _misused(error: Any, words: Sequence[str]) -> int:
+    """Say what is wrong with a command line, with what was got where that is not said."""
+    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return BAD
+    what, got = error.format_message().replace("Value error, ", "").rstrip(".?"), None
+    names = getattr(getattr(error, "param", None), "opts", [])
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if not what.startswith("Missing") and word.partition("=")[0] in names:
+            got = word.partition("=")[2] or after
+    command = error.ctx.command_path
+    more = "?" if "Did you mean" in what else "." if not got or got in what else f"; got {got!r}."
+    typer.echo(f"{command}: {what[:1].lower()}{what[1:]}{more}", err=True)
+    typer.echo(f"{error.ctx.get_usage()}\n'{command} --help' tells more, with examples.", err=True)
+    return BAD
+
+
+class App(typer.Typer):
+    """All commands; they take a moment to be put together."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Put them together, and run one."""
+        try:
+            return super().__call__(*args, **named)
+        except KeyboardInterrupt:
+            interrupted()
+
+
+def interrupted() -> NoReturn:
+    """End as all commands do on Ctrl-C."""
+    sys.stderr.write("bridle: interrupted\n")
+    sys.exit(INTERRUPTED)
+
+
+app = App(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )  # fmt: skip
 
@@ -67,24 +158,43 @@ def exits() -> Iterator[None]:
     try:
         yield
     except (Infeasible, LimitReached) as error:
-        fail(str(error), NO_ANSWER)
+        fail(in_options(str(error)), NO_ANSWER)
     except BridleError as error:
-        fail(str(error), BAD)
+        fail(in_options(str(error)), BAD)
     except MemoryError:
         fail("out of memory", BAD)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  (what is left in the buffer is not tried again)
-        raise typer.Exit(NO_READER) from None
-    except OSError as error:  # the disk of standard output is full, say
-        fail(f"cannot go on; got {error.strerror or error}", BAD)
+        _no_reader()
+    except SystemExit as ended:  # what prints has seen it already, and calls it an error
+        if isinstance(ended.__context__, BrokenPipeError):
+            _no_reader()
+        raise
+    except OSError as error:  # standard output, mostly: files are looked after where they are written
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        wanted = "; wanted a place with room for the output" if full else ""
+        fail(f"cannot {'write' if full else 'go on'}; got {error.strerror or error}{wanted}.", BAD)
+
+
+def _no_reader() -> NoReturn:
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  (what is left in the buffer is not tried again)
+    raise typer.Exit(NO_READER) from None
 
 
 def fail(message: str, code: int) -> NoReturn:
     """Say what is wrong and end."""
     typer.echo(f"bridle: {message}", err=True)
     raise typer.Exit(code) from None
+
+
+def in_options(text: str) -> str:
+    """A message of the library in words of the command line: its arguments are options here."""
+    text = re.sub(r"\b(on_infeasible|on_unknown)='(\w+)'", lambda m: f"--{m[1].replace('_', '-')} {m[2]}", text)
+    text = re.sub(r"\b(encoding|comment|on_error)='([^']*)'", r"--option \1='\2'", text)
+    text = re.sub(r"\b(comment|label)=None", r"--option \1=none", text)
+    text = re.sub(r"(?<![-\w])tokens= ", "--option tokens=NAME ", text).replace("columns=[...]", "--columns A,B,...")
+    return text.replace("wanted format= one of", "wanted --format with one of").replace("\nformats() lists all.", "")
 
 
 def text_of(path: Path) -> str:
@@ -94,6 +204,19 @@ def text_of(path: Path) -> str:
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or "bytes that are not UTF-8"
         raise FileError(f"cannot read {path}", got=got, wanted="a text file") from None
+
+
+def keep(out: str | Path | None, *read: str | Path | None) -> None:
+    """What is read must not be written over: a slip of the fingers would cost the data, or the model."""
+    for path in read:
+        if path is not None and out not in (None, "-") and Path(path).resolve() == Path(str(out)).resolve():
+            raise FileError(f"{path} would be written over", got=f"-o {out}", wanted="another name for the output")
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON; what UTF-8 cannot hold (in the name of a file, say) is escaped."""
+    line = json.dumps(value, ensure_ascii=False)
+    return line if line.isprintable() else json.dumps(value)
 
 
 def names_of(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
@@ -128,48 +251,3 @@ def ended(tally: Tally) -> NoReturn:
     if not tally.clean or tally.unproved:
         typer.echo(f"bridle: {tally}", err=True)
     raise typer.Exit(0 if tally.clean else INFEASIBLE)
-
-
-class Source(Protocol):
-    """What is read, and how far."""
-
-    @property
-    def total(self) -> int | None:
-        """All there is."""
-
-    @property
-    def done(self) -> Callable[[], int]:
-        """How much has been read."""
-
-
-@contextmanager
-def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
-    """A bar on stderr: when asked for, or after a second if stderr is a terminal that shows nothing else."""
-    step = Bar(source, doing)
-    free = sys.stderr.isatty() and (out not in (None, "-") or not sys.stdout.isatty())
-    if asked is True or (asked is None and free):
-        step.wait = 0.0 if asked else 1.0
-    try:
-        yield step
-    finally:
-        if step.bar is not None:
-            step.bar.stop()
-
-
-class Bar:
-    """Moves the bar; makes it when it is time."""
-
-    def __init__(self, source: Source, doing: str) -> None:
-        self.source, self.doing, self.begun = source, doing, time.monotonic()
-        self.wait = float("inf")
-        self.bar: Progress | None = None
-
-    def __call__(self) -> None:
-        if time.monotonic() - self.begun < self.wait:
-            return
-        if self.bar is None:
-            parts = (TextColumn(self.doing), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-            self.bar = Progress(*parts, console=Console(stderr=True))
-            self.bar.add_task("", total=self.source.total)
-            self.bar.start()
-        self.bar.update(self.bar.task_ids[0], completed=self.source.done())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import bridle
+from bridle.cli.bars import progress_bar
 from bridle.cli.base import (
     Names,
     NamesFile,
@@ -19,9 +19,10 @@ from bridle.cli.base import (
     exits,
     labels_of,
     names_of,
-    progress_bar,
     writing,
 )
+from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads
+from bridle.cli.reading import at_the_keyboard
 from bridle.data import Pace, open_scores
 from bridle.errors import LabelError
 from bridle.rules.text import load
@@ -31,22 +32,28 @@ from bridle.stream import Stream, to_json
 @app.command()
 def decode(
     scores: Annotated[str, typer.Argument(metavar="SCORES", help="npz, JSON lines (also .gz), or - for stdin.")],
-    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="A .rules file.")] = None,
+    rules: TheRules = None,
     labels: Names = None,
     labels_file: NamesFile = None,
     scheme: TheScheme = Scheme.NONE,
-    engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each sequence.")] = None,
-    max_states: Annotated[int | None, typer.Option(help="States that may be looked at for each sequence.")] = None,
+    engine: TheEngine = "auto",
+    threads: TheThreads = 0,
+    time_limit: TheLimit = None,
+    max_states: Annotated[
+        int | None, typer.Option(metavar="N", help="States that may be looked at for each sequence.")
+    ] = None,
     on_infeasible: Annotated[
         OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
     ] = OnInfeasible.RAISE,
-    k: Annotated[int | None, typer.Option(min=1, help="Give the k best labellings of each sequence too.")] = None,
-    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")] = None,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", metavar="N", min=1, help="Give the N best labellings of each sequence too.")
+    ] = None,
+    out: TheOut = None,
+    progress: TheProgress = None,
 ) -> None:
-    """Decode scores under rules: JSON lines out, one per sequence, in the order of the input.
+    """Decode scores of your own under rules.
+
+    What comes out is for machines already: JSON lines, one per sequence, in the order of the input.
 
     \b
     SCORES is an npz file with the arrays
@@ -76,9 +83,10 @@ def decode(
         names = names_of(labels, labels_file)
         obeyed = load(rules) if rules is not None else []
         pace = Pace()
+        at_the_keyboard(scores)
         with open_scores(scores, pace, None if names is None else len(names)) as source:
             decoder = bridle.Decoder(
-                labels_of(_agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
+                labels_of(agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
                 max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
             )  # fmt: skip
             stream = Stream(decoder, on_infeasible.value, threads, k)
@@ -89,7 +97,7 @@ def decode(
         ended(stream.tally)
 
 
-def _agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
+def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
     """The names of the columns: from the options, from the score file, or the same from both."""
     if asked is None and found is None:
         raise LabelError("the labels are not known", got="none in the score file", wanted="--labels or --labels-file")

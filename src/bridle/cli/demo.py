@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from bridle.cli.base import app, exits, writing
+from bridle.cli.base import app, exits, json_line, writing
+from bridle.cli.options import AsJson
 
 PAGE = "bridle-demo.html"
 
@@ -17,13 +17,14 @@ PAGE = "bridle-demo.html"
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The report, an HTML page.")] = Path(PAGE),
-    as_json: Annotated[bool, typer.Option("--json", help="Every figure as one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show what rules do, on references that come with Bridle: a table, examples and a report. Takes seconds.
+    """See what rules do, on references that come with Bridle.
 
     \b
-    A CRF learns from a few references in two citation styles and labels other works in four styles that it has never
-    seen: by plain Viterbi, with rules learned from the training references, and with a dozen written ones.
+    A table, three references before and after, and a report; in some seconds. A CRF learns from a few references in two
+    citation styles and labels other works in four styles that it has never seen: by plain Viterbi, with rules learned
+    from the training references, and with ten written ones.
 
     \b
     Examples:
@@ -44,7 +45,7 @@ def demo(
         with writing(str(out)) as lines:
             lines.write([demonstration.page(story)])
         if as_json:
-            typer.echo(json.dumps(story.to_dict(), indent=1))
+            typer.echo(json_line(story.to_dict()))
         else:
             console = Console()
             demonstration.show(story, console if console.is_terminal else Console(width=100))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from enum import StrEnum
 from itertools import islice, tee
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.cli.base import app, exits
+from bridle.cli.base import app, exits, json_line
+from bridle.cli.options import AsJson, TheProgress, TheThreads
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
 from bridle.data import Example
 from bridle.errors import FileError
@@ -25,11 +26,17 @@ from bridle.rules.text import load
 _AT_ONCE = 1024  # sequences
 
 
+class Segments(StrEnum):
+    """What --scheme takes: all that conlleval knows."""
+
+    AUTO, NONE, IO, BIO, IOB1, BIOES, BMES = "auto", "none", "IO", "BIO", "IOB1", "BIOES", "BMES"
+
+
 @app.command("eval")
 def evaluate(
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - is stdin.", show_default=False)],
     guess: Annotated[
-        str | None, typer.Argument(metavar="[GUESS]", help="The same ones, labelled by a tagger.", show_default=False)
+        str | None, typer.Argument(metavar="GUESS", help="The same ones, labelled by a tagger.", show_default=False)
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Tag GOLD with this model.")] = None,
     rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Rules for --model.")] = None,
@@ -37,22 +44,37 @@ def evaluate(
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
-    scheme: Annotated[str, typer.Option(help="auto, none (runs of a label), IO, BIO, BIOES, BMES.")] = "auto",
+    scheme: Annotated[
+        Segments,
+        typer.Option(
+            "--scheme",
+            metavar="|".join(Segments),
+            case_sensitive=False,
+            help="How labels make segments; none: runs of a label.",
+        ),
+    ] = Segments.AUTO,
     by_label: Annotated[bool, typer.Option("--by-label", help="Tokens by label too.")] = False,
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores (--model).")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="All figures as one JSON object.")] = False,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+    threads: TheThreads = 0,
+    as_json: AsJson = False,
+    progress: TheProgress = None,
 ) -> None:
-    """Compare labels with gold labels: token accuracy; precision, recall and F1 of segments, as conlleval counts them.
+    """Compare labels with gold labels.
+
+    Accuracy of tokens; precision, recall and F1 of segments, as conlleval counts them.
 
     \b
-    Three ways:
+    Examples:
       bridle eval tagged.txt                    the last two columns are gold and guess (what bridle tag writes)
       bridle eval gold.txt guess.txt            two files
       bridle eval gold.txt --model m.bridle     tag and compare, with --rules if you like
+      bridle eval tagged.txt --json             all figures, those by label too
 
     \b
-    Exit codes: 0 fine, 2 bad input or usage.
+    Exit codes:
+      0    compared, whatever came out
+      2    bad input or bad usage
+      3    the scores allow no labelling at all (--model)
+      130  stopped by Ctrl-C
     """
     with exits():
         if model is not None and guess is not None:
@@ -71,9 +93,14 @@ def evaluate(
                 pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))
             else:
                 pairs = map(_side_by_side, examples)
-            found = _scores(pairs, None if scheme.lower() == "none" else scheme, bar)
+            found = _scores(pairs, None if scheme is Segments.NONE else scheme.value, bar)
+        if not found.sequences:
+            name = "<stdin>" if gold == "-" else gold
+            raise FileError(f"{name}: there are no sequences", got="nothing", wanted="labelled sequences")
+        if not found.correct_tokens and guess is None and tagger is None:
+            typer.echo("bridle: gold and guess never agree; are they the last two columns?", err=True)
         if as_json:
-            typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+            typer.echo(json_line(found.to_dict()))
             return
         typer.echo("\n".join(found.lines()))
         if by_label:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.cli.base import INFEASIBLE, INTERRUPTED, app, exits, fail
+from bridle.cli.bars import shown
+from bridle.cli.base import INFEASIBLE, INTERRUPTED, app, exits, fail, json_line, keep
+from bridle.cli.options import AnyScheme, AsJson, DataScheme, Labelled, TheProgress, TheSeed, TheThreads
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
@@ -39,7 +39,7 @@ class Penalty(StrEnum):
 
 @app.command()
 def learn(
-    data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Labelled sequences; .gz is fine, - is stdin.")],
+    data: Labelled,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="Where the rules go; - is stdout.")],
     kind: Annotated[
         Kind, typer.Option(help="Between labels (a .rules file), or of single tokens by their context.")
@@ -52,22 +52,34 @@ def learn(
     model: Annotated[Path | None, typer.Option(metavar="MODEL", help="For --penalty joint.")] = None,
     tune: Annotated[str | None, typer.Option(metavar="FILE", help="joint: learn penalties here, not on DATA.")] = None,
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="joint: keep the penalties best on this.")] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="joint: passes over the sequences, at most.")] = 20,
-    patience: Annotated[int | None, typer.Option(min=1, help="joint: stop after so many without a gain.")] = None,
-    min_support: Annotated[int | None, typer.Option(min=1, help="Sequences in which a rule must speak.")] = None,
-    significance: Annotated[float | None, typer.Option(help="The share of rules that may be due to chance.")] = None,
-    max_rules: Annotated[int | None, typer.Option(min=1, help="Keep the most useful ones.")] = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, IO, BIO, BIOES or BMES.")] = "auto",
-    threshold: Annotated[float, typer.Option(help="deterministic: the share of a label in its context, above.")] = 0.99,
-    cutoff: Annotated[int, typer.Option(min=0, help="deterministic: a context must occur more often.")] = 5,
+    iterations: Annotated[
+        int, typer.Option(metavar="N", min=1, help="joint: passes over the sequences, at most.")
+    ] = 20,
+    patience: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="joint: stop after so many without a gain.")
+    ] = None,
+    min_support: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Sequences in which a rule must speak.")
+    ] = None,
+    significance: Annotated[
+        float | None, typer.Option(metavar="X", help="The share of rules that may be due to chance.")
+    ] = None,
+    max_rules: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep the most useful ones.")] = None,
+    scheme: DataScheme = AnyScheme.AUTO,
+    threshold: Annotated[
+        float, typer.Option(metavar="X", help="deterministic: the share of a label in its context, above.")
+    ] = 0.99,
+    cutoff: Annotated[
+        int, typer.Option(metavar="N", min=0, help="deterministic: a context must occur more often.")
+    ] = 5,
     format: TheFormat = None,
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="The rules and what was dropped as one JSON object.")] = False,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on a terminal.")] = None,
+    seed: TheSeed = 0,
+    threads: TheThreads = 0,
+    as_json: AsJson = False,
+    progress: TheProgress = None,
 ) -> None:
     """Learn rules from labelled sequences, with their evidence.
 
@@ -81,24 +93,29 @@ def learn(
     \b
     A .rules file is text: read it, edit it, try it with bridle rules test, obey it with bridle tag --rules.
     Penalties that are learned jointly want sequences that the model was not trained on (--tune).
-    Deterministic rules are many; their file is no text. Ctrl-C keeps the best penalties so far.
+    Deterministic rules are many; their file is no text.
 
     \b
-    Exit codes: 0 rules were found, 1 none was found (the file says so), 2 bad input or usage, 130 Ctrl-C.
+    Exit codes:
+      0    rules were found
+      1    none was found (the file says so)
+      2    bad input, bad usage, or the rules cannot be written
+      130  stopped by Ctrl-C; if penalties were being learned, the best so far are written
     """
     with exits():
         _fits(kind, soft, penalty, model, {"--tune": tune, "--dev": dev}, out, as_json)
+        keep(out, *data, model, tune, dev)
         tagger = None if model is None else bridle.load(model)
-        before = Reader(**tagger.notes_["reader"]) if tagger is not None and "reader" in tagger.notes_ else None
+        before = None if tagger is None else Reader.noted(tagger.notes_)
         examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
         if kind is Kind.DETERMINISTIC:
             _deterministic(examples, out, threshold, cutoff, as_json)
             return
-        asked = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
+        limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
         miner = RelationalRules(
             ALL if kinds is None else [name.strip() for name in kinds.split(",")], penalty=None, seed=seed,
-            scheme=None if scheme.lower() == "none" else scheme,
-            **{name: value for name, value in asked.items() if value is not None},  # type: ignore[arg-type]
+            scheme=scheme.asked,
+            **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
         )  # fmt: skip
         miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
         found = _Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
@@ -111,12 +128,15 @@ def learn(
                 settings = {"iterations": iterations, "patience": patience, "seed": seed, "threads": threads}
                 found = _joint(found, tagger, where, held, settings, _watch(progress))
         how = f"penalties by {penalty.value}" if soft else "hard"
+        if model is not None:
+            asked = {"model": model, "tune": tune, "dev": dev, "iterations": iterations, "patience": patience}
+            how += "".join(f", {name} {_plain(str(value))}" for name, value in asked.items() if value is not None)
         with Lines(out) as lines:
             lines.write(_head(data, len(examples), miner, how))
             lines.write(_body(found.learned))
         typer.echo("\n".join(_summary(found, len(examples), out)), err=True)
         if as_json:
-            typer.echo(json.dumps(_as_dict(found, len(examples), out), ensure_ascii=False))
+            typer.echo(json_line(_as_dict(found, len(examples), out)))
         if found.interrupted:
             fail("interrupted; these are the best penalties so far", INTERRUPTED)
         raise typer.Exit(0 if found.learned else INFEASIBLE)
@@ -163,7 +183,7 @@ def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: 
     typer.echo(f"bridle: {len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}", err=True)
     if as_json:
         told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(json_line(told))
     if not made.n_rules_:
         fail(f"no context decides a label: lower --cutoff ({cutoff}) or --threshold ({threshold:g})", INFEASIBLE)
 
@@ -203,7 +223,7 @@ def _split(examples: list[Example]) -> tuple[list[Any], list[list[str]], list[di
 
 def _watch(asked: bool | None) -> Callable[[Step], None]:
     def watch(step: Step) -> None:
-        if asked if asked is not None else sys.stderr.isatty():
+        if shown(asked):
             accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
             now = f"{step.loss:.2%} wrong{accuracy}  {step.seconds:.2f} s"
             typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
@@ -240,11 +260,12 @@ def _plain(text: str) -> str:
 
 
 def _summary(found: _Found, count: int, out: str) -> Iterator[str]:
+    place = "standard output" if out == "-" else out
     by_kind = ", ".join(f"{n} {kind}" for kind, n in Counter(one.kind for one in found.learned).most_common())
     if not found.learned:
-        yield f"bridle: no rule was found in {count:,} sequences; {out} says only so"
+        yield f"bridle: no rule was found in {count:,} sequences; {place} says only so"
     else:
-        yield f"bridle: {count:,} sequences; {len(found.learned)} rules ({by_kind}); written to {out}"
+        yield f"bridle: {count:,} sequences; {len(found.learned)} rules ({by_kind}); written to {place}"
     if found.told:
         yield f"  {found.told}"
     yield from (f"  {n:,} dropped: {reason}" for reason, n in found.dropped.items() if n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -10,14 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.base import Bar, progress_bar
+from bridle.cli.bars import Bar, on_terminal, progress_bar
+from bridle.cli.options import FORMATS
 from bridle.data import Example, Examples, read
 from bridle.errors import FileError, ModelFileError
 
 TheFormat = Annotated[
     str | None,
-    typer.Option("--format", help="conll, conllu, jsonl, slashed, segmented, tagged, ...; default: by suffix or look."),
-]
+    typer.Option(
+        "--format", metavar="NAME", autocompletion=FORMATS,
+        help="conll, conllu, jsonl, slashed, segmented, tagged, ...; default: by suffix or look.",
+    ),
+]  # fmt: skip
 TheColumns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="Names of the columns, in order; _ passes one over.")
 ]
@@ -100,11 +105,18 @@ def _value(text: str) -> str | int | None:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
+def at_the_keyboard(path: str) -> None:
+    """Say that something is waited for, lest people wait too."""
+    if path == "-" and on_terminal(sys.stdin):
+        typer.echo("bridle: reading what you type; end it with Ctrl-D", err=True)
+
+
 @contextmanager
 def reading(
     reader: Reader, path: str, progress: bool | None, doing: str, out: str | None = ""
 ) -> Iterator[tuple[Examples, Bar]]:
     """Examples of a file, and the bar to move while they are read. What was left out is told."""
+    at_the_keyboard(path)
     with reader.open(path) as examples:
         with progress_bar(progress, examples, out, doing) as bar:
             yield examples, bar
@@ -128,5 +140,6 @@ def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[l
                 if k % 1000 == 0:
                     bar()
     if not found:
-        raise FileError(f"{', '.join(paths)}: there are no sequences", got="an empty file", wanted="labelled sequences")
+        names = ", ".join("<stdin>" if path == "-" else path for path in paths)
+        raise FileError(f"{names}: there are no sequences", got="nothing", wanted="labelled sequences")
     return found, reader.settled(found[0])

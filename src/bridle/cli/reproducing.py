@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from bridle.cli.base import app, exits
+from bridle.cli.options import RECIPES, AsJson, TheSeed, TheThreads
 from bridle.data import Lines
 from bridle.errors import BridleError, FileError
 from bridle.report.tables import Report
@@ -19,7 +19,10 @@ from bridle.tasks import Run, recipe_named
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="srl, pos, segmentation, citations or addresses.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="srl, pos, segmentation, citations or addresses.", autocompletion=RECIPES),
+    ],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="The folder of the data sets. Default: $BRIDLE_DATA.")
     ] = None,
@@ -27,24 +30,34 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Write NAME.md, NAME.json and NAME.svg there.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    seed: TheSeed = 0,
+    threads: TheThreads = 0,
+    as_json: AsJson = False,
+    progress: Annotated[
+        bool, typer.Option("--progress/--no-progress", help="Tell on stderr what is being done.")
+    ] = True,
 ) -> None:
-    """Run an experiment of the papers on real data: a table with ours beside theirs.
+    """Run an experiment of the papers on real data.
+
+    Tables with our figures beside theirs come out, as Markdown.
 
     \b
     Examples:
       bridle reproduce citations --data DATA --quick
       bridle reproduce srl --data DATA -o docs/results
+      BRIDLE_DATA=DATA bridle reproduce pos --json --no-progress > pos.json
 
     \b
-    Exit codes: 0 done (whatever came out), 2 the data is not there, or bad usage, 130 Ctrl-C.
+    Exit codes:
+      0    done, whatever came out
+      2    the data is not there, or bad usage
+      130  stopped by Ctrl-C
     """
     with exits():
         recipe = recipe_named(name)
-        report = recipe.run(Run(_folder(data), quick, seed, threads, _say))
+        report = recipe.run(Run(_folder(data), quick, seed, threads, _say if progress else lambda text: None))
         report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
-        typer.echo(report.markdown())
+        typer.echo(report.json() if as_json else report.markdown())
         if out is not None:
             _write(report, out)
 
@@ -53,7 +66,10 @@ def _folder(asked: Path | None) -> Path:
     found = asked or (Path(os.environ["BRIDLE_DATA"]) if "BRIDLE_DATA" in os.environ else None)
     if found is None or not found.is_dir():
         got = "nothing" if found is None else f"{found}, which is no folder"
-        raise FileError("where is the data?", got=got, wanted="--data DIR, or BRIDLE_DATA")
+        raise FileError(
+            "the data is not there", got=got, wanted="--data DIR, or DIR in the environment as BRIDLE_DATA",
+            cause="DIR is the folder that holds the data sets, one folder each; they are no part of Bridle.",
+        )  # fmt: skip
     return found
 
 
@@ -70,8 +86,7 @@ def _write(report: Report, folder: Path) -> None:
     try:
         made["svg"] = report.svg()
     except BridleError as error:
-        print(f"bridle: no picture: {error}", file=sys.stderr)
+        typer.echo(f"bridle: no picture: {error}", err=True)
     for suffix, text in made.items():
         with Lines(str(folder / f"{report.name}.{suffix}")) as lines:
             lines.write(text.rstrip("\n").split("\n"))
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bridle.cli.bars import on_terminal
 from bridle.cli.base import (
     BAD,
     INFEASIBLE,
@@ -22,6 +22,7 @@ from bridle.cli.base import (
     TheScheme,
     app,
     exits,
+    json_line,
     labels_of,
     names_of,
     text_of,
@@ -29,7 +30,21 @@ from bridle.cli.base import (
 from bridle.lint import Finding, lint
 from bridle.rules.text import load_lines
 
-rules_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at .rules files.")
+_HELP = """Look at .rules files: check, show and test them.
+
+\b
+Examples:
+  bridle rules check my.rules --labels O,A0,A1 --scheme IO     look for mistakes
+  bridle rules show my.rules                                   as Bridle reads them
+  bridle rules test my.rules dev.txt --model m.bridle          what they are worth
+
+\b
+Exit codes: each command's help tells them.
+"""
+
+rules_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help=_HELP, short_help="Check, show and test rules."
+)
 app.add_typer(rules_app, name="rules")
 Rules = Annotated[Path, typer.Argument(metavar="RULES", help="A .rules file.", show_default=False)]
 
@@ -40,9 +55,13 @@ def rules_check(
     labels: Names = None,
     labels_file: NamesFile = None,
     scheme: TheScheme = Scheme.NONE,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per finding.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines: one JSON object per finding, a line each.")
+    ] = False,
 ) -> None:
-    """Look for rules that cannot be read, cannot hold, clash with others, or say nothing.
+    """Look for mistakes in rules.
+
+    Rules that cannot be read, cannot hold, clash with others, or say nothing.
 
     \b
     Examples:
@@ -50,7 +69,10 @@ def rules_check(
       bridle rules check my.rules --labels-file labels.txt --json
 
     \b
-    Exit codes: 0 clean (infos may be there), 1 warnings only, 2 errors.
+    Exit codes:
+      0    clean (infos may be there)
+      1    warnings only
+      2    errors, or the file cannot be read
     """
     with exits():
         names = names_of(labels, labels_file)
@@ -58,8 +80,8 @@ def rules_check(
         found = lint(text_of(rules).split("\n"), known)
         if as_json:
             for finding in found:
-                typer.echo(json.dumps({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))
-        elif sys.stdout.isatty():
+                typer.echo(json_line({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))
+        elif on_terminal(sys.stdout):
             Console().print(_table(found) if found else "[green]nothing to complain about[/green]")
         else:
             for f in found:
@@ -69,14 +91,31 @@ def rules_check(
 
 
 @rules_app.command("show")
-def rules_show(rules: Rules) -> None:
-    """Print the rules of a file as Bridle reads them, one per line.
+def rules_show(
+    rules: Rules,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines: one JSON object per rule, a line each.")
+    ] = False,
+) -> None:
+    """Print rules as Bridle reads them, one per line.
 
-    Example: bridle rules show my.rules
+    \b
+    Examples:
+      bridle rules show my.rules
+      bridle rules show my.rules --json
+
+    \b
+    Exit codes:
+      0    printed
+      2    a line is no rule, or the file cannot be read
     """
     with exits():
         for line in load_lines(rules):
-            typer.echo(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
+            if as_json:
+                told = {"file": str(rules), "line": line.number, "rule": str(line.rule), "comment": line.comment}
+                typer.echo(json_line(told))
+            else:
+                typer.echo(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
 
 
 def _table(found: list[Finding]) -> Table:

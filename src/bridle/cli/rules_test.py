@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -14,7 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 import bridle
-from bridle.cli.base import INFEASIBLE, Names, NamesFile, exits, names_of, text_of
+from bridle.cli.base import INFEASIBLE, Names, NamesFile, exits, json_line, names_of, text_of
+from bridle.cli.options import (
+    AnyScheme,
+    AsJson,
+    DataScheme,
+    Labelled,
+    TheEngine,
+    TheLimit,
+    TheProgress,
+    TheThreads,
+)
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
 from bridle.cli.rules import Rules, rules_app
 from bridle.data import Example
@@ -30,7 +39,7 @@ from bridle.rules.text import load_lines
 @rules_app.command("test")
 def rules_test(
     rules: Rules,
-    data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Labelled sequences; .gz is fine, - is stdin.")],
+    data: Labelled,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="MODEL", help="See what the rules do to its labels.")
     ] = None,
@@ -40,20 +49,22 @@ def rules_test(
     option: TheOptions = None,
     labels: Names = None,
     labels_file: NamesFile = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, IO, BIO, BIOES or BMES (without --model).")] = "auto",
+    scheme: DataScheme = AnyScheme.AUTO,
     leave_out: Annotated[
         bool, typer.Option("--leave-out/--no-leave-out", help="Decode with all rules but one, too, for each.")
     ] = True,
-    engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each sequence.")] = None,
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    engine: TheEngine = "auto",
+    time_limit: TheLimit = None,
+    threads: TheThreads = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the bars: .png, .svg or .pdf; needs matplotlib.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All figures as one JSON object.")] = False,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+    as_json: AsJson = False,
+    progress: TheProgress = None,
 ) -> None:
-    """Audit rules: how often gold labels obey each, and what each does to a model, alone and among all.
+    """See what rules are worth on labelled sequences.
+
+    How often gold labels obey each, and what each does to a model, alone and among all.
 
     \b
     Examples:
@@ -65,15 +76,19 @@ def rules_test(
     Columns: the share of the sequences in which gold, and in which the model by itself, obeys the rule; what is gained
     (points of F1 of segments, and of tokens right) by the rule alone and by the rule among all; sequences in which no
     labelling obeys the rule, which are relaxed. The rules that gain most come first. DATA should be new to MODEL.
-    Labels that DATA does not hold can be named with --labels (without --model).
+    Without --model, --scheme says how labels make segments, and --labels names labels that DATA does not hold.
 
     \b
-    Exit codes: 0 fine, 1 under all rules some sequences had to be relaxed, 2 bad input or usage, 3 no labelling was
-    found in time.
+    Exit codes:
+      0    fine
+      1    under all rules some sequences had to be relaxed
+      2    bad input or bad usage
+      3    no labelling was found in time
+      130  stopped by Ctrl-C
     """
     with exits():
         tagger = None if model is None else bridle.load(model)
-        before = Reader(**tagger.notes_["reader"]) if tagger is not None and "reader" in tagger.notes_ else None
+        before = None if tagger is None else Reader.noted(tagger.notes_)
         examples, _ = read_all(reader_of(format, columns, label, option, before), data, progress)
         gold = [list(e.labels or ()) for e in examples]
         extra = names_of(labels, labels_file) or ()
@@ -92,19 +107,19 @@ def rules_test(
         if plot is not None:
             found.plot(plot)
         if as_json:
-            typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+            typer.echo(json_line(found.to_dict()))
         else:
             typer.echo("\n".join(found.lines()))
             _bars(found)
         raise typer.Exit(INFEASIBLE if found.all is not None and found.all.relaxed else 0)
 
 
-def _labels(tagger: Tagger | None, gold: list[list[str]], extra: tuple[str, ...], scheme: str) -> Labels:
+def _labels(tagger: Tagger | None, gold: list[list[str]], extra: tuple[str, ...], scheme: AnyScheme) -> Labels:
     """The labels of the model, or of the data."""
     if tagger is not None:
         return tagger.labels_
     names = sorted({*chain.from_iterable(gold), *extra})
-    asked = scheme_of(names) if scheme == "auto" else None if scheme.lower() == "none" else scheme
+    asked = scheme_of(names) if scheme is AnyScheme.AUTO else scheme.asked
     return Labels(names, cast(Scheme | None, asked))
 
 

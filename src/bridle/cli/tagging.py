@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 import bridle
-from bridle.cli.base import OnInfeasible, app, ended, exits, writing
+from bridle.cli.base import OnInfeasible, app, ended, exits, keep, writing
+from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads, one_of
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
 from bridle.data import Chunk, Example, Pace
 from bridle.data.base import Format, format_named
@@ -22,42 +23,53 @@ from bridle.rules.text import load
 from bridle.stream import Record, Stream, to_json
 
 STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged")  # formats without a head or a foot
+OUTPUTS = one_of(lambda: [*STREAMED, "jsonl"])
 _MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
 @app.command()
 def tag(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="What bridle train made.", show_default=False)],
-    data: Annotated[list[str] | None, typer.Argument(metavar="[DATA...]", help="Default: stdin.")] = None,
-    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="A .rules file.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Argument(metavar="DATA", help="Sequences; .gz is fine. Default: -, which is stdin.")
+    ] = None,
+    rules: TheRules = None,
     format: TheFormat = None,
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
-    to: Annotated[str | None, typer.Option("--to", help="conll, jsonl, slashed, ... Default: by the input.")] = None,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="The k best labellings, as JSON lines.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="NAME", autocompletion=OUTPUTS, help="conll, jsonl, slashed, ... Default: by the input."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: the same as --to jsonl.")] = False,
+    k: Annotated[
+        int | None, typer.Option("--k", metavar="N", min=1, help="The N best labellings, as JSON lines.")
+    ] = None,
     scores: Annotated[
         bool, typer.Option("--scores", help="JSON lines with score, bound, and the probability of each token's label.")
     ] = False,
-    engine: Annotated[str, typer.Option(help="auto, search, viterbi, product, relax, ilp, beam, two_stage.")] = "auto",
+    engine: TheEngine = "auto",
     on_infeasible: Annotated[
         OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
     ] = OnInfeasible.RELAX,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each sequence.")] = None,
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
-    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")] = None,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on long input.")] = None,
+    time_limit: TheLimit = None,
+    threads: TheThreads = 0,
+    out: TheOut = None,
+    progress: TheProgress = None,
 ) -> None:
     """Label sequences with a model, under rules if you like.
 
-    \b
     The input is read as the training data was (--format, --columns and so on change that); a column of labels may be
-    missing. The output has one more column, or is JSON lines with --to jsonl, --k or --scores.
+    missing. The output has one more column, or is JSON lines with --json, --k or --scores. What is read is written as
+    soon as it is labelled, so that files of any size and streams without an end need the same memory.
 
     \b
     Examples:
       bridle tag chunks.bridle test.txt -o tagged.txt --rules my.rules
-      cat refs.txt | bridle tag refs.bridle --to jsonl
+      cat refs.txt | bridle tag refs.bridle --json | jq .labels
       bridle tag chunks.bridle test.txt --k 3
 
     \b
@@ -70,43 +82,48 @@ def tag(
       141  the reader of the output went away
     """
     with exits():
+        keep(out, model, rules)
         tagger = bridle.load(model)
         reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
         decoder = tagger.decoder(
             load(rules) if rules is not None else (), engine=engine, time_limit=time_limit,
             on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
         )  # fmt: skip
-        if to is not None and to not in ("jsonl", "json") and (k is not None or scores):
-            raise ModelError("--k and --scores come as JSON lines", got=f"--to {to}", wanted="--to jsonl")
+        lines_of_json = as_json or k is not None or scores
+        if to is not None and to not in ("jsonl", "json") and lines_of_json:
+            raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
         stream = Stream(decoder, on_infeasible.value, threads, k)
-        made = None if k is not None or scores else _output(to, reader, tagger)
+        made = None if lines_of_json else _output(to, reader, tagger)
+        pace = Pace(sequences=1, most=4096)  # the first answer comes at once
         with writing(out) as lines:
             for path in data or ["-"]:
                 with reading(reader, path, progress, "tagging", out) as (examples, bar):
-                    for some in _tagged(examples, tagger, decoder, stream, threads):
+                    for some in _tagged(examples, tagger, decoder, stream, pace):
                         lines.write(_lines(some, made, tagger, decoder if scores else None))
                         bar()
         ended(stream.tally)
 
 
 def _tagged(
-    examples: Iterable[Example], tagger: Tagger, decoder: Decoder, stream: Stream, threads: int
+    examples: Iterable[Example], tagger: Tagger, decoder: Decoder, stream: Stream, pace: Pace
 ) -> Iterator[list[tuple[Example, Record]]]:
-    """Examples with their records, some at a time; at most a chunk of them is held."""
-    pace, count = Pace(sequences=1, most=4096), 0  # the first answer comes at once
+    """Examples with their records, some at a time; at most a chunk of them is held.
+
+    A sequence without a name is called by its number, counted over all files.
+    """
     for some in _chunks(examples, pace):
         wrong: BridleError | None = None
         xs = [example.columns for example in some]
         try:
-            batch = tagger.lattices(xs, threads=threads)
+            batch = tagger.lattices(xs, threads=stream.threads)
         except BridleError:  # what stands before the bad sequence is still good
-            good, wrong = _until_bad(some, tagger)
+            good, wrong = until_bad(some, tagger)
             some, xs = some[:good], xs[:good]
             batch = tagger.lattices(xs)
         givens = [dict(one) for one in tagger.given(xs, decoder, [e.given for e in some]) or [{}] * len(some)]
-        names = [count + j if example.id is None else example.id for j, example in enumerate(some)]
+        first = stream.tally.sequences
+        names = [first + j if example.id is None else example.id for j, example in enumerate(some)]
         chunk = Chunk(batch, givens, names, [example.where for example in some])
-        count += len(some)
         waiting = iter(some)
         for records in stream.records([chunk] if some else [], pace):
             yield [(next(waiting), record) for record in records]
@@ -114,7 +131,7 @@ def _tagged(
             raise wrong
 
 
-def _until_bad(some: list[Example], tagger: Tagger) -> tuple[int, BridleError]:
+def until_bad(some: list[Example], tagger: Tagger) -> tuple[int, BridleError]:
     """How many sequences can be scored, and what is wrong with the next one."""
     for k, example in enumerate(some):
         try:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -17,13 +18,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import bridle
-from bridle.cli.base import INTERRUPTED, app, exits, fail, text_of
+from bridle.cli.bars import on_terminal, shown
+from bridle.cli.base import INTERRUPTED, app, exits, fail, json_line, keep, text_of
+from bridle.cli.options import FEATURES, AnyScheme, AsJson, DataScheme, TheProgress, TheSeed, TheThreads
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
+from bridle.cli.recording import (
+    TheConfig,
+    changes,
+    described,
+    place_beside,
+    recorded,
+    scores_of,
+    settings_of,
+    write_config,
+)
 from bridle.data import Example, Lines
 from bridle.errors import BridleError, FeatureError, FileError, LabelError, ModelError
 from bridle.features import SETS, Templates
 from bridle.models import CRF, LocalTagger, Step, Tagger
+from bridle.report import score
 from bridle.rules.text import load
+
+Split = tuple[list[Any], list[list[str]], list[dict[str, Any]]]  # X, y, given
+_ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
 
 
 class Learner(StrEnum):
@@ -52,8 +69,12 @@ class Pairs(StrEnum):
 
 @app.command()
 def train(
-    data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Labelled sequences; .gz is fine, - is stdin.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="MODEL", help="Where the model goes.")],
+    context: typer.Context,
+    data: Annotated[
+        list[str] | None, typer.Argument(metavar="DATA", help="Labelled sequences; .gz is fine, - is stdin.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="MODEL", help="Where the model goes.")] = None,
+    config: TheConfig = None,
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="A development set; the best on it is kept.")] = None,
     on_unknown: Annotated[OnUnknown, typer.Option(help="Labels of --dev that DATA has not.")] = OnUnknown.RAISE,
     format: TheFormat = None,
@@ -61,26 +82,34 @@ def train(
     label: TheLabel = None,
     option: TheOptions = None,
     features: Annotated[
-        str, typer.Option(help=f"A set ({', '.join(SETS)}) or a file of templates; auto: by the columns.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=FEATURES,
+            help=f"A set ({', '.join(SETS)}) or a file of templates; auto: by the columns.",
+        ),
     ] = "auto",
     learner: Annotated[Learner, typer.Option(help="ibt: a perceptron under --rules.")] = Learner.CRF,
     rules: Annotated[Path | None, typer.Option(metavar="FILE", help="A .rules file, for --learner ibt.")] = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, IO, BIO, BIOES or BMES.")] = "auto",
-    cutoff: Annotated[int, typer.Option(min=1, help="Leave out features seen fewer times.")] = 1,
+    scheme: DataScheme = AnyScheme.AUTO,
+    cutoff: Annotated[int, typer.Option(metavar="N", min=1, help="Leave out features seen fewer times.")] = 1,
     pairs: Annotated[Pairs | None, typer.Option(help="Weights for pairs seen in training or for all.")] = None,
-    c1: Annotated[float | None, typer.Option(help="L1 regularisation (crf). Default: 0.")] = None,
-    c2: Annotated[float | None, typer.Option(help="L2 regularisation (crf). Default: 1.")] = None,
-    margin: Annotated[float | None, typer.Option(help="Of the local learners. Default: 1.")] = None,
+    c1: Annotated[float | None, typer.Option(metavar="X", help="L1 regularisation (crf). Default: 0.")] = None,
+    c2: Annotated[float | None, typer.Option(metavar="X", help="L2 regularisation (crf). Default: 1.")] = None,
+    margin: Annotated[float | None, typer.Option(metavar="X", help="Of the local learners. Default: 1.")] = None,
     average: Annotated[Average | None, typer.Option(help="Of all but crf. Default: averaged.")] = None,
-    iterations: Annotated[int | None, typer.Option(help="At most. Default: 100 (crf) or 20.")] = None,
-    patience: Annotated[int | None, typer.Option(min=1, help="Stop after so many without a gain on --dev.")] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="0: all cores.")] = 0,
+    iterations: Annotated[int | None, typer.Option(metavar="N", help="At most. Default: 100 (crf) or 20.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Stop after so many without a gain on --dev.")
+    ] = None,
+    seed: TheSeed = 0,
+    threads: TheThreads = 0,
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state of training here.")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Iterations between checkpoints.")] = 10,
+    every: Annotated[int, typer.Option(metavar="N", min=1, help="Iterations between checkpoints.")] = 10,
     resume: Annotated[Path | None, typer.Option(metavar="FILE", help="Go on from a checkpoint.")] = None,
     log: Annotated[str | None, typer.Option(metavar="FILE", help="One JSON line per iteration.")] = None,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="Default: on a terminal.")] = None,
+    as_json: AsJson = False,
+    progress: TheProgress = None,
 ) -> None:
     """Train a tagger on labelled sequences.
 
@@ -89,30 +118,45 @@ def train(
       bridle train train.txt -o chunks.bridle --columns word,pos,chunk --dev dev.txt
       bridle train refs.tagged -o refs.bridle --features fields --option tokens=punctuation
       bridle train corpus.txt -o words.bridle --format segmented --learner perceptron
+      bridle train --config chunks.bridle.json -o again.bridle --c2 0.5
       bridle train train.txt -o m.bridle --checkpoint m.check     (then, after a stop:)
       bridle train train.txt -o m.bridle --checkpoint m.check --resume m.check
 
     \b
     Templates are lines such as  word[-1] word[0]  or  suffix2[0];  label[-1] asks for label bigrams.
-    Ctrl-C saves the best model so far.
+    All settings, the data, how training went and the scores on --dev are kept in MODEL.json; --json prints them too.
 
     \b
-    Exit codes: 0 trained, 2 bad input or usage, or the model cannot be written, 130 Ctrl-C.
+    Exit codes:
+      0    trained
+      2    bad input, bad usage, or the model cannot be written
+      130  stopped by Ctrl-C; the best model so far is saved
     """
     with exits():
-        _check_places(out, checkpoint)
+        data = data or (context.default_map or {}).get("data")
+        if not data or out is None:
+            what, wanted = ("no data", "DATA") if not data else ("no place for the model", "-o MODEL")
+            raise FileError(f"there is {what}", got="nothing", wanted=f"{wanted}, or --config FILE")
+        keep(out, *data, dev, rules, resume)
+        place = place_beside(out)
+        _check_places(out, checkpoint, place)
         examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
         common = {
-            "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": _scheme(scheme),
+            "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": scheme.asked,
             "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
-            **({} if iterations is None else {"iterations": iterations}),
+            "iterations": _ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
         }  # fmt: skip
         own = {"c1": c1, "c2": c2, "margin": margin, "average": None if average is None else average.value}
         model = _model(learner, common, {name: value for name, value in own.items() if value is not None}, rules)
         X, y, given = _split(examples)
-        held = None if dev is None else _split(read_all(reader, [dev], progress)[0])
+        beside = None if dev is None else read_all(reader, [dev], progress)[0]
+        held = None if beside is None else _split(beside)
+        used = {"data": described(data, examples), "dev": None if beside is None else described([str(dev)], beside)}
+        for change in changes(config, used) if config is not None else ():
+            typer.echo(f"bridle: {change}", err=True)
         notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
         trouble: BaseException | None = None
+        begun = time.perf_counter()
         with _watched(progress, log) as watch:
             try:
                 model.fit(
@@ -124,25 +168,31 @@ def train(
                 if not hasattr(model, "linear_"):
                     raise _with_place(error, examples) from None
                 trouble = error  # what has been learned is saved first
+        took = time.perf_counter() - begun
         model.save(out, notes=notes)
+        scores = None if held is None else _scores(model, held, rules, threads)
+        record = recorded(model, {**settings_of(context), "data": data}, used, took, scores)
+        write_config(place, record)
         typer.echo(f"bridle: {_told(model)}; saved as {out}", err=True)
+        if as_json:
+            typer.echo(json_line(record))
         if isinstance(trouble, KeyboardInterrupt):
             fail("interrupted; this is the best model so far", INTERRUPTED)
         if trouble is not None:
             raise trouble
 
 
-def _check_places(out: Path, checkpoint: Path | None) -> None:
+def _check_places(out: Path, checkpoint: Path | None, config: Path) -> None:
     """Can the results be written? Better to know before than after training."""
-    for path in (out, checkpoint):
+    for path in (out, checkpoint, config):
         if path is None:
             continue
         folder = path.resolve().parent
         if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             wanted = "the name of a file in a folder that exists and can be written to"
             raise FileError(f"cannot write {path}", got="no such place", wanted=wanted)
-    if checkpoint is not None and checkpoint.resolve() == out.resolve():
-        raise FileError("model and checkpoint are the same file", got=str(out), wanted="two names")
+    if checkpoint is not None and checkpoint.resolve() in (out.resolve(), config.resolve()):
+        raise FileError("model and checkpoint are the same file", got=str(checkpoint), wanted="two names")
 
 
 def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
@@ -151,10 +201,6 @@ def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
     if found and int(found[1]) < len(examples) and "development" not in str(error):
         error.args = (f"{examples[int(found[1])].where}: {error}",)
     return error
-
-
-def _scheme(asked: str) -> str | None:
-    return None if asked.lower() == "none" else asked
 
 
 def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: Path | None) -> Tagger:
@@ -204,7 +250,15 @@ def _templates_of(asked: str) -> Templates:
         raise
 
 
-def _split(examples: list[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:
+def _scores(model: Tagger, dev: Split, rules: Path | None, threads: int) -> dict[str, Any]:
+    """What the model that was kept does on the development set."""
+    X, y, given = dev
+    obeyed = load(rules) if rules is not None else ()
+    guessed = model.predict(X, obeyed, given=given, threads=threads, on_infeasible="relax")
+    return scores_of(score(y, guessed), model.progress_.best_iteration)
+
+
+def _split(examples: list[Example]) -> Split:
     """X, y and what is given."""
     return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
 
@@ -223,9 +277,9 @@ def _told(model: Tagger) -> str:
 @contextmanager
 def _watched(asked: bool | None, log: str | None) -> Iterator[Any]:
     """What is called after each iteration: a bar on a terminal, plain lines if asked for elsewhere, a log."""
-    shown = asked if asked is not None else sys.stderr.isatty()
+    told = shown(asked)
     parts = ("training", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"), TimeRemainingColumn())
-    bar = Progress(*parts, console=Console(stderr=True)) if shown and sys.stderr.isatty() else None
+    bar = Progress(*parts, console=Console(stderr=True)) if told and on_terminal(sys.stderr) else None
     lines = Lines(log) if log is not None else None
 
     def watch(step: Step) -> None:
@@ -236,7 +290,7 @@ def _watched(asked: bool | None, log: str | None) -> Iterator[Any]:
                 bar.add_task("", total=step.iterations, now=now)
                 bar.start()
             bar.update(bar.task_ids[0], completed=step.iteration, now=now)
-        elif shown:
+        elif told:
             typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
         if lines is not None:
             lines.write([json.dumps({name: getattr(step, name) for name in step.__slots__})])

@@ -35,7 +35,7 @@ code { padding: .1em .3em; } pre { padding: .7rem 1rem; overflow-x: auto; }
 .tokens b { flex: 0 0 7.5rem; font-weight: 400; color: var(--dim); }
 .token { color: #111; padding: .12rem .35rem; border-radius: .25rem; white-space: nowrap; }
 .wrong { outline: 2px solid var(--bad); outline-offset: 1px; }
-.legend { gap: .5rem; flex-wrap: wrap; }
+.legend { gap: .5rem; flex-wrap: wrap; line-height: 1.5; margin: .3rem 0; }
 .good { color: var(--good); } .bad { color: var(--bad); }
 figure { margin: .8rem 0; overflow-x: auto; } figcaption { color: var(--dim); font-size: .92rem; }
 figure svg { max-width: none; height: auto; }

@@ -1,0 +1,195 @@
+"""The sequences that `bridle explain` is asked about: of a score file, or of a model and its data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import bridle
+from bridle.cli.base import Scheme, labels_of
+from bridle.cli.decoding import agreed
+from bridle.cli.reading import Reader, at_the_keyboard, reader_of, reading
+from bridle.cli.tagging import until_bad
+from bridle.data import Example, open_scores
+from bridle.data.markup import TOKENS
+from bridle.decode import Decoder
+from bridle.errors import BridleError, FileError, LabelError
+from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice
+from bridle.models import Tagger
+from bridle.report.trellis import cut
+
+Reads = tuple[str | None, str | None, str | None, list[str] | None]  # --format, --columns, --label, --option
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Sequences with all that came with them."""
+
+    source: str
+    decoder: Decoder
+    lattices: Sequence[Lattice] | Batch
+    givens: Sequence[dict[str, Any]] | None
+    ids: list[Any]  # what the file calls each; its number where it has no name
+    where: list[str]
+    tokens: list[list[str]]
+    gold: list[list[str]] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def called(self, b: int) -> str:
+        """A sequence, as people may call it."""
+        where = f" ({self.where[b]})" if self.where[b] else ""
+        return f"{self.ids[b]}{where}"
+
+
+@dataclass
+class Wanted:
+    """Which sequences: one by its number, by its name, a text, or all. Remembers those that it was asked about."""
+
+    sequence: int | None = None
+    name: str | None = None
+    text: str | None = None
+    count: int = 0
+    others: list[str] = field(default_factory=list)  # names of those that were not meant
+
+    def check(self, model: Path | None, data: str | None, scores: str | None) -> None:
+        """Do the arguments make sense together?"""
+        asked = [flag for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
+                 if value is not None]  # fmt: skip
+        if len(asked) > 1:
+            raise FileError("more than one sequence is asked for", got=" and ".join(asked), wanted="one of them")
+        if model is None and scores is None:
+            raise FileError(
+                "there is nothing to explain", got="no MODEL and no --scores",
+                wanted="MODEL and DATA, MODEL and --text, or --scores FILE", cause="Rules alone choose no labels.",
+            )  # fmt: skip
+        if scores is not None and (model is not None or self.text is not None):
+            got = f"--scores and {'MODEL' if model is not None else '--text'}"
+            raise FileError("there are two sources of scores", got=got, wanted="--scores alone, or MODEL without it")
+        if scores is None and (data is None) == (self.text is None):
+            got = "MODEL alone" if data is None else "DATA and --text"
+            raise FileError("what is to be labelled is not clear", got=got, wanted="DATA (- is stdin), or --text TEXT")
+
+    def means(self, name: Any) -> bool:
+        """Is it the next sequence, which the file calls so?"""
+        number, self.count = self.count, self.count + 1
+        if self.sequence is not None:
+            return number == self.sequence
+        if self.name is not None and str(number if name is None else name) != self.name:
+            self.others.append(str(number if name is None else name))
+            return False
+        return True
+
+    @property
+    def single(self) -> bool:
+        """Is one sequence asked for?"""
+        return self.sequence is not None or self.name is not None
+
+    def missing(self, source: str) -> FileError:
+        """The error that tells that nothing was found."""
+        if not self.count:
+            return FileError(f"{source}: there are no sequences", got="an empty file", wanted="a sequence at least")
+        if self.sequence is not None:
+            wanted = "0" if self.count == 1 else f"0 to {self.count - 1}"
+            return FileError(f"{source}: there is no such sequence", got=f"--sequence {self.sequence}", wanted=wanted)
+        near = get_close_matches(self.name or "", self.others, n=3, cutoff=0.5) or self.others[:5]
+        return FileError(
+            f"{source}: no sequence is called so", got=f"--id {self.name}", wanted="such as " + ", ".join(near),
+            cause="Sequences without a name are called by their number, from 0.",
+        )  # fmt: skip
+
+
+def from_scores(
+    path: str, wanted: Wanted, asked: tuple[str, ...] | None, scheme: Scheme, decoder_of: Callable[[Labels], Decoder]
+) -> Chosen:
+    """Sequences of a score file."""
+    at_the_keyboard(path)
+    lattices: list[Lattice] = []
+    givens: list[dict[str, Any]] = []
+    ids: list[Any] = []
+    where: list[str] = []
+    with open_scores(path, None, None if asked is None else len(asked)) as source:
+        for chunk in source.chunks:
+            for b in range(len(chunk)):
+                if wanted.means(chunk.ids[b]):
+                    lattices.append(chunk.lattices[b])
+                    givens.append(chunk.givens[b])
+                    ids.append(chunk.ids[b])
+                    where.append(chunk.where[b])
+            if ids and wanted.single:
+                break
+        names = agreed(asked, source.labels) if ids else ()
+    if not ids:
+        raise wanted.missing(path)
+    tokens = [
+        [str(t) for t in given.get("tokens") or range(len(one))] for given, one in zip(givens, lattices, strict=True)
+    ]
+    return Chosen(path, decoder_of(labels_of(names, scheme)), lattices, givens, ids, where, tokens, None)
+
+
+def from_model(
+    model: Path | None, data: str | None, wanted: Wanted, asked: tuple[str, ...] | None, reads: Reads,
+    decoder_of: Callable[[Labels], Decoder], progress: bool | None,
+) -> Chosen:  # fmt: skip
+    """Sequences of a file, or a text, scored by a model."""
+    if asked is not None:
+        raise LabelError("the model brings its labels", got="--labels or --labels-file", wanted="MODEL without them")
+    tagger = bridle.load(str(model))
+    before = Reader.noted(tagger.notes_)
+    if wanted.text is not None:
+        found = [_example(wanted.text, reader_of(*reads, before))]
+    else:
+        tags = before.to_tag()  # labels may be missing; but where the markup is the labels, it is wanted
+        reader = reader_of(*reads, before if tags.format == "text" else tags)
+        with reading(reader, str(data), progress, "reading") as (examples, bar):
+            found = list(_picked(examples, wanted, bar))
+    source = "--text" if data is None else "<stdin>" if data == "-" else data
+    if not found:
+        raise wanted.missing(source)
+    lattices, decoder = _scored(tagger, found), decoder_of(tagger.labels_)
+    known = tagger.given([e.columns for e in found], decoder, [e.given for e in found])
+    first = wanted.count - 1 if wanted.single else 0
+    gold = [list(e.labels) for e in found if e.labels is not None]
+    return Chosen(
+        source, decoder, lattices, None if known is None else [dict(one) for one in known],
+        [first + b if e.id is None else e.id for b, e in enumerate(found)], [e.where for e in found],
+        [list(map(str, e.tokens)) for e in found], gold if len(gold) == len(found) else None,
+    )  # fmt: skip
+
+
+def _picked(examples: Iterable[Example], wanted: Wanted, bar: Callable[[], None]) -> Iterator[Example]:
+    """The sequences that are meant."""
+    for example in examples:
+        if wanted.count % 1000 == 0:
+            bar()
+        if wanted.means(example.id):
+            yield example
+            if wanted.single:
+                return
+
+
+def _scored(tagger: Tagger, examples: list[Example]) -> Batch:
+    try:
+        return tagger.lattices([example.columns for example in examples])
+    except BridleError:
+        raise until_bad(examples, tagger)[1] from None
+
+
+def _example(text: str, reader: Reader) -> Example:
+    """A text as tokens of the kind that the model was trained on."""
+    kind = "characters" if reader.format == "segmented" else str(reader.options.get("tokens") or "blanks")
+    cuts = {**TOKENS, "characters": re.compile(r"\S")}
+    if kind not in cuts:
+        raise FileError("unknown way to cut a text", got=repr(kind), wanted="--option tokens=" + ", ".join(cuts))
+    tokens = cuts[kind].findall(text)
+    if not tokens:
+        raise FileError("the text has no tokens", got=f"--text {text!r}", wanted="words", cause=f"Tokens are: {kind}.")
+    named = [name for name in reader.options.get("columns") or () if name not in ("_", reader.options.get("label"))]
+    column = named[0] if named else str(reader.options.get("column") or ("char" if kind == "characters" else "word"))
+    return Example({column: tokens}, where="--text", id=cut(text, 60))

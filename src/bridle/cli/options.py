@@ -1,0 +1,56 @@
+"""Options that several commands have: one name, one letter and the same words everywhere, and values for shells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridle.data import formats
+from bridle.engines import engine_names
+from bridle.features import SETS
+from bridle.tasks.base import Recipe
+
+
+class AnyScheme(StrEnum):
+    """What --scheme takes where the labels are those of data."""
+
+    AUTO, NONE, IO, BIO, BIOES, BMES = "auto", "none", "IO", "BIO", "BIOES", "BMES"
+
+    @property
+    def asked(self) -> str | None:
+        """As the library calls it."""
+        return None if self is AnyScheme.NONE else self.value
+
+
+def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What a shell offers for a word that is begun."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+FORMATS = one_of(formats)
+ENGINES = one_of(lambda: ["auto", *engine_names()])
+FEATURES = one_of(lambda: ["auto", *SETS])
+RECIPES = one_of(lambda: sorted(Recipe.known))
+_ENGINES = "auto, search, viterbi, product, relax, ilp, beam, two_stage."
+
+Labelled = Annotated[
+    list[str], typer.Argument(metavar="DATA", help="Labelled sequences; .gz is fine, - is stdin.", show_default=False)
+]
+TheRules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="A .rules file.")]
+TheEngine = Annotated[str, typer.Option("--engine", metavar="NAME", help=_ENGINES, autocompletion=ENGINES)]
+TheLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="For each sequence.")]
+DataScheme = Annotated[
+    AnyScheme,
+    typer.Option("--scheme", metavar="|".join(AnyScheme), case_sensitive=False, help="How labels make segments."),
+]
+TheSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of all that is drawn at random.")]
+TheThreads = Annotated[int, typer.Option("--threads", metavar="N", min=0, help="0: all cores.")]
+TheOut = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on stdout, nothing else there.")]
+TheProgress = Annotated[
+    bool | None, typer.Option("--progress/--no-progress", help="On stderr. Default: on a terminal, if it takes long.")
+]

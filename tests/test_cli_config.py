@@ -1,0 +1,184 @@
+"""The configuration of a training: written beside the model, read to repeat the run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import bridle
+from bridle import cli
+from bridle.cli import recording
+from bridle.models import CRF
+
+Run = Any  # what CliRunner.invoke returns
+TRAIN = "\n".join(["the D B-NP\nold J I-NP\nman N I-NP\nsleeps V B-VP\n", "a D B-NP\ndog N I-NP\nruns V B-VP\n"] * 3)
+DEV = "the D B-NP\ndog N I-NP\nsleeps V O\n"
+
+
+def run(*args: object) -> Run:
+    return CliRunner().invoke(cli.app, [str(a) for a in args], prog_name="bridle")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with data."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text(TRAIN)
+    Path("dev.txt").write_text(DEV)
+    return tmp_path
+
+
+def trained(*more: object) -> dict[str, Any]:
+    """Train m.bridle; what its configuration says."""
+    result = run("train", "train.txt", "-o", "m.bridle", "--columns", "word,pos,chunk", "--iterations", 4, *more)
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(Path("m.bridle.json").read_text())
+    return found
+
+
+def test_all_that_matters_is_written(here: Path) -> None:
+    told = trained("--dev", "dev.txt", "--on-unknown", "wrong", "--seed", 7)
+    settings = told["settings"]
+    assert settings["data"] == ["train.txt"] and settings["columns"] == "word,pos,chunk" and settings["seed"] == 7
+    assert settings["learner"] == "crf" and settings["c2"] is None and settings["on_unknown"] == "wrong"
+    assert told["model"]["c2"] == 1.0 and "word[0]" in told["model"]["features"]  # defaults, as they turned out
+    assert told["data"] == {
+        "files": [{"file": "train.txt", "bytes": len(TRAIN)}], "sequences": 6, "tokens": 21,
+        "labels": {"B-NP": 6, "B-VP": 6, "I-NP": 9},
+    }  # fmt: skip
+    assert told["dev"]["tokens"] == 3 and told["scores"]["accuracy"] == pytest.approx(2 / 3)
+    assert told["scores"]["segments"]["recall"] == 1.0
+    model = bridle.load("m.bridle")
+    training = told["training"]
+    assert training["iterations"] == 4 == len(training["losses"]) and training["loss"] == model.progress_.losses[-1]
+    assert told["versions"]["bridle"] == bridle.__version__ and told["time"].endswith("+00:00")
+    assert sorted(path.name for path in here.iterdir()) == ["dev.txt", "m.bridle", "m.bridle.json", "train.txt"]
+
+
+def test_every_option_is_in_it(here: Path) -> None:
+    wanted = set(re.findall(r"--[a-z0-9-]+", run("train", "--help").stdout))
+    told = {"--" + name.replace("_", "-") for name in trained()["settings"]}
+    without = {"--config", "--resume", "--progress", "--no-progress", "--json", "--help"}
+    assert wanted - told == without
+
+
+def test_a_run_is_repeated(here: Path) -> None:
+    trained("--dev", "dev.txt", "--on-unknown", "wrong", "--c2", 0.5, "--option", "encoding=utf-8")
+    before = Path("m.bridle").read_bytes()
+    result = run("train", "--config", "m.bridle.json", "-o", "again.bridle")
+    assert result.exit_code == 0 and Path("again.bridle").read_bytes() == before
+    first, second = (json.loads(Path(name).read_text()) for name in ("m.bridle.json", "again.bridle.json"))
+    assert first["settings"].pop("out") != second["settings"].pop("out")
+    for one in (first, second):
+        del one["time"], one["training"]["seconds"]
+    assert first == second
+    assert run("train", "--config", "m.bridle.json").exit_code == 0  # in its place
+    assert Path("m.bridle").read_bytes() == before
+
+
+def test_the_command_line_wins(here: Path) -> None:
+    trained("--c2", 0.5, "--learner", "crf", "--scheme", "bio")
+    Path("less.txt").write_text(DEV.replace(" O\n", " B-VP\n"))
+    result = run("train", "less.txt", "--config", "m.bridle.json", "--c2", 3, "--iterations", 2, "-o", "n.bridle")
+    assert result.exit_code == 0, result.output
+    told = json.loads(Path("n.bridle.json").read_text())
+    assert told["settings"]["data"] == ["less.txt"] and told["data"]["sequences"] == 1
+    assert told["settings"]["scheme"] == "BIO" and told["settings"]["columns"] == "word,pos,chunk"
+    model = bridle.load("n.bridle")
+    assert isinstance(model, CRF) and model.c2 == 3.0 and model.progress_.iteration == 2
+
+
+def test_json_is_the_configuration(here: Path) -> None:
+    result = run("train", "train.txt", "-o", "m", "--iterations", 2, "--json")
+    assert json.loads(result.stdout) == json.loads(Path("m.json").read_text())
+
+
+def test_data_that_has_changed_is_told(here: Path) -> None:
+    trained()
+    assert "has changed" not in run("train", "--config", "m.bridle.json").stderr
+    Path("train.txt").write_text(TRAIN + "\nhe N B-NP\n")
+    result = run("train", "--config", "m.bridle.json")
+    assert result.exit_code == 0
+    assert f"train.txt has changed: {len(TRAIN)} bytes then, {len(TRAIN) + 11} now" in result.stderr
+
+
+def test_what_people_edit_does_no_harm(here: Path) -> None:
+    told = trained()
+    for odd in (None, 3, [None], [{"file": "train.txt"}]):
+        told["data"]["files"], told["dev"] = odd, odd
+        Path("c.json").write_text(json.dumps(told))
+        assert run("train", "--config", "c.json", "-o", "n").exit_code == 0
+
+
+def test_ctrl_c_is_written_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = CRF.fit
+
+    def stopped(self: CRF, *args: Any, **named: Any) -> CRF:
+        fit(self, *args, **named)
+        self.progress_.why = None
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CRF, "fit", stopped)
+    assert run("train", "train.txt", "-o", "m", "--iterations", 2).exit_code == 130
+    assert json.loads(Path("m.json").read_text())["training"]["ended"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "cannot read c.json"), ("{", "c.json: not JSON"), ("[]", "no configuration of a training"),
+        ('{"command": "bridle bake", "settings": {}}', "got 'bridle bake'"),
+        ('{"command": "bridle train", "settings": {"colour": 1}}', "unknown setting; got 'colour'"),
+        ('{"command": "bridle train", "settings": {"threads": "many"}}', "'--threads'"),
+        ('{"command": "bridle train", "settings": {"seed": 3}}', "there is no data"),
+        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', "the data are no files"),
+    ],
+)  # fmt: skip
+def test_a_bad_configuration(here: Path, text: str | None, told: str) -> None:
+    if text is not None:
+        Path("c.json").write_text(text)
+    result = run("train", "--config", "c.json", "-o", "m")
+    assert result.exit_code == 2 and told in result.stderr and "Traceback" not in result.stderr
+    assert not Path("m").exists()
+
+
+def test_nothing_of_the_user_is_overwritten(here: Path) -> None:
+    Path("m.json").write_text('{"mine": 1}')
+    result = run("train", "train.txt", "-o", "m")
+    assert result.exit_code == 2 and "m.json is in the way" in result.stderr
+    assert Path("m.json").read_text() == '{"mine": 1}' and not Path("m").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train train.txt -o train.txt", "train train.txt -o dev.txt --dev dev.txt", "learn train.txt -o ./train.txt",
+        "tag m.bridle train.txt -o m.bridle",
+    ],
+)  # fmt: skip
+def test_what_is_read_is_not_written_over(here: Path, line: str) -> None:
+    trained()
+    before = {path.name: path.read_bytes() for path in here.iterdir()}
+    result = run(*line.split())
+    assert result.exit_code == 2 and "would be written over" in result.stderr
+    assert {path.name: path.read_bytes() for path in here.iterdir()} == before
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES, st.integers(0, 3))
+def test_what_is_written_is_json_and_utf8(value: Any, depth: int) -> None:
+    text = recording._lines(value, depth)
+    assert json.loads(text.encode()) == value

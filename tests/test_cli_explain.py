@@ -1,0 +1,244 @@
+"""`bridle explain`: which sequences it finds, what it prints and writes, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+import bridle
+from bridle import cli
+from bridle.data import Example, save_scores, write
+from bridle.errors import BridleError
+
+Run = Any  # what CliRunner.invoke returns
+NAMES = ["AUTHOR", "TITLE", "DATE"]
+SCORES = [
+    {"id": "r1", "tokens": ["Knuth", "1984", "Literate", "programming"],
+     "unary": [[2, 1, 0], [0, 2, 1], [1, 2, 0], [0, 2, 1]], "labels": NAMES},
+    {"id": "r2", "tokens": ["Hoare", "Monitors"], "unary": [[2, 1, 0], [0, None, 1]]},
+    {"tokens": ["Naur", "Proof"], "unary": [[2, 1, 0], [3, 1, 1]]},
+]  # fmt: skip
+RULES = "fix DATE at tokens /[0-9]{4}/\nat most 1 token of AUTHOR\npresent DATE  [penalty 0.5]\n"
+CLASH = "present DATE\nforbid DATE\nat most 9 tokens of TITLE\n"
+TEXTS = [
+    ("r1", "Knuth/AUTHOR Literate/TITLE programming/TITLE 1984/DATE"), ("r2", "Hoare/AUTHOR Monitors/TITLE 1974/DATE"),
+    ("r3", "Naur/AUTHOR Proof/TITLE of/TITLE algorithms/TITLE 1966/DATE"),
+]  # fmt: skip
+
+
+def run(*args: object, stdin: str | None = None) -> Run:
+    return CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, ["explain", *map(str, args)], input=stdin)
+
+
+def good(*args: object, stdin: str | None = None, code: int = 0) -> str:
+    result = run(*args, stdin=stdin)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def examples() -> list[Example]:
+    pairs = [(name, [word.split("/") for word in text.split()]) for name, text in TEXTS]
+    return [Example({"word": [w for w, _ in words]}, [y for _, y in words], id=name) for name, words in pairs]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, data, scores and rules."""
+    folder = tmp_path_factory.mktemp("explain")
+    write(folder / "refs.jsonl", examples())
+    result = CliRunner().invoke(
+        cli.app, ["train", str(folder / "refs.jsonl"), "-o", str(folder / "m.bridle"), "--iterations", "30"]
+    )
+    assert result.exit_code == 0, result.output
+    (folder / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in SCORES))
+    (folder / "my.rules").write_text(RULES)
+    (folder / "clash.rules").write_text(CLASH)
+    (folder / "empty.jsonl").write_text("")
+    return folder
+
+
+def scored(folder: Path, *more: object, rules: str = "my.rules") -> list[object]:
+    return ["--scores", folder / "scores.jsonl", "--rules", folder / rules, *more]
+
+
+def tagged(folder: Path, *more: object) -> list[object]:
+    return [folder / "m.bridle", folder / "refs.jsonl", "--rules", folder / "my.rules", *more]
+
+
+# ---- one sequence ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", [["--id", "r1"], ["--sequence", "0"]])
+def test_one_of_a_score_file(folder: Path, which: list[str]) -> None:
+    text = good(*scored(folder, *which))
+    assert text.startswith("r1 (") and "scores.jsonl:1)" in text.splitlines()[0]
+    assert "fix DATE at tokens" in text and "1984" in text and "next best under the rules" in text
+    assert all(line == line.rstrip() and len(line) <= 80 for line in text.splitlines()) and "\x1b" not in text
+    assert "r2" not in text
+
+
+def test_json_says_what_the_library_says(folder: Path) -> None:
+    made = json.loads(good(*scored(folder, "--id", "r1", "--json", "--k", 2)))
+    decoder = bridle.Decoder(bridle.Labels(NAMES), bridle.rules.load(folder / "my.rules"))
+    unary: Any = SCORES[0]["unary"]
+    told = decoder.explain(bridle.Lattice(unary), {"tokens": SCORES[0]["tokens"]})
+    assert made["best"]["labels"] == told.best.labels and made["plain"]["labels"] == told.plain.labels
+    assert [b["price"] for b in made["bites"]] == pytest.approx([b.price for b in told.bites])
+    assert made["id"] == "r1" and made["tokens"] == SCORES[0]["tokens"] and len(made["alternatives"]) == 2
+
+
+def test_a_sequence_without_a_name_goes_by_its_number(folder: Path) -> None:
+    assert json.loads(good(*scored(folder, "--id", 2, "--json")))["tokens"] == ["Naur", "Proof"]
+    assert json.loads(good(*scored(folder, "--sequence", 2, "--json")))["id"] == 2
+
+
+def test_a_picture_and_a_page(folder: Path, tmp_path: Path) -> None:
+    svg, html = tmp_path / "a.svg", tmp_path / "a.html"
+    printed = good(*scored(folder, "--id", "r1", "--svg", svg, "--html", html))
+    assert ElementTree.parse(svg).getroot().tag.endswith("svg") and "r1" in svg.read_text()
+    assert "Rules that bit" in html.read_text() and printed == good(*scored(folder, "--id", "r1"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.svg"]
+
+
+def test_halves_of_characters_are_no_obstacle(tmp_path: Path) -> None:
+    path, html = tmp_path / "s.jsonl", tmp_path / "a.html"
+    path.write_text(json.dumps({"id": "\ud800", "tokens": ["\ud800", "\x00"], "unary": [[1, 0], [0, 1]]}))
+    good("--scores", path, "--labels", "A,B", "--html", html, "--svg", tmp_path / "a.svg")
+    assert html.exists() and ElementTree.parse(tmp_path / "a.svg")
+
+
+def test_the_long_and_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "r").write_text("forbid A at 50\n")
+    save_scores(tmp_path / "s.jsonl", [bridle.Lattice([[1.0, 0]] * 100)], labels=["A", "B"])
+    asked = ["--scores", tmp_path / "s.jsonl", "--rules", tmp_path / "r", "--svg", tmp_path / "a.svg"]
+    assert "..47.." in good(*asked) and "47 more" in (tmp_path / "a.svg").read_text()
+    assert "..47.." not in good(*asked, "--all") and "47 more" not in (tmp_path / "a.svg").read_text()
+
+
+def test_rules_that_clash(folder: Path, tmp_path: Path) -> None:
+    result = run(*scored(folder, "--id", "r1", "--html", tmp_path / "a.html", rules="clash.rules"))
+    assert result.exit_code == 3
+    assert "scores.jsonl:1: no labelling obeys the hard rules; got 2 that clash: " in result.stderr
+    assert "present DATE" in result.stdout and "break hard rules the fewest times" in result.stdout
+    assert "Rules that clash" in (tmp_path / "a.html").read_text()
+    made = json.loads(good(*scored(folder, "--id", "r1", "--json", rules="clash.rules"), code=3))
+    assert sorted(made["clash"]) == ["forbid DATE", "present DATE"] and made["best"]["relaxed"] is True
+
+
+def test_scores_that_allow_nothing(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text('{"unary": [[null, null]]}')
+    result = run("--scores", tmp_path / "s.jsonl", "--labels", "A,B")
+    assert result.exit_code == 3 and "has no path" in result.stderr
+
+
+# ---- a model --------------------------------------------------------------------------------------------------------
+
+
+def test_one_of_a_file(folder: Path) -> None:
+    made = json.loads(good(*tagged(folder, "--id", "r2", "--json")))
+    assert made["gold"] == made["best"]["labels"] == ["AUTHOR", "TITLE", "DATE"]
+    assert "gold" in good(*tagged(folder, "--sequence", 1))
+
+
+def test_one_without_a_name(folder: Path, tmp_path: Path) -> None:
+    write(tmp_path / "bare.jsonl", [replace(example, id=None) for example in examples()])
+    for which in ("--id", "--sequence"):
+        made = json.loads(good(folder / "m.bridle", tmp_path / "bare.jsonl", which, 1, "--json"))
+        assert (made["id"], made["tokens"][0]) == (1, "Hoare")
+
+
+def test_a_text(folder: Path) -> None:
+    args = [folder / "m.bridle", "--rules", folder / "my.rules", "--text", "Naur Monitors 1974", "--json"]
+    made = json.loads(good(*args))
+    assert made["tokens"] == ["Naur", "Monitors", "1974"] and made["best"]["labels"][2] == "DATE" and "gold" not in made
+    made = json.loads(good(*args[:-2], "Naur,1974", "--json", "--option", "tokens=punctuation"))
+    assert made["tokens"] == ["Naur", ",", "1974"]
+
+
+def test_from_stdin_without_rules(folder: Path) -> None:
+    line = json.dumps({"tokens": ["Naur", "1974"]})
+    assert "viterbi (there are no rules)" in good(folder / "m.bridle", "-", stdin=line)
+
+
+def test_a_text_for_a_model_that_wants_more_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("the D B-NP\nman N I-NP\n\na D B-NP\n")
+    train = ["train", tmp_path / "t.txt", "-o", tmp_path / "m", "--columns", "word,pos,chunk", "--iterations", 3]
+    assert CliRunner().invoke(cli.app, list(map(str, train))).exit_code == 0
+    result = run(tmp_path / "m", "--text", "the man")
+    assert result.exit_code == 2 and "--text: " in result.stderr and "pos" in result.stderr
+
+
+# ---- a data set -----------------------------------------------------------------------------------------------------
+
+
+def test_a_data_set(folder: Path, tmp_path: Path) -> None:
+    text = good(*scored(folder, "--html", tmp_path / "all.html", "--scheme", "IO"))
+    assert "3 sequences, 8 tokens. The rules changed 2 sequences" in text
+    assert "changed" in text and "helped" not in text  # there is no gold
+    assert "Look at one" in (tmp_path / "all.html").read_text()
+    look = next(line for line in text.splitlines() if line.startswith("look at one: "))
+    words = shlex.split(look.removeprefix("look at one: "))
+    assert words[:2] == ["bridle", "explain"] and words[-2] == "--sequence"
+    assert good(*words[2:]).startswith("2 (") and words[-4:-2] == ["--scheme", "IO"]  # the dearest
+
+
+def test_a_data_set_with_gold(folder: Path) -> None:
+    made = json.loads(good(*tagged(folder, "--json")))
+    assert made["sequences"] == 3 and made["right"] == made["tokens"] == 12
+    assert {row["rule"] for row in made["rules"]} == {str(rule) for rule in bridle.rules.load(folder / "my.rules")}
+    assert "Tokens right: 100.0% without rules, 100.0% with them" in good(*tagged(folder))
+
+
+def test_a_data_set_in_which_rules_clash(folder: Path) -> None:
+    text = good(*scored(folder, rules="clash.rules"), code=1)
+    assert "In 3 sequences no labelling obeys the hard rules" in text and "infeasible" in text
+
+
+def test_progress_goes_to_stderr(folder: Path) -> None:
+    result = run(*scored(folder, "--progress"))
+    assert result.exit_code == 0 and "leaving out" not in result.stdout
+    assert result.stdout == good(*scored(folder))
+
+
+# ---- what goes wrong ------------------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "nothing": (["--rules", "my.rules"], "nothing to explain; got no MODEL and no --scores; wanted MODEL and DATA"),
+    "no data": (["m.bridle", "--rules", "my.rules"], "not clear; got MODEL alone; wanted DATA"),
+    "data and text": (["m.bridle", "refs.jsonl", "--text", "a"], "not clear; got DATA and --text"),
+    "two sources": (["m.bridle", "--scores", "scores.jsonl"], "two sources of scores; got --scores and MODEL"),
+    "scores of a text": (["--text", "a", "--scores", "scores.jsonl"], "got --scores and --text"),
+    "two of them": (["m.bridle", "refs.jsonl", "--id", "r1", "--sequence", "0"], "got --sequence and --id"),
+    "unknown id": (["m.bridle", "refs.jsonl", "--id", "r9"], "no sequence is called so; got --id r9; wanted such as r"),
+    "unknown id of scores": (["--scores", "scores.jsonl", "--id", "r9"], "scores.jsonl: no sequence is called so"),
+    "too far": (["m.bridle", "refs.jsonl", "--sequence", "3"], "no such sequence; got --sequence 3; wanted 0 to 2"),
+    "too far in scores": (["--scores", "scores.jsonl", "--sequence", "7"], "got --sequence 7; wanted 0 to 2"),
+    "empty data": (["m.bridle", "empty.jsonl"], "empty.jsonl: there are no sequences; got an empty file"),
+    "empty scores": (["--scores", "empty.jsonl", "--labels", "A"], "empty.jsonl: there are no sequences"),
+    "empty text": (["m.bridle", "--text", " "], "the text has no tokens"),
+    "other tokens": (["m.bridle", "--text", "a", "--option", "tokens=runes"], "unknown way to cut a text; got 'runes'"),
+    "labels of a model": (["m.bridle", "refs.jsonl", "--labels", "A"], "the model brings its labels; got --labels"),
+    "no labels": (["--scores", "bare.jsonl"], "the labels are not known"),
+    "picture of many": (["m.bridle", "refs.jsonl", "--svg", "x.svg"], "a picture is of one sequence; got --svg and 3"),
+    "over the data": (["m.bridle", "refs.jsonl", "--html", "refs.jsonl"], "refs.jsonl would be written over"),
+    "over the rules": (["m.bridle", "--text", "a", "--rules", "my.rules", "--svg", "my.rules"], "be written over"),
+    "no such folder": (["m.bridle", "--text", "a", "--html", "no/where.html"], "cannot write"),
+    "no such rules": (["m.bridle", "--text", "a", "--rules", "no.rules"], "no.rules"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_goes_wrong(folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "bare.jsonl").write_text('{"unary": [[0, 1]]}')
+    args, message = WRONG[case]
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (2, "") and message in result.stderr
+    assert not isinstance(result.exception, BridleError) and not (folder / "x.svg").exists()

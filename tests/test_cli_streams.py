@@ -1,0 +1,122 @@
+"""Streams of the command line: numbers, memory, bars, readers that go away, full disks, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import bridle
+from bridle import cli
+from bridle.cli import bars, tagging
+from bridle.data import Example, Pace
+from bridle.models import CRF
+from bridle.stream import Stream
+
+Run = Any  # what CliRunner.invoke returns
+TRAIN = "the D B-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"
+
+
+def run(*args: object) -> Run:
+    return CliRunner().invoke(cli.app, [str(a) for a in args], prog_name="bridle")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training file, a model and rules."""
+    folder = tmp_path_factory.mktemp("streams")
+    (folder / "train.txt").write_text(TRAIN)
+    (folder / "my.rules").write_text("at most 1 segment of NP\nif VP then NP\n")
+    train = ["train", folder / "train.txt", "-o", folder / "m.bridle", "--columns", "word,pos,chunk"]
+    assert run(*train, "--iterations", 5).exit_code == 0
+    return folder
+
+
+def test_numbers_go_on_from_file_to_file(folder: Path) -> None:
+    result = run("tag", folder / "m.bridle", folder / "train.txt", folder / "train.txt", "--json")
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == list(range(6))
+
+
+def test_tagging_holds_a_chunk_at_most(folder: Path) -> None:
+    """However long the input is, only so much of it is read ahead of what has been written."""
+    model = bridle.load(folder / "m.bridle")
+    assert isinstance(model, CRF)
+    taken = given = most = 0
+
+    def endless() -> Iterator[Example]:
+        nonlocal taken
+        while taken < 12_000:
+            taken += 1
+            yield Example({"word": ["the", "man"], "pos": ["D", "N"]})
+
+    decoder = model.decoder(bridle.rules.load(folder / "my.rules"))
+    pace = Pace(sequences=1, most=512)
+    for some in tagging._tagged(endless(), model, decoder, Stream(decoder, "raise", 1), pace):
+        given += len(some)
+        most = max(most, taken - given + len(some))
+    assert given == 12_000 and 512 <= most <= 513
+
+
+@pytest.mark.parametrize(
+    ("asked", "out", "err_shown", "out_shown", "wait"),
+    [
+        (None, None, True, False, 1.0), (None, "file", True, True, 1.0), (None, None, True, True, float("inf")),
+        (None, "file", False, True, float("inf")), (True, None, False, False, 0.0),
+        (False, "file", True, True, float("inf")),
+    ],
+)  # fmt: skip
+def test_bars_stay_out_of_pipes(
+    monkeypatch: pytest.MonkeyPatch, asked: bool | None, out: str | None, err_shown: bool, out_shown: bool, wait: float
+) -> None:
+    class Nothing:
+        total: int | None = 1
+
+        def done(self) -> int:
+            return 1
+
+    monkeypatch.setattr(bars, "on_terminal", lambda stream: err_shown if stream is sys.stderr else out_shown)
+    with bars.progress_bar(asked, Nothing(), out) as bar:
+        assert bar.wait == wait
+    assert bars.shown(None) is err_shown and bars.shown(False) is False and bars.shown(True) is True
+
+
+def start(*args: object, **options: Any) -> subprocess.Popen[bytes]:
+    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "bridle", *map(str, args)], env=env, stderr=subprocess.PIPE, **options
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
+def test_readers_that_go_away_and_full_disks(folder: Path) -> None:
+    """What prints by Typer and what prints by Rich; processes of their own, at once."""
+    end, other = os.pipe()
+    os.close(end)  # nobody reads
+    with Path("/dev/full").open("wb") as full:
+        printing = start("--help", stdout=full)
+    drawing = start("rules", "test", folder / "my.rules", folder / "train.txt", stdout=other)
+    os.close(other)
+    said = printing.communicate(timeout=60)[1]
+    assert printing.returncode == 2 and b"No space left on device" in said and b"Traceback" not in said
+    assert drawing.communicate(timeout=60)[1] == b"" and drawing.returncode == 141
+
+
+def test_ctrl_c_outside_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr("typer.core.TyperGroup.make_context", stop)
+    try:
+        result = run("demo")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.exit_code == 130

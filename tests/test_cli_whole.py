@@ -1,0 +1,205 @@
+"""The command line as one whole: help, words, JSON, completion, messages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bridle import cli
+from bridle.cli import base, reading
+from bridle.report.tables import Report
+
+Run = Any  # what CliRunner.invoke returns
+COLUMNS = ["--columns", "word,pos,chunk"]
+TRAIN = (
+    "the D B-NP\nold J I-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"
+)
+
+
+def run(*args: object, stdin: str | None = None, **more: Any) -> Run:
+    return CliRunner().invoke(cli.app, [str(a) for a in args], input=stdin, prog_name="bridle", **more)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training file, a model, rules and scores."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "train.txt").write_text("\n".join([TRAIN] * 4))
+    (folder / "my.rules").write_text("at most 1 segment of NP  # so\nif VP then NP\n")
+    (folder / "scores.jsonl").write_text('{"unary": [[0, 1]], "labels": ["O", "A"]}\n' * 3)
+    assert run("train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS, "--iterations", 5).exit_code == 0
+    return folder
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """All commands with their names, groups too."""
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        yield name, command
+        for part, inner in getattr(command, "commands", {}).items():
+            yield from walk(f"{name} {part}".strip(), inner)
+
+    yield from walk("", typer.main.get_command(cli.app))
+
+
+COMMANDS = dict(commands())
+
+
+# ---- help -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS, ids=lambda name: name or "bridle")
+def test_help_has_examples_and_exit_codes(name: str) -> None:
+    result = run(*name.split(), "-h" if name == "tag" else "--help")
+    assert result.exit_code == 0 and "Examples:" in result.stdout and "Exit codes:" in result.stdout
+    assert f"  bridle {name}" in result.stdout  # an example of this very command
+    inside = result.stdout[result.stdout.index("Exit codes:") :]
+    assert name == "rules" or ("  0    " in inside and "  2    " in inside)
+
+
+def test_commands_stand_in_the_order_of_work() -> None:
+    text = run("--help").stdout
+    names = [name for name in base.ORDER if name in COMMANDS]
+    assert set(names) >= {"train", "tag", "eval", "learn", "rules", "decode", "reproduce", "demo"}
+    places = [text.index(f"\n  {name} ") for name in names]
+    assert places == sorted(places) and set(names) == {name for name in COMMANDS if name and " " not in name}
+
+
+def test_one_option_has_one_name_and_the_same_words() -> None:
+    said: dict[str, set[tuple[Any, ...]]] = {}
+    for command in COMMANDS.values():
+        for option in command.params:
+            if option.param_type_name == "option" and option.name != "help":
+                said.setdefault(option.opts[-1], set()).add((tuple(option.opts), option.metavar, option.help))
+    shared = ("--format", "--columns", "--label", "--option", "--threads", "--seed", "--engine", "--time-limit")
+    for name in (*shared, "--labels", "--labels-file", "--on-infeasible"):
+        assert len(said[name]) == 1, said[name]
+    assert {opts for opts, *_ in said["--out"]} == {("-o", "--out")}
+    # people type --json everywhere, but where the output is for machines already, or a group of commands
+    without = {name for name, command in COMMANDS.items() if "--json" not in str([p.opts for p in command.params])}
+    assert without == {"", "rules", "decode"}
+
+
+# ---- JSON -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "keys"),
+    [
+        ("train train.txt -o x.bridle --iterations 3 --json", {"command", "settings", "data", "training"}),
+        ("tag m.bridle train.txt --json", {"id", "tokens", "labels", "optimal"}),
+        ("eval train.txt --model m.bridle --json", {"accuracy", "segments", "by_label"}),
+        ("learn train.txt -o x.rules --min-support 2 --json", {"file", "rules", "dropped"}),
+        ("rules check my.rules --labels O,B-NP --json", {"file", "line", "level", "code", "message"}),
+        ("rules show my.rules --json", {"file", "line", "rule", "comment"}),
+        ("rules test my.rules train.txt --json", {"sequences", "rules"}),
+        ("rules test my.rules train.txt --model m.bridle --json", {"sequences", "rules", "all", "none"}),
+        ("decode scores.jsonl", {"id", "labels", "optimal"}),
+    ],
+)
+def test_json_is_all_that_stands_on_stdout(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, keys: set[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    result = run(*line.split(), *([] if line.startswith(("rules show", "rules check", "decode")) else ["--progress"]))
+    assert result.exit_code in (0, 1, 2) and result.stdout
+    for one in result.stdout.splitlines():
+        assert keys <= json.loads(one).keys()
+
+
+def test_reproduce_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Toy:
+        def run(self, how: Any) -> Any:
+            how.say("working")
+            return Report("toy", "A toy")
+
+    monkeypatch.setattr("bridle.cli.reproducing.recipe_named", lambda name: Toy())
+    result = run("reproduce", "toy", "--data", tmp_path, "--json")
+    assert json.loads(result.stdout)["settings"] == {"seed": 0, "size": "full"} and "working" in result.stderr
+    result = run("reproduce", "toy", "--data", tmp_path, "--no-progress")
+    assert result.stdout.startswith("# A toy") and result.stderr == ""
+
+
+# ---- completion -----------------------------------------------------------------------------------------------------
+
+
+def completed(*words: str) -> set[str]:
+    env = {"_BRIDLE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    return set(run(env=env).stdout.split())
+
+
+def test_a_shell_completes_commands_options_and_values() -> None:
+    assert completed("bridle", "t") == {"train", "tag"}
+    assert completed("bridle", "rules", "") >= {"check", "show", "test"}
+    assert completed("bridle", "tag", "--on-") == {"--on-infeasible"}
+    assert completed("bridle", "train", "--format", "se") == {"segmented", "segments"}
+    assert completed("bridle", "decode", "--engine", "v") == {"viterbi"}
+    assert completed("bridle", "train", "--scheme", "BI") == {"BIO", "BIOES"}
+    assert completed("bridle", "reproduce", "s") == {"srl", "segmentation"}
+
+
+def test_the_script_for_a_shell_is_printed() -> None:
+    result = run(env={"_BRIDLE_COMPLETE": "source_bash"})
+    assert result.exit_code == 0 and "_BRIDLE_COMPLETE=complete_bash" in result.stdout
+    told = run("--help").stdout
+    assert "--install-completion" in told and "--show-completion" in told
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("trian", "no such command 'trian'. Did you mean 'train'?\n"),
+        ("tag m.bridle --threads many", "'many'"), ("tag m.bridle --threads=-3", "-3"),
+        ("train x --colums a", "--columns"), ("tag", "missing argument 'MODEL'."),
+        ("train train.txt -o m --scheme XY", "'XY' is not one of 'auto'"), ("train", "wanted DATA, or --config"),
+        ("train train.txt", "wanted -o MODEL"), ("eval -", "<stdin>: there are no sequences"),
+        ("train - -o x", "<stdin>: there are no sequences"),
+        ("tag m.bridle train.txt --format conl", "wanted 'conll'.\n"), ("eval bin", "wanted --format with one of"),
+        ("tag m.bridle bin", "Pass --option encoding='latin-1'"), ("eval none", "No such file"),
+        ("reproduce srl", "BRIDLE_DATA"), ("reproduce slr", "Did you mean 'srl'?"),
+        ("tag m.bridle --json --to conll", "wanted --to jsonl"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_once_with_what_to_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("BRIDLE_DATA", raising=False)
+    Path("bin").write_bytes(b"\xff\xfe\xd0")
+    result = run(*line.split())
+    assert result.exit_code == 2 and told in result.stderr and result.stdout == ""
+    assert result.stderr.startswith("bridle") and "Traceback" not in result.stderr
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_messages_of_the_library_speak_of_options() -> None:
+    assert base.in_options("on_infeasible='relax'") == "--on-infeasible relax"
+    assert base.in_options("comment=None, comment='# '") == "--option comment=none, --option comment='# '"
+    assert base.in_options("tokens= says; columns=[...] names") == "--option tokens=NAME says; --columns A,B,... names"
+    assert base.in_options("got 'tokens=words'") == "got 'tokens=words'"
+
+
+def test_gold_alone_is_not_compared_in_silence(folder: Path) -> None:
+    result = run("eval", folder / "train.txt")
+    assert result.exit_code == 0 and "are they the last two columns?" in result.stderr
+    assert run("eval", folder / "train.txt", folder / "train.txt").stderr == ""
+
+
+def test_a_terminal_is_told_that_it_is_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "on_terminal", lambda stream: stream is sys.stdin)
+    reading.at_the_keyboard("x.txt")
+    assert capsys.readouterr().err == ""
+    reading.at_the_keyboard("-")
+    assert "Ctrl-D" in capsys.readouterr().err
