@@ -6,18 +6,19 @@ BIN    := $(VENV)/bin
 SAN    := build/sanitize
 
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*)
-SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi')
+SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test check lint types stub stub-check sanitize bench soak clean
+.PHONY: help demo test check lint types stub stub-check sanitize bench soak docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      one sentence, labelled without and with rules"
+	@echo "make demo      references in styles that the tagger has never seen, without and with rules; a report in HTML"
 	@echo "make test      all tests"
 	@echo "make check     ruff, mypy --strict, the stub of the kernels, the kernels under ASan and UBSan"
 	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
 	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000 --start 0 --jobs 2')"
+	@echo "make docs      tutorials, rules, how it works, API: HTML in docs/_build/html"
 	@echo "make stub      write $(STUB) anew, after a change of cpp/bindings.cpp"
 	@echo "make clean     remove .venv, build and caches"
 
@@ -66,6 +67,10 @@ $(VENV)/.bench: $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[bench]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[docs]'
+	@touch $@
+
 # ---- checks ---------------------------------------------------------------------------------------------------------
 
 check: lint types stub-check sanitize
@@ -105,6 +110,12 @@ bench: $(VENV)/.bench
 soak: $(VENV)/.installed
 	$(BIN)/python tests/soak.py $(SOAK)
 
+# Warnings are errors. Pages of rules are made from the library, so that they go anew with every build.
+docs: $(VENV)/.docs
+	@rm -rf docs/_build docs/rules/generated
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo "bridle: open docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/rules/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

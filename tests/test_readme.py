@@ -2,81 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-import bridle
+from blocks import BASH, ROOT, Block, blocks, expected, run, told, where
 from bridle import rules
 from bridle.engines import engine_names
 from bridle.rules.text import parse
 
-ROOT = Path(__file__).parents[1]
-BASH = shutil.which("bash")
+FILES = ("README.md", "CONTRIBUTING.md")
 
 
-class Block(NamedTuple):
-    """A fenced block of a document."""
-
-    file: str
-    line: int  # its first, in the file
-    text: str
-
-
-def blocks(language: str) -> list[Block]:
-    found: list[Block] = []
-    for name in ("README.md", "CONTRIBUTING.md"):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        fenced = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-        found += [Block(name, text.count("\n", 0, match.start()) + 2, match[1]) for match in fenced]
-    return found
-
-
-def where(block: Block) -> str:
-    return f"{block.file}:{block.line}"
-
-
-def commands(block: Block) -> list[tuple[str, str]]:
-    """(command, what it prints) of a block that shows a terminal."""
-    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
-    assert not parts[0].strip(), "a terminal block begins with a command"
-    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts[1:]]
-
-
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command elsewhere; `bridle` is this Bridle all the same."""
-    here = str(Path(bridle.__file__).parents[1])
-    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": here, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
-
-
-@pytest.mark.parametrize("block", blocks("python"), ids=where)
+@pytest.mark.parametrize("block", blocks("python", *FILES), ids=where)
 def test_python_runs(block: Block, tmp_path: Path) -> None:
     """The block runs, by itself; where it prints, the comments `#> ...` say what."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")  # some speak of the repository
-    expected = [line.partition("#> ")[2] for line in block.text.splitlines() if "#> " in line]
     done = run([sys.executable, "-c", block.text], tmp_path)
-    assert (done.returncode, done.stdout.splitlines()) == (0, expected), done.stderr
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected(block.text)), done.stderr
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash to run the commands with")
-@pytest.mark.parametrize("block", [b for b in blocks("console") if "$ bridle" in b.text], ids=where)
+@pytest.mark.parametrize("block", [b for b in blocks("console", *FILES) if "$ bridle" in b.text], ids=where)
 def test_commands_print_what_is_shown(block: Block, tmp_path: Path) -> None:
-    """`$ cat FILE` shows what is in a file, so here it makes the file. `...` stands for anything."""
-    for command, output in commands(block):
-        if command.startswith("cat ") and "|" not in command:
-            (tmp_path / command.split()[1]).write_text(output, encoding="utf-8")
-            continue
-        done = run([str(BASH), "-c", f'bridle() {{ "$PYTHON" -m bridle "$@"; }}\n{command}'], tmp_path)
-        told = (done.stdout + done.stderr).strip()
-        pattern = ".*?".join(re.escape(piece) for piece in output.strip().split("..."))
-        assert re.fullmatch(pattern, told, re.DOTALL), told
+    for pattern, output in told(block, tmp_path):
+        assert re.fullmatch(pattern, output, re.DOTALL), output
 
 
 def test_every_rule_sentence_of_the_table_is_one() -> None:

@@ -1,0 +1,293 @@
+"""A page for every kind of rule, made from the library: sentence, meaning, examples, automaton, linear rows."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rule_kinds import KINDS, Kind
+
+import bridle
+from bridle import rules
+from bridle.automata import DFA, Machine
+from bridle.report.automaton import draw_automaton
+from bridle.rules.base import Rule, Soft
+from bridle.rules.linear import lower
+from bridle.rules.linear_program import TABLE, Case, Program
+from bridle.rules.lower import Lowering
+
+TOKENS = ["Ann", "saw", "12345", "Bob"]
+EXAMPLE = 4  # tokens of the labellings that are shown
+SHORT = 3  # tokens of the program that is shown
+MOST_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kind with the rule that stands for it."""
+
+    kind: Kind
+    rule: Rule
+    labels: bridle.Labels
+
+    @classmethod
+    def of(cls, kind: Kind) -> Subject:
+        return cls(kind, rules.parse(kind.sentence), bridle.Labels(kind.labels, scheme=kind.scheme))
+
+    @property
+    def hard(self) -> Rule:
+        return self.rule.rule if isinstance(self.rule, Soft) else self.rule
+
+    def given(self, n: int) -> dict[str, Any]:
+        """What comes with a sequence of n tokens."""
+        return {"tokens": TOKENS[:n], "verb": 1, "spot": 2, "phrases": [(0, 2)]}
+
+
+# ---- examples -------------------------------------------------------------------------------------------------------
+
+
+def labellings(subject: Subject) -> dict[tuple[str, ...], int]:
+    """All labellings of a few tokens, with their violations."""
+    given = subject.given(EXAMPLE)
+    every = product(subject.labels.names, repeat=EXAMPLE)
+    return {y: subject.rule.violations(y, subject.labels, given) for y in every}
+
+
+def closest(hits: dict[tuple[str, ...], int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One that holds and one that does not, one label apart, with as many different labels as there are."""
+    names = sorted({y for labelling in hits for y in labelling})
+    pairs = [
+        (good, bad)
+        for good, count in hits.items()
+        if not count
+        for t in range(len(good))
+        for bad in ((*good[:t], y, *good[t + 1 :]) for y in names)
+        if hits[bad]
+    ]
+    return max(pairs, key=lambda pair: (len(set(pair[0])), len(set(pair[1])), -hits[pair[1]]))
+
+
+def examples(subject: Subject) -> Iterator[str]:
+    """The table of labellings."""
+    hits = labellings(subject)
+    good, bad = closest(hits)
+    asked = {key for place in subject.rule.places() for key in place.keys}
+    came = ", ".join(f"`{key}` = `{value}`" for key, value in subject.given(EXAMPLE).items() if key in asked)
+    scheme = f" (scheme {subject.kind.scheme})" if subject.kind.scheme else ""
+    yield f"Over the labels {', '.join(subject.labels.names)}{scheme}{f', with {came}' if came else ''}:"
+    yield from ("", "| labelling | `violations` |", "|---|---|")
+    yield f"| `{' '.join(good)}` | 0: it holds |"
+    yield f"| `{' '.join(bad)}` | {hits[bad]}: broken |"
+    held = sum(not count for count in hits.values())
+    yield from ("", f"Of all {len(hits)} labellings of {EXAMPLE} tokens, {held} obey it.", "")
+
+
+# ---- the automaton --------------------------------------------------------------------------------------------------
+
+
+def automaton(subject: Subject) -> DFA:
+    """The automaton of a rule; one that speaks of places reads each label once elsewhere and once there."""
+    rule, m = subject.hard, len(subject.labels)
+    marks = (0, 1) if rule.places() else (0,)
+    sets = tuple(names.resolve(subject.labels, {}) for names in rule.names())
+    whole = DFA.everything(m * len(marks))
+    for walk in rule.walks(sets, subject.labels):
+        machine = Machine.build(walk, m, marks)
+        dead = machine.n_states
+        step = np.where(machine.hits > 0, dead, machine.step)  # (K, S, m)
+        step = np.concatenate([step, np.full((len(marks), 1, m), dead)], axis=1)
+        flat = step.transpose(1, 0, 2).reshape(dead + 1, -1).astype(np.int64)
+        whole &= DFA(flat, np.append(machine.final == 0, False))
+    return whole
+
+
+def picture(subject: Subject) -> str:
+    """The automaton, drawn."""
+    places = ("elsewhere", "there") if subject.hard.places() else ("",)
+    return draw_automaton(automaton(subject), subject.labels.names, places=places, title=f"automaton: {subject.hard}")
+
+
+# ---- linear rows ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a rule adds to the integer program of a short sequence, in words."""
+
+    equation: str  # the general form; empty: a flow through the automaton
+    lines: tuple[str, ...]
+
+
+def linear_rows(subject: Subject, formulation: Any) -> Rows:
+    """The rows of a rule over the trellis of a short sequence."""
+    given, m = subject.given(SHORT), len(subject.labels)
+    program = Program(SHORT, m)
+    first_row, first_column = program.n_rows, program.n_columns
+    lower(program, subject.rule, subject.labels, given, formulation)
+    words = Words(program, subject.labels.names, first_column)
+    starts, columns, coefs = program.matrix()
+    lows, highs = program.limits
+    lines = list(words.shut())
+    for row in range(first_row, program.n_rows):
+        part = slice(starts[row], starts[row + 1] if row + 1 < len(starts) else None)
+        terms = dict(zip(columns[part].tolist(), coefs[part].tolist(), strict=True))
+        if terms:
+            lines.append(words.row(terms, float(lows[row]), float(highs[row])))
+    return Rows(equation(subject, formulation), (*dict.fromkeys(lines), *words.prices()))
+
+
+def equation(subject: Subject, formulation: Any) -> str:
+    """The first sentence of the lowering that takes the rule; empty if none does."""
+    soft = subject.rule if isinstance(subject.rule, Soft) else None
+    for name in ("paper", "tight") if formulation == "paper" else ("tight",):
+        make = TABLE.get((type(subject.hard), name))
+        if make is None:
+            continue
+        sets = tuple(names.resolve(subject.labels, {}) for names in subject.hard.names())
+        price: dict[str, Any] = {"price": soft.penalty, "per": soft.per} if soft is not None else {}
+        program = Program(SHORT, len(subject.labels))
+        case = Case(program, subject.hard, subject.labels, subject.given(SHORT), sets, **price)
+        if make(case):
+            text = (inspect.getdoc(make) or "One row.").partition("\n\n")[0]
+            return text.replace("RY ", "Roth & Yih, ").replace("Fersini (", "Fersini et al., (")
+    return ""
+
+
+class Words:
+    """Columns and rows of a program, as people write them."""
+
+    def __init__(self, program: Program, names: tuple[str, ...], own: int) -> None:
+        self.program, self.names, self.own = program, names, own
+
+    def column(self, c: int) -> str:
+        """An edge x[t, before -> label], or a column z that the rule has made."""
+        p = self.program
+        if c >= self.own:
+            return f"z{c - self.own + 1}"
+        t, j = p.pos[c], self.names[p.dst[c]]
+        return f"v[0,{j}]" if p.src[c] == p.m else f"x[{t},{self.names[p.src[c]]}→{j}]"
+
+    def gathered(self, terms: dict[int, float]) -> Iterator[tuple[str, float]]:
+        """Terms of a sum; all edges into a label at a position, equally weighed, are v[t, label]."""
+        p, left = self.program, dict(terms)
+        for t, j in product(range(p.n), range(p.m)):
+            into = np.flatnonzero((p.pos == t) & (p.dst == j)).tolist()
+            weights = {left.get(c) for c in into}
+            if len(weights) == 1 and (weight := weights.pop()) is not None:
+                yield f"v[{t},{self.names[j]}]", weight
+                for c in into:
+                    del left[c]
+        yield from ((self.column(c), weight) for c, weight in left.items())
+
+    def row(self, terms: dict[int, float], low: float, high: float) -> str:
+        """An inequality without minus signs."""
+        told = list(self.gathered(terms))
+        left = [_times(weight, name) for name, weight in told if weight > 0]
+        right = [_times(-weight, name) for name, weight in told if weight < 0]
+        sign = "=" if low == high else "≤"
+        if high > 0:
+            right.append(f"{high:g}")
+        elif high < 0:
+            left.append(f"{-high:g}")
+        if not left or (left == [f"{-high:g}"] and sign == "≤"):
+            return f"{' + '.join(right)} {'≥' if sign == '≤' else '='} {' + '.join(left) or '0'}"
+        return f"{' + '.join(left)} {sign} {' + '.join(right) or '0'}"
+
+    def shut(self) -> Iterator[str]:
+        """Edges that may not be used."""
+        closed = dict.fromkeys(np.flatnonzero(self.program.edge_upper == 0).tolist(), 1.0)
+        yield from (f"{name} = 0" for name, _ in self.gathered(closed))
+
+    def prices(self) -> Iterator[str]:
+        """What columns cost."""
+        costs = {c: float(price) for c, price in enumerate(self.program.price) if price}
+        yield from (f"{name} costs {weight:g}" for name, weight in self.gathered(costs))
+
+
+def _times(weight: float, name: str) -> str:
+    return name if weight == 1 else f"{weight:g} {name}"
+
+
+def shown_rows(subject: Subject) -> Iterator[str]:
+    """The part of the page about linear rows."""
+    tight, paper = linear_rows(subject, "tight"), linear_rows(subject, "paper")
+    yield f"What the rule adds to the integer program of a sequence of {SHORT} tokens. `x[t,i→j]` is 1 if label i"
+    yield "stands at t-1 and label j at t, `v[t,y]` if label y stands at t; `z` are columns of the rule's own."
+    for name, rows in (("tight", tight), ("paper", paper)):
+        if name == "paper" and rows == tight:
+            yield from ("", '`formulation="paper"` is the same.', "")
+            continue
+        yield from ("", f'### `formulation="{name}"`', "")
+        said = f"``{rows.equation}``" if rows.equation else "No rows of its own: one unit flows through the automaton."
+        yield from (said, "")
+        most = rows.lines[:MOST_ROWS]
+        more = [f"... and {len(rows.lines) - len(most)} more"] if len(rows.lines) > len(most) else []
+        yield from ("```text", *(most or ["nothing: every labelling obeys"]), *more, "```", "")
+
+
+# ---- pages ----------------------------------------------------------------------------------------------------------
+
+
+def meaning(subject: Subject) -> str:
+    """What the docstring of the function says, or that of the class."""
+    return inspect.getdoc(getattr(rules, subject.kind.name, type(subject.rule))) or ""
+
+
+def definition(subject: Subject) -> str:
+    """What the docstring of the class adds: what counts as a violation."""
+    text = inspect.getdoc(type(subject.rule)) or ""
+    return f"{text}\n" if text != meaning(subject) else ""
+
+
+def absorbed(subject: Subject) -> str:
+    """What it costs an engine."""
+    lowering = Lowering(subject.labels, [subject.rule])
+    if lowering.absorbed[0]:
+        return "It is a mask: folded into the lattice before decoding, so that it costs nothing."
+    sets = tuple(names.resolve(subject.labels, {}) for names in subject.hard.names())
+    walks = subject.hard.walks(sets, subject.labels)
+    if all(walk.count is not None for walk in walks):
+        return "It only counts: when a best path breaks it, one multiplier per count is enough for a bound."
+    return "When a best path breaks it, `search` folds its automaton into the lattice."
+
+
+def page(kind: Kind) -> str:
+    """The page of one kind, as Markdown."""
+    subject = Subject.of(kind)
+    lines = [
+        f"# {kind.title}", "", meaning(subject), "",
+        "| in Python | in a `.rules` file |", "|---|---|", f"| `{_cell(kind.call)}` | `{_cell(kind.sentence)}` |", "",
+        f"**When to use it.** {kind.use}", "",
+        "## Holds and breaks", "", definition(subject), *examples(subject),
+        "## Automaton", "", "```{raw} html", picture(subject), "```", "", _caption(subject), "",
+        "## Linear rows", "", *shown_rows(subject),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")  # a bar ends the cell of a table, code or not
+
+
+def _caption(subject: Subject) -> str:
+    places = " *There* are the places that the rule speaks of." if subject.hard.places() else ""
+    return f"A double ring accepts; what is not drawn is not accepted.{places} {absorbed(subject)}"
+
+
+def write(folder: Path) -> None:
+    """Write all pages that are not there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in KINDS:
+        path, text = folder / f"{kind.name}.md", page(kind)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:  # Sphinx reads again what is newer
+            path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,81 @@
+"""The fenced blocks of a document, and how to run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import bridle
+
+ROOT = Path(__file__).parents[1]
+BASH = shutil.which("bash")
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    file: str
+    line: int  # its first, in the file
+    text: str
+
+
+def blocks(language: str, *names: str) -> list[Block]:
+    """The blocks of documents, in order."""
+    found: list[Block] = []
+    for name in names:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        fenced = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        found += [Block(name, text.count("\n", 0, match.start()) + 2, match[1]) for match in fenced]
+    return found
+
+
+def where(block: Block) -> str:
+    """Its place, as the name of a test."""
+    return f"{block.file}:{block.line}"
+
+
+def expected(text: str) -> list[str]:
+    """What Python code says that it prints: its comments `#> ...`."""
+    return [line.partition("#> ")[2] for line in text.splitlines() if "#> " in line]
+
+
+def commands(block: Block) -> list[tuple[str, str]]:
+    """(command, what it prints) of a block that shows a terminal."""
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert not parts[0].strip(), "a terminal block begins with a command"
+    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts[1:]]
+
+
+def make_files(block: Block, folder: Path) -> None:
+    """`$ cat FILE` shows what is in a file, so here it makes the file."""
+    for command, output in commands(block):
+        if shows_file(command):
+            (folder / command.split()[1]).write_text(output, encoding="utf-8")
+
+
+def shows_file(command: str) -> bool:
+    """Is it a plain `cat FILE`?"""
+    return command.startswith("cat ") and "|" not in command
+
+
+def run(command: list[str], folder: Path, *, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a command elsewhere; `bridle` is this Bridle all the same."""
+    here = str(Path(bridle.__file__).parents[1])
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": here, "COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds)
+
+
+def told(block: Block, folder: Path) -> Iterator[tuple[str, str]]:
+    """(pattern of what should be printed, what is) for each command of a block. `...` stands for anything."""
+    make_files(block, folder)
+    for command, output in commands(block):
+        if not shows_file(command):
+            done = run([str(BASH), "-c", f'bridle() {{ "$PYTHON" -m bridle "$@"; }}\n{command}'], folder)
+            pattern = ".*?".join(re.escape(piece) for piece in output.strip().split("..."))
+            yield pattern, (done.stdout + done.stderr).strip()

@@ -1,0 +1,172 @@
+"""The documentation is true: its code runs, its pages exist, every kind of rule has one, and Sphinx builds it."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+import bridle
+import bridle.errors
+from blocks import BASH, ROOT, blocks, commands, expected, make_files, run, told
+from bridle import rules
+from bridle.rules.base import Rule
+from bridle.rules.text import parse
+
+DOCS = ROOT / "docs"
+WRITTEN = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in DOCS.rglob("*.md")
+    if not {"_build", "generated", "results"} & set(path.relative_to(DOCS).parts)
+)
+RUNS = [name for name in WRITTEN if blocks("python", name)]
+
+
+@cache
+def module(name: str) -> ModuleType:
+    """A script of the documentation."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+KINDS = module("rule_kinds").KINDS
+
+
+# ---- code -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash to run the commands with")
+@pytest.mark.parametrize("name", RUNS)
+def test_a_page_runs(name: str, tmp_path: Path) -> None:
+    """Files that it shows are there; its Python is one script; then come its commands."""
+    shown = [block for block in blocks("console", name) if "$ bridle" in block.text]
+    for block in shown:
+        make_files(block, tmp_path)
+    script = "\n".join(block.text for block in blocks("python", name))
+    done = run([sys.executable, "-c", script], tmp_path)
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected(script)), done.stderr
+    for block in shown:
+        for pattern, output in told(block, tmp_path):
+            assert re.fullmatch(pattern, output, re.DOTALL), output
+
+
+def test_there_are_six_tutorials() -> None:
+    assert len([name for name in RUNS if "/tutorials/" in name]) == 6
+
+
+def test_the_script_of_the_million_has_the_rules_of_its_page() -> None:
+    script = module("million")
+    shown = [output for block in blocks("console", "docs/tutorials/million.md") for _, output in commands(block)]
+    assert "\n".join(map(str, script.RULES)) in shown[0]
+    found = bridle.Decoder(script.LABELS, script.RULES).decode_batch(script.pack(50, seed=0), threads=1)
+    assert len(found) == 50
+    assert found.optimal.all()
+
+
+def test_comments_are_refreshed() -> None:
+    old = "print(1)  #> ?\nfor k in range(2):\n    print(k, end='!\\n')\n#> ?\nx = 3\nprint(x)\n#> 4\n#> 5\n"
+    new = "print(1)  #> 1\nfor k in range(2):\n    print(k, end='!\\n')\n#> 0!\n#> 1!\nx = 3\nprint(x)\n#> 3\n"
+    assert module("refresh").refreshed(old) == new
+    assert module("refresh").refreshed(new) == new
+
+
+# ---- pages of rules -------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_rule_has_a_page() -> None:
+    """Every function that makes a rule, and every class that can be written, stands for one of the pages."""
+    made = {name for name in rules.__all__ if _returns_a_rule(getattr(rules, name))}
+    assert made - {"parse"} == {kind.name for kind in KINDS} - {"formulas", "soft"}
+    assert {type(parse(kind.sentence)) for kind in KINDS} >= set(Rule.kinds)
+
+
+def _returns_a_rule(thing: object) -> bool:
+    return inspect.isfunction(thing) and inspect.signature(thing).return_annotation == "Rule"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_call_and_sentence_are_one(kind: object) -> None:
+    made = eval(kind.call, {name: getattr(rules, name) for name in rules.__all__})  # type: ignore[attr-defined]
+    assert made == parse(kind.sentence)  # type: ignore[attr-defined]
+    assert str(made) == kind.sentence  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_page_of_a_rule_has_all_parts(kind: object) -> None:
+    text = module("rule_pages").page(kind)
+    picture = re.search(r"<svg.*</svg>", text)
+    assert picture is not None
+    assert ElementTree.fromstring(picture[0]).tag.endswith("svg")
+    for part in ("**When to use it.**", "0: it holds", ": broken", "## Automaton", "## Linear rows"):
+        assert part in text
+
+
+def test_shown_rows_are_those_of_the_rule() -> None:
+    pages = module("rule_pages")
+    subject = pages.Subject.of(next(kind for kind in KINDS if kind.name == "at_most"))
+    assert pages.linear_rows(subject, "tight").lines == ("v[0,A] + x[1,O→A] + x[1,B→A] + x[2,O→A] + x[2,B→A] ≤ 1",)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_drawn_automaton_accepts_what_holds(kind: object) -> None:
+    """Over all short labellings; a place is a second alphabet."""
+    pages = module("rule_pages")
+    subject = pages.Subject.of(kind)
+    dfa, m = pages.automaton(subject), len(subject.labels)
+    given = subject.given(pages.EXAMPLE)
+    marked = {t for place in subject.hard.places() for t in place.positions(pages.EXAMPLE, given)}
+    for names, hits in pages.labellings(subject).items():
+        letters = [y + m * (t in marked) for t, y in enumerate(subject.labels.ids(names))]
+        assert dfa.accepts(letters) == (hits == 0)
+
+
+# ---- links and the build --------------------------------------------------------------------------------------------
+
+
+def test_links_lead_to_pages() -> None:
+    """Between pages that are written by hand; generated ones are those of the kinds."""
+    made = {f"docs/rules/generated/{kind.name}.md" for kind in KINDS}
+    for name in WRITTEN:
+        text = re.sub(r"^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not re.match(r"https?://|#", target):
+                path = (ROOT / name).parent.joinpath(target.partition("#")[0]).resolve()
+                assert path.exists() or path.relative_to(ROOT).as_posix() in made, f"{name}: {target}"
+
+
+def test_every_public_name_stands_in_the_api() -> None:
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in WRITTEN if name.startswith("docs/api/"))
+    told = set(re.findall(r"^\.\. auto\w+:: bridle\.(\w+)$", text, re.MULTILINE))
+    assert "errors" in told  # the whole module
+    assert {name for name in bridle.__all__ if not hasattr(bridle.errors, name)} <= told
+
+
+def test_docstrings_stay_as_they_are_written() -> None:
+    """An aligned table and an indented block are not run together; stars and bars are no markup."""
+    written = ["What a|b* is, in `code`.", "", "one   1", "two   2", "", "    x  =  y", "", "at: where"]
+    prose = module("prose").to_rst(written)
+    assert "What a\\|b\\* is, in ``code``." in prose
+    assert {"    one   1", "    two   2", "        x  =  y", "- at: where"} <= set(prose)
+
+
+def test_sphinx_builds_it_without_a_warning(tmp_path: Path) -> None:
+    for needed in ("sphinx", "myst_parser", "furo"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed: pip install '.[docs]'")
+    source = tmp_path / "docs"  # pages of rules are written among the sources
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("_build", "generated", "__pycache__"))
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(source), str(tmp_path / "html")]
+    done = run(command, tmp_path, seconds=300)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "html" / "rules" / "generated" / "at_most.html").exists()

@@ -1,0 +1,103 @@
+"""Pictures of automata: well-formed, complete, and inside their frame."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridle.automata import DFA, from_regex
+from bridle.errors import LabelError
+from bridle.report.automaton import draw_automaton
+
+NAMES = ["O", "A", "<&>"]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(dfa: DFA, **options: object) -> ElementTree.Element:
+    return ElementTree.fromstring(draw_automaton(dfa, NAMES, **options))  # type: ignore[arg-type]
+
+
+def texts(picture: ElementTree.Element) -> list[str]:
+    return sorted(text.text or "" for text in picture.iter(f"{SVG}text"))
+
+
+def matching(pattern: str) -> DFA:
+    return from_regex(pattern, lambda name: frozenset([NAMES.index(name)]), len(NAMES))
+
+
+@st.composite
+def automata(draw: st.DrawFn) -> DFA:
+    size = draw(st.integers(1, 6))
+    step = draw(st.lists(st.lists(st.integers(0, size - 1), min_size=3, max_size=3), min_size=size, max_size=size))
+    accepting = draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    return DFA(np.array(step, dtype=np.int64), np.array(accepting))
+
+
+def useful(dfa: DFA) -> set[int]:
+    """States on the way from the start to acceptance, and the start: found by walking from every state."""
+
+    def reached(s: int) -> set[int]:
+        found, todo = {s}, [s]
+        for here in todo:
+            fresh = set(dfa.step[here].tolist()) - found
+            found |= fresh
+            todo += fresh
+        return found
+
+    return {0} | {s for s in reached(0) if any(dfa.accepting[end] for end in reached(s))}
+
+
+@given(automata())
+def test_every_useful_state_and_step_is_drawn(dfa: DFA) -> None:
+    picture, states = parsed(dfa), useful(dfa)
+    rings = len(states) + sum(bool(dfa.accepting[s]) for s in states)
+    arrows = {(s, after) for s in states for after in dfa.step[s].tolist() if after in states}
+    if not dfa.accepting[list(states)].any():
+        arrows = set()  # the start alone: nothing that is read leads anywhere
+    assert len(picture.findall(f"{SVG}circle")) == rings
+    assert len(picture.findall(f"{SVG}polygon")) == len(arrows) + 1  # and the one that leads in
+    assert len(texts(picture)) == len(arrows)
+
+
+@given(automata())
+def test_all_of_it_is_inside_the_frame(dfa: DFA) -> None:
+    picture = parsed(dfa)
+    left, top, width, height = map(float, (picture.get("viewBox") or "").split())
+    for x, y in [("cx", "cy"), ("x", "y")]:
+        for part in picture.iter():
+            if part.get(x) is not None:
+                assert left <= float(part.get(x, "")) <= left + width
+                assert top <= float(part.get(y, "")) <= top + height
+
+
+def test_arrows_say_what_they_read() -> None:
+    assert texts(parsed(matching("O* A [A '<&>']*"))) == ["A", "O", "not O"]
+    assert texts(parsed(matching(".*"))) == ["any"]
+    assert texts(parsed(matching("'<&>'+"))) == ["<&>", "<&>"]
+
+
+def test_the_empty_language_is_a_start_alone() -> None:
+    picture = parsed(~DFA.everything(3))
+    assert len(picture.findall(f"{SVG}circle")) == 1
+    assert texts(picture) == []
+
+
+def test_places_have_lines_of_their_own() -> None:
+    step = np.array([[0, 0, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]])
+    there = DFA(step, np.array([True, False]))
+    assert texts(parsed(there, places=["elsewhere", "there"])) == ["elsewhere: any", "there: A"]
+    everywhere = DFA(np.array([[0, 1, 0, 0, 1, 0], [1] * 6]), np.array([True, False]))
+    assert texts(parsed(everywhere, places=["elsewhere", "there"])) == ["not A"]
+
+
+def test_the_title_is_told() -> None:
+    assert parsed(matching("O"), title="a < b").findtext(f"{SVG}title") == "a < b"
+
+
+def test_other_labels_are_refused() -> None:
+    with pytest.raises(LabelError, match=r"reads other labels.*2 labels x 1 places.*3 letters"):
+        draw_automaton(DFA.everything(3), ["O", "A"])
