@@ -74,6 +74,12 @@ def test_the_script_of_the_million_has_the_rules_of_its_page() -> None:
     assert found.optimal.all()
 
 
+def test_the_picture_of_the_readme_is_what_its_script_draws() -> None:
+    """If the drawing has changed: python docs/picture.py."""
+    script = module("picture")
+    assert script.PICTURE.read_text(encoding="utf-8") == script.svg()
+
+
 def test_comments_are_refreshed() -> None:
     old = "print(1)  #> ?\nfor k in range(2):\n    print(k, end='!\\n')\n#> ?\nx = 3\nprint(x)\n#> 4\n#> 5\n"
     new = "print(1)  #> 1\nfor k in range(2):\n    print(k, end='!\\n')\n#> 0!\n#> 1!\nx = 3\nprint(x)\n#> 3\n"

@@ -10,6 +10,7 @@ import pytest
 
 from blocks import BASH, ROOT, Block, blocks, expected, run, told, where
 from bridle import rules
+from bridle.cli.base import ORDER
 from bridle.engines import engine_names
 from bridle.rules.text import parse
 
@@ -31,10 +32,14 @@ def test_commands_print_what_is_shown(block: Block, tmp_path: Path) -> None:
         assert re.fullmatch(pattern, output, re.DOTALL), output
 
 
-def test_every_rule_sentence_of_the_table_is_one() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = text.partition("## Rules")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \|", table, re.MULTILINE)
+def test_every_rule_sentence_of_the_tables_is_one() -> None:
+    short = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Rules")[2].partition("\n## ")[0]
+    sentences = [row.replace("\\|", "|") for row in re.findall(r"^\| `(.+?)` \|", short, re.MULTILINE)]
+    assert len(sentences) >= 10
+    for sentence in sentences:
+        assert str(parse(sentence)) == sentence
+    whole = (ROOT / "docs/rules/index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \|", whole, re.MULTILINE)
     assert len(rows) >= 21
     for call, sentence in rows:
         made = eval(call.replace("\\|", "|"), {name: getattr(rules, name) for name in rules.__all__})
@@ -42,14 +47,19 @@ def test_every_rule_sentence_of_the_table_is_one() -> None:
         assert parse(str(made)) == made
 
 
-def test_every_engine_stands_in_the_readme() -> None:
+def test_every_command_stands_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert all(f"| `{name}` |" in text for name in ["auto", *engine_names()])
+    assert [name for name in ORDER if f"| `bridle {name} " not in text and f"| `bridle {name}`" not in text] == []
+
+
+def test_every_engine_is_described() -> None:
+    text = (ROOT / "docs/how_it_works.md").read_text(encoding="utf-8")
+    assert [name for name in ["auto", *engine_names()] if f"| `{name}` |" not in text] == []
 
 
 def test_the_map_names_what_exists() -> None:
     """Every path in the map is there, and every module is in the map."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     shown = text.partition("## Map")[2].partition("```text\n")[2].partition("```")[0]
     folder, named = "", set()
     for line in shown.splitlines():
