@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridle.data import Example, read, write
+from bridle.data.conll import Conll, _plain
 from bridle.errors import FileError
 from bridle.labels import Labels
 
@@ -269,3 +270,16 @@ def test_labels_that_make_no_words(tmp_path: Path) -> None:
         write(tmp_path / "x", [Example({"char": ["a"]}, ["NN"])], "segmented")
     write(tmp_path / "x", [Example({"char": list("abcd")}, ["M-n", "E-n", "I-v", "S-v"])], "segmented")
     assert (tmp_path / "x").read_text() == "ab c d\n"
+
+
+CELLS = st.sampled_from(["a", "b c", "", " ", "\t", "x\ty", "\r", "q\n", "\0", "# n", "\x0b", "é"])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=4), st.sampled_from([" ", "\t"]))
+def test_what_is_beyond_doubt_is_fine_line_by_line(rows: list[tuple[str, str]], between: str) -> None:
+    """The quick look may only pass what the close look passes."""
+    lines = list(map(between.join, rows))
+    if _plain(rows, lines, between):
+        words, labels = zip(*rows, strict=True)
+        format = Conll(separator="blanks" if between == " " else "tab")
+        format._check_rows(Example({"word": list(words)}, list(labels)), rows, lines, "# ")

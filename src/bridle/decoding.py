@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -56,11 +57,18 @@ class Decodings(Sequence[Decoding]):
         self.scores = answers.score  # (B,)
         self.bounds = answers.bound  # (B,)
         self.optimal = answers.status == OPTIMAL  # (B,)
+        self.relaxed = np.zeros(len(offsets) - 1, dtype=bool)  # (B,)
         self._answers, self._rules, self._labels, self._engine, self._stats = answers, rules, labels, engine, stats
         self._replaced: dict[int, Decoding] = {}
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def labels(self) -> list[list[str]]:
+        """All labellings, by names, without a Decoding for each."""
+        flat, cuts = np.array(self._labels.names, dtype=object)[self.ids].tolist(), self.offsets.tolist()
+        return [flat[a:b] for a, b in pairwise(cuts)]
 
     @overload
     def __getitem__(self, k: int) -> Decoding: ...
@@ -96,3 +104,4 @@ class Decodings(Sequence[Decoding]):
         self._replaced[k] = decoding
         self.ids[self.offsets[k] : self.offsets[k + 1]] = decoding.ids
         self.scores[k], self.bounds[k], self.optimal[k] = decoding.score, decoding.bound, decoding.optimal
+        self.relaxed[k] = decoding.relaxed

@@ -92,8 +92,8 @@ def tag(
         lines_of_json = as_json or k is not None or scores
         if to is not None and to not in ("jsonl", "json") and lines_of_json:
             raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
-        stream = Stream(decoder, on_infeasible.value, threads, k)
         made = None if lines_of_json else _output(to, reader, tagger)
+        stream = Stream(decoder, on_infeasible.value, threads, k, "all" if made is None else "labels")
         pace = Pace(sequences=1, most=4096)  # the first answer comes at once
         with writing(out) as lines:
             for path in data or ["-"]:

@@ -98,8 +98,17 @@ class Conll(Format):
                 raise example.error("this is no comment", got=repr(line)[:80], wanted=f"one line, {prefix!r} first")
             yield line
         blanks = self.separator == "blanks"
-        for row in zip(*columns, strict=True):
-            line = (" " if blanks else "\t").join(row)
+        between = " " if blanks else "\t"
+        rows = list(zip(*columns, strict=True))
+        lines = list(map(between.join, rows))
+        if not _plain(rows, lines, between):
+            self._check_rows(example, rows, lines, prefix)
+        yield from lines
+        yield ""
+
+    def _check_rows(self, example: Example, rows: list[tuple[str, ...]], lines: list[str], prefix: str) -> None:
+        blanks = self.separator == "blanks"
+        for row, line in zip(rows, lines, strict=True):
             if blanks:
                 whole = "" not in row and len(line.split(" ")) == len(row) and "\t" not in line
             else:
@@ -112,8 +121,14 @@ class Conll(Format):
                     "a token cannot be written as one line", got=repr(row)[:80],
                     wanted="strings, labels not empty, without line ends, NULs and " + ("blanks" if blanks else "TABs"),
                 )  # fmt: skip
-            yield line
-        yield ""
+
+
+def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
+    """Are all cells beyond doubt? Those of most sequences are, and need not be looked at one by one."""
+    text, n, width = "\n".join(lines), len(lines), len(rows[0]) if rows else 0
+    odd = any(mark in text for mark in ("\t" if between == " " else " ", "\r", "\0"))
+    counts = text.count("\n"), text.count(between)
+    return not odd and width > 1 and counts == (n - 1, n * (width - 1)) and all(map(all, rows))
 
 
 class _Table:

@@ -33,7 +33,7 @@ class Example:
         for name, column in (*self.columns.items(), ("labels", self.labels)):
             if column is None and name == "labels":
                 continue
-            if isinstance(column, str) or not isinstance(column, Sequence):
+            if type(column) is not list and (isinstance(column, str) or not isinstance(column, Sequence)):
                 raise self.error(f"{name!r} is no list of strings", got=repr(column)[:60], wanted="['He', 'left']")
             if n < 0:
                 n = len(column)

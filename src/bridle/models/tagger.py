@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, cast
@@ -266,14 +266,11 @@ class Tagger:
         decoder = self.decoder(rules, **options)
         check_sequences(X)
         check_given("given", given, X)
-        names = np.array(self.labels_.names, dtype=object)
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
             some = X[low:high]
             values = self.given(some, decoder, None if given is None else given[low:high])
-            found = decoder.decode_batch(self._part(some, stop), values, threads=1)
-            flat, cuts = names[found.ids].tolist(), found.offsets.tolist()
-            return [flat[a:b] for a, b in pairwise(cuts)]
+            return decoder.decode_batch(self._part(some, stop), values, threads=1).labels
 
         return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 
