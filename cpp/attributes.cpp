@@ -12,11 +12,6 @@ namespace {
 constexpr uint64_t kSparse = 16;  // a column with fewer attributes than one in so many ids is not worth an array
 constexpr int kBlock = 128;  // tokens looked at together, so that their look-ups overlap
 
-uint64_t mix(uint64_t key) {
-    key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
-    return (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
-}
-
 // One more place of a template: its ids join the keys; where one is no id, there is no attribute.
 BRIDLE_CLONES void add_place(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
                              int count, uint64_t* key, int32_t* none) {
@@ -24,8 +19,7 @@ BRIDLE_CLONES void add_place(const int32_t* ids, const int32_t* room, int32_t of
     for (int c = 0; c < count; ++c) {
         const int32_t id = room[c] >= offset ? ids[c] : beyond;
         none[c] |= (id <= 0) | (id >= most);
-        const uint64_t before = exact ? key[c] : mix(key[c]);
-        key[c] = before * size + static_cast<uint32_t>(id);
+        key[c] = key_with(key[c], size, id, exact);
     }
 }
 

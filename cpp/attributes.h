@@ -49,7 +49,17 @@ class Keys {
 
 struct Place {
     int column, offset;
+    bool operator==(const Place&) const = default;
 };
+
+// The key of one more id.
+BRIDLE_INLINE uint64_t key_with(uint64_t key, uint64_t size, int32_t id, bool exact) {
+    if (!exact) {
+        key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
+        key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
+    }
+    return key * size + static_cast<uint32_t>(id);
+}
 
 // Columns of many sequences, end to end.
 struct Columns {
@@ -60,6 +70,14 @@ struct Columns {
 
 class Attributes {
   public:
+    struct Template {
+        std::vector<Place> places;
+        std::vector<uint64_t> sizes;
+        bool exact;
+        Keys keys;
+        std::vector<int32_t> direct;  // (size of the column) or empty
+    };
+
     // sizes: ids of column c are 0 .. sizes[c] - 1
     Attributes(std::vector<std::vector<Place>> templates, std::vector<int64_t> sizes);
 
@@ -70,6 +88,7 @@ class Attributes {
     int64_t encode(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) const;
 
     int32_t size() const { return size_; }
+    const std::vector<Template>& templates() const { return templates_; }
     // Keeps the attributes whose `number` is not negative, under that number.
     void renumber(const int32_t* number, int32_t size);
     // Template and key of each attribute (size).
@@ -82,13 +101,6 @@ class Attributes {
     int64_t run(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs, const Look& look) const;
     void settle();  // single-place templates are looked up in an array
 
-    struct Template {
-        std::vector<Place> places;
-        std::vector<uint64_t> sizes;
-        bool exact;
-        Keys keys;
-        std::vector<int32_t> direct;  // (size of the column) or empty
-    };
     std::vector<Template> templates_;
     int32_t size_ = 0;
 };

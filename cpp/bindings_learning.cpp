@@ -71,6 +71,23 @@ int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, I
     return self.encode(columns, mask, indptr.data(), attrs.data());
 }
 
+// The kernels trust lengths, so they are looked at here.
+void check_length(size_t got, int64_t wanted) {
+    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than it should");
+}
+
+void make_decider(Decider* self, const Attributes& attributes, In<int32_t> label_of) {
+    check_length(label_of.size(), attributes.size());
+    new (self) Decider(attributes, label_of.data());
+}
+
+void decide_of(const Decider& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int32_t> out) {
+    const Columns columns = columns_of(ids, offsets);
+    check_length(out.size(), columns.offsets[columns.B]);
+    const nb::gil_scoped_release release;
+    self.decide(columns, out.data());
+}
+
 std::string_view view(nb::bytes text) { return {text.c_str(), text.size()}; }
 
 bool add_strings(Strings& self, nb::bytes text, Out<int32_t> out) { return self.add_all(view(text), static_cast<int64_t>(out.size()), out.data()); }
@@ -96,11 +113,6 @@ bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
         if (self.add(text) != static_cast<int32_t>(k)) return false;
     }
     return begin == static_cast<int64_t>(bytes.size());
-}
-
-// The kernels trust lengths, so they are looked at here.
-void check_length(size_t got, int64_t wanted) {
-    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than the weights");
 }
 
 double* data_or_null(const nb::object& array) { return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data(); }
@@ -245,14 +257,16 @@ void bind_learning(nb::module_& module) {
             return perceptron_update(x, v, b, guess.data(), v.step); }, nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
         .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"), nb::arg("order"));
     nb::class_<Context>(module, "Context")
-        .def("__init__", [](Context* c, int m, bool triple, bool ahead) { new (c) Context{m, padded(m), triple, ahead}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"))
+        .def("__init__", [](Context* c, int m, bool triple, bool ahead, bool into) { new (c) Context{m, padded(m), triple, ahead, into}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
         .def_prop_ro("size", &Context::size)
         .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
         .def("learn", [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead, Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
             return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); }, nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
     module.def("majority", [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {
         majority(x, candidate.data(), right.data(), total.data(), static_cast<int64_t>(total.size())); }, nb::arg("examples"), nb::arg("candidate"), nb::arg("right"), nb::arg("total"));
-    module.def("agree", [](const PyExamples& x, In<int32_t> label_of, Out<int32_t> out) { agree(x, label_of.data(), out.data()); }, nb::arg("examples"), nb::arg("label_of"), nb::arg("out"), nb::call_guard<nb::gil_scoped_release>());
+    nb::class_<Decider>(module, "Decider")
+        .def("__init__", &make_decider, nb::arg("attributes"), nb::arg("label_of"))
+        .def("decide", &decide_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("out"));
     module.def("seen_pairs", [](const PyExamples& x, int words, Out<uint64_t> seen) { seen_pairs(x, words, seen.data()); }, nb::arg("examples"), nb::arg("words"), nb::arg("seen"));
 }
 

@@ -22,17 +22,17 @@ class Search {
         nodes_.clear();
         now_.assign(1, Way{0, -1, static_cast<int16_t>(c_.m), static_cast<int16_t>(c_.m)});
         for (int t = 0; t < n; ++t) {
-            if (fixed[t] >= 0) go_on(fixed[t]);
+            const int d1 = c_.ahead && t + 1 < n ? ahead[t + 1] : -1, d2 = d1 >= 0 && t + 2 < n ? ahead[t + 2] : -1;
+            if (fixed[t] >= 0) go_on(fixed[t], w, d1);
             else {
                 fill(t, base_.data());
-                const int d1 = c_.ahead && t + 1 < n ? ahead[t + 1] : -1, d2 = d1 >= 0 && t + 2 < n ? ahead[t + 2] : -1;
                 if (d1 >= 0) add_row(base_.data(), w + c_.next(d1), c_.width);
                 if (d2 >= 0) add_row(base_.data(), w + c_.next2(d1, d2), c_.width);
                 if (beam_) widen(w, d1);
                 else best_per_label(w, d1);
             }
         }
-        int node = now_[0].node;  // the ways are sorted, or there is one per label
+        int node = now_[0].node;
         double top = now_[0].score;
         for (const Way& way : now_)
             if (way.score > top) top = way.score, node = way.node;
@@ -49,11 +49,12 @@ class Search {
         int16_t y1, y2;
     };
 
-    // A decided token: nothing is scored; ways that can no longer differ are joined.
-    void go_on(int label) {
+    // A decided token: ways that can no longer differ are joined.
+    void go_on(int label, const double* w, int d1) {
         size_t kept = 0;
         for (size_t k = 0; k < now_.size(); ++k) {
             Way way = now_[k];
+            if (c_.into) way.score += into(way, label, w, d1);
             way.y2 = way.y1;
             way.y1 = static_cast<int16_t>(label);
             size_t same = 0;
@@ -66,6 +67,13 @@ class Search {
         }
         now_.resize(kept);
         for (Way& way : now_) way.node = node(label, way.node);
+    }
+
+    double into(const Way& way, int label, const double* w, int d1) const {
+        double sum = w[c_.pair(way.y1) + label];
+        if (c_.triple) sum += w[c_.of_triple(way.y2, way.y1) + label];
+        if (d1 >= 0) sum += w[c_.around(way.y1, d1) + label];
+        return sum;
     }
 
     const double* scores(const Way& way, const double* w, int d1) {
@@ -164,7 +172,7 @@ int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& c
         if (std::equal(guess.begin(), guess.end(), gold)) continue;
         const double when = static_cast<double>(step);
         for (int t = 0; t < n; ++t) {
-            if (fixed[t] >= 0) continue;
+            if (fixed[t] >= 0 && !context.into) continue;
             const auto move = [&](const int32_t* y, double by) {
                 if (gold[t] != guess[t])
                     x.of_label(first + t, y[t], [&](int64_t slot, double value) { v.w[slot] += by * value, v.sum[slot] += when * by * value; });

@@ -1,7 +1,9 @@
-// Tagging in a constrained space (Zhao & Marcus 2012, section 2.2): tokens that are decided are not scored, the others are,
+// Tagging in a constrained space (Zhao & Marcus 2012, section 2.2): labels of decided tokens are fixed, the others are scored,
 // given the labels before them and the decided labels after them.
 //   score(y at t) = static[t][y] + pair[y1][y] + triple[y2][y1][y]                  y1, y2: the labels before; m: none
 //                 + next[d1][y] + next2[d1][d2][y] + around[y1][d1][y]              d1, d2: decided labels after it
+//   score(decided y at t) = 0, or with `into`:  pair[y1][y] + triple[y2][y1][y] + around[y1][d1][y],
+// so that the labels before it feel it; the rest of its score is the same for all labellings.
 // beam: the best `width` ways to go on are kept; viterbi (width 0): for each label the best one, exact without triple.
 //   m labels    rows of weights are padded to whole vectors
 #pragma once
@@ -15,7 +17,7 @@ namespace bridle {
 // Where the weights of neighbouring labels lie: rows of `width` numbers, one after the other.
 struct Context {
     int m, width;
-    bool triple, ahead;
+    bool triple, ahead, into;
 
     int64_t pair(int y1) const { return int64_t{y1} * width; }
     int64_t of_triple(int y2, int y1) const { return (m + 1 + int64_t{y2} * (m + 1) + y1) * width; }

@@ -15,7 +15,7 @@ from bridle import Batch, Labels, _native
 from bridle.errors import BridleError, LabelError, LatticeError, ModelError, ModelFileError
 from bridle.learn import ConstrainedTagger, Decided, DeterministicRules
 from bridle.learn.constrained import renumbered
-from bridle.learn.deterministic import TEMPLATES
+from bridle.learn.contexts import TEMPLATES
 
 WORDS = ["the", "a", "cat", "dogs", "runs", "X-1", "of", "B2b", "trades", "in"]
 TAGS = ["D", "N", "V", "P"]
@@ -180,6 +180,43 @@ def test_bad_input() -> None:
     assert none.n_rules_ == 0 and none.decide([["the"]]).names() == [[None]]
 
 
+@pytest.mark.parametrize(("size", "templates"), [(20, 5), (20, 70), (2**14, 40)])
+def test_the_decider_is_a_look_up_of_everything(size: int, templates: int) -> None:
+    """Also with more templates than a mask has bits, and with keys that are hashes (of five ids below 2^14)."""
+    rng = np.random.default_rng(size)
+    places = [
+        [(int(rng.integers(2)), int(rng.integers(-2, 3))) for _ in range(rng.integers(1, 6))] for _ in range(templates)
+    ]
+    known = _native.Attributes(places, [size, size])
+    offsets = np.array([0, 3, 3, 40, 300])
+
+    def columns() -> list[Any]:
+        return [rng.integers(0, 7, 300).astype(np.int32) for _ in range(2)]
+
+    indptr, attrs = np.empty(301, np.int64), np.empty(300 * templates, np.int32)
+    known.fit(columns(), offsets, indptr, attrs)
+    label = np.where(rng.random(len(known)) < 0.05, rng.integers(0, 3, len(known)), -1).astype(np.int32)
+    out, ids = np.empty(300, np.int32), columns()
+    _native.Decider(known, label).decide(ids, offsets, out)
+    known.encode(ids, offsets, indptr, attrs)
+    slow = []
+    for t in range(300):
+        fired = {int(label[a]) for a in attrs[indptr[t] : indptr[t + 1]]} - {-1}
+        slow.append(fired.pop() if len(fired) == 1 else -1)
+    assert out.tolist() == slow and len(set(slow)) > 1
+    with pytest.raises(ValueError):
+        _native.Decider(known, label[:-1])
+
+
+def test_implied_rules_are_not_needed() -> None:
+    X, y = corpus(2, 200)
+    rules = DeterministicRules(cutoff=2).fit(X, y)
+    implied = rules.features_.implied(rules._label)
+    assert 0 < implied.sum() < rules.n_rules_
+    for line, left_out in zip(rules.features_.names(), implied.tolist(), strict=True):
+        assert not left_out or line.count("|") == 4 or "word" in line, "nothing is more general than two morph features"
+
+
 # ---- the constrained tagger -----------------------------------------------------------------------------------------
 
 
@@ -190,13 +227,13 @@ def brute_force(unary: Any, fixed: list[int], ahead: list[int], weights: Any, co
 
 
 def score_of(y: list[int], unary: Any, fixed: list[int], ahead: list[int], weights: Any, context: Any) -> float:
-    m, triple, look = context
+    m, triple, look, into = context
     width = -(-m // 8) * 8
     rows = weights.reshape(-1, width)
     begin = m + 1 + ((m + 1) ** 2 if triple else 0)
     total = 0.0
     for t in range(len(y)):
-        if fixed[t] >= 0:
+        if fixed[t] >= 0 and not into:
             continue
         y1, y2 = y[t - 1] if t else m, y[t - 2] if t > 1 else m
         total += unary[t, y[t]] + rows[y1, y[t]]
@@ -213,12 +250,17 @@ def score_of(y: list[int], unary: Any, fixed: list[int], ahead: list[int], weigh
 
 @pytest.mark.parametrize("triple", [False, True])
 @pytest.mark.parametrize("look", [False, True])
-def test_the_search_against_enumeration(triple: bool, look: bool) -> None:
-    """A beam that is wide enough is exact; so is Viterbi if a label depends on one before only."""
+@pytest.mark.parametrize("into", [False, True])
+def test_the_search_against_enumeration(triple: bool, look: bool, into: bool) -> None:
+    """A beam that is wide enough is exact; so is Viterbi if a label depends on one before only.
+
+    With `into` it finds the best of the raw space among the labellings that keep what is fixed, though it never sees
+    the scores of fixed tokens themselves.
+    """
     rng = np.random.default_rng(5)
     for _ in range(60):
         m, n = int(rng.integers(2, 5)), int(rng.integers(0, 6))
-        native = _native.Context(m, triple, look)
+        native = _native.Context(m, triple, look, into)
         weights = rng.integers(-4, 5, native.size).astype(np.float64)
         unary = rng.integers(-4, 5, (n, m)).astype(np.float32)
         fixed = np.where(rng.random(n) < 0.4, rng.integers(0, m, n), -1).astype(np.int32)
@@ -230,16 +272,18 @@ def test_the_search_against_enumeration(triple: bool, look: bool) -> None:
         static[:, :m] = unary
         x = _native.Examples(np.array([0, n]), np.arange(n + 1), np.arange(n, dtype=np.int32), None, None)
         rows = _native.Rows(m, begin, label, None)
-        best = brute_force(unary, fixed.tolist(), ahead.tolist(), weights, (m, triple, look))
+        context = (m, triple, look, into)
+        best = brute_force(unary, fixed.tolist(), ahead.tolist(), weights, context)
         for beam in (0, m**n or 1) if not triple else (m**n or 1,):
             out = np.empty(n, np.int32)
             native.search(rows, x, static.ravel(), fixed, ahead, weights, beam, out, _native.Stop())
             assert ((fixed < 0) | (out == fixed)).all()
-            assert score_of(out.tolist(), unary, fixed.tolist(), ahead.tolist(), weights, (m, triple, look)) == best
+            assert score_of(out.tolist(), unary, fixed.tolist(), ahead.tolist(), weights, context) == best
 
 
 @pytest.mark.parametrize("settings", [
     {}, {"width": 1}, {"search": "viterbi"}, {"lookahead": "decided"}, {"search": "viterbi", "lookahead": "decided"},
+    {"train": "all"}, {"train": "all", "lookahead": "decided"}, {"train": "all", "search": "viterbi"},
 ])  # fmt: skip
 @pytest.mark.parametrize("rules", [None, DeterministicRules(cutoff=3)])
 def test_it_learns_and_survives_a_file(settings: dict[str, Any], rules: Any, tmp_path: Path) -> None:
@@ -250,10 +294,45 @@ def test_it_learns_and_survives_a_file(settings: dict[str, Any], rules: Any, tmp
     tagger.save(tmp_path / "t")
     again = ConstrainedTagger.load(tmp_path / "t")
     assert again.predict(new) == tagger.predict(new) == tagger.predict(new, threads=2)
+    assert again.train == tagger.train
     if rules is not None:
         assert tagger.rules_ is not None and tagger.rules_.n_rules_ > 0
         for ours, sure in zip(tagger.predict(new), tagger.rules_.decide(new).names(), strict=True):
             assert all(b is None or a == b for a, b in zip(ours, sure, strict=True))
+
+
+def test_files_from_before_there_were_two_ways_to_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = corpus(11, 60)
+    tagger = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=2).fit(X, y)
+    settings = {name: value for name, value in tagger.get_params().items() if name != "train"}
+    with monkeypatch.context() as patch:
+        patch.setattr(tagger, "get_params", lambda: settings)
+        tagger.save(tmp_path / "t")
+    again = ConstrainedTagger.load(tmp_path / "t")
+    assert again.train == "open" and again.predict(X) == tagger.predict(X)
+
+
+def test_all_tokens_teach_what_they_teach_the_raw_tagger() -> None:
+    X, y = corpus(11, 120)
+    raw, ruled = (ConstrainedTagger(rules, train="all", iterations=3).fit(X, y)
+                  for rules in (None, DeterministicRules(cutoff=3)))  # fmt: skip
+    assert (raw.around_ == ruled.around_).all() and (raw.linear_.weights == ruled.linear_.weights).all()
+    only = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=3).fit(X, y)
+    assert not np.array_equal(raw.around_, only.around_)
+
+
+def test_decided_tokens_tell_of_the_ones_before() -> None:
+    """x is nearly always A before C and B before D. Rules decide c and d; nothing but their labels tells of x."""
+    X = [["x", "c"], ["x", "d"]] * 20
+    y = [["A", "C"], ["B", "D"]] * 19 + [["B", "C"], ["A", "D"]]
+    seen = {}
+    for train in ("open", "all"):
+        tagger = ConstrainedTagger(DeterministicRules(), features=["word[0]"], train=train, iterations=5).fit(X, y)
+        assert tagger.rules_ is not None
+        assert tagger.rules_.decide(X[:2]).names() == [[None, "C"], [None, "D"]]
+        seen[train] = [labels[0] for labels in tagger.predict(X[:2])]
+    assert seen["all"] == ["A", "B"]
+    assert seen["open"] in (["A", "A"], ["B", "B"])
 
 
 def test_label_bigrams_matter() -> None:
@@ -271,7 +350,7 @@ def test_decided_labels_of_other_numbers() -> None:
 
 @pytest.mark.parametrize("settings", [
     {"rules": 5}, {"search": "x"}, {"width": 0}, {"lookahead": "x"}, {"folds": 1}, {"iterations": 0}, {"seed": -1},
-    {"features": "x"},
+    {"features": "x"}, {"train": "x"},
 ])  # fmt: skip
 def test_bad_settings_of_the_tagger(settings: dict[str, Any]) -> None:
     X, y = corpus(0, 20)

@@ -11,6 +11,7 @@ import pytest
 from bridle.errors import FileError
 from bridle.report.tables import Report
 from bridle.tasks import Run, recipe_named
+from bridle.tasks.pos import ALL, ALL_CHOSEN, CHOICES, CHOSEN, NEAR
 from bridle.tasks.pos_peers import strings
 
 SENTENCES = [
@@ -68,6 +69,25 @@ def test_sentences_seen_in_training_are_tagged_rightly(report: Report) -> None:
     table = next(t for t in report.tables if t.title.startswith("Table 9, pos-ewt, test: accuracy"))
     for row in table.rows:
         assert row.cells[1].ours == pytest.approx(100.0), row.name
+
+
+def test_both_ways_to_train_are_compared(report: Report) -> None:
+    for corpus in ("pos-ewt", "pos-ptb-sample"):
+        for what in ("accuracy", "speed"):
+            table = next(t for t in report.tables if t.title.startswith(f"Table 9, {corpus}, test: {what}"))
+            assert [row.name for row in table.rows[:2]] == ["raw", "constrained"]
+            assert [row.name for row in table.rows[-3:]] == [CHOSEN, ALL, ALL_CHOSEN]
+        figures = report.figures[corpus]
+        assert figures["chosen"].keys() == {CHOSEN, ALL_CHOSEN}
+
+
+def test_the_choice_is_what_decides_the_most_among_the_accurate(report: Report) -> None:
+    figures = report.figures["pos-ewt"]
+    for name, tried in figures["choices on dev: accuracy, share decided"].items():
+        assert len(tried) == len(CHOICES)
+        accuracy, share = tried[str(tuple(figures["chosen"][name].values()))]
+        assert accuracy >= max(a for a, _ in tried.values()) - NEAR / 2
+        assert all(a < accuracy or s <= share for a, s in tried.values())
 
 
 def test_rules_alone_are_never_wrong_on_what_they_were_learned_from(report: Report) -> None:

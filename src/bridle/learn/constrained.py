@@ -3,8 +3,14 @@
     score(y at t) = static features of t + (t1 t0) + (t2 t1 t0)           t1, t2: the labels before
                     + look-ahead (t0 d1), (t0 d1 d2), (t1 t0 d1)          d1, d2: decided labels after it
 
-Decided tokens are neither encoded nor scored. Training sees, for look-ahead, what rules learned on the other folds
-decide of each fold (stacking), so that it meets as many wrong decisions as tagging will.
+Features of decided tokens are never made. Two models, `train`:
+
+    "open"   as in the paper: decided tokens are no part of it, their score is 0
+    "all"    the raw tagger's, learned on all tokens; tagging finds its best labelling among those that keep what is
+             decided, so that (t1 t0), (t2 t1 t0), (t1 t0 d1) count for a decided t0 too: they tell of t1 and t2
+
+Training sees, for look-ahead and as decided tokens, what rules learned on the other folds decide of each fold
+(stacking), so that it meets as many wrong decisions as tagging will.
 """
 
 from __future__ import annotations
@@ -73,6 +79,8 @@ class ConstrainedTagger:
 
     rules       DeterministicRules, fitted here on the training data; None: every token is scored (the raw space)
     features    of undecided tokens: templates or the name of a set; Ratnaparkhi's by default
+    train       "open": weights are learned where rules leave tokens open, as in the paper; "all": on all tokens, and
+                the rules come in when tagging: more accurate with a beam wider than one
     search      "beam" of `width`, or "viterbi" (exact; without the label before the last)
     lookahead   "decided": features of decided labels after the token (their feature set B), or "none"
     folds       of stacking
@@ -95,6 +103,7 @@ class ConstrainedTagger:
         rules: DeterministicRules | None = None,
         *,
         features: str | Sequence[str] | Templates = "pos",
+        train: Literal["open", "all"] = "open",
         search: Literal["beam", "viterbi"] = "beam",
         width: int = 5,
         lookahead: Literal["none", "decided"] = "none",
@@ -103,18 +112,18 @@ class ConstrainedTagger:
         iterations: int = 10,
         seed: int = 0,
     ) -> None:
-        self.rules, self.features, self.search, self.width = rules, features, search, width
+        self.rules, self.features, self.train, self.search, self.width = rules, features, train, search, width
         self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name."""
-        names = ("rules", "features", "search", "width", "lookahead", "folds", "cutoff", "iterations", "seed")
+        names = ("rules", "features", "train", "search", "width", "lookahead", "folds", "cutoff", "iterations", "seed")
         return {name: getattr(self, name) for name in names}
 
     def fit(
         self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None
     ) -> Self:
-        """Learn the rules, then the weights of what they leave open. Ctrl-C keeps what was learned so far."""
+        """Learn the rules, then the weights. Ctrl-C keeps what was learned so far."""
         self._check()
         names = names_of(y)
         labels = Labels(names, scheme_of(names))
@@ -125,8 +134,9 @@ class ConstrainedTagger:
         gold = ids_of(labels, y, encoded.offsets, "y")
         task = Task.of(encoded, gold, (len(features), len(labels)), "seen", bigram=False)
         context = self._context(len(labels))
-        ahead = np.full(len(gold), UNDECIDED, dtype=np.int32) if rules is None else self._stacked(X, y, labels)
-        fixed = np.where(ahead == gold, ahead, UNDECIDED).astype(np.int32)  # a wrong decision would leave gold out
+        ahead = self._stacked(X, y, labels) if self._stacks() else np.full(len(gold), UNDECIDED, dtype=np.int32)
+        # A wrong decision would leave gold out.
+        fixed = np.where((ahead == gold) & (self.train == "open"), ahead, UNDECIDED).astype(np.int32)
         learner = _Learner(task, context, fixed, ahead, self._beam(), self.seed)
         plan = Plan(count_of("iterations", self.iterations), watch=watch)
         (weights, around), progress, trouble = train(learner, plan, None, {})
@@ -140,6 +150,7 @@ class ConstrainedTagger:
         return self
 
     def _check(self) -> None:
+        one_of("train", self.train, ("open", "all"))
         one_of("search", self.search, ("beam", "viterbi"))
         one_of("lookahead", self.lookahead, ("none", "decided"))
         count_of("width", self.width)
@@ -150,11 +161,15 @@ class ConstrainedTagger:
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
             raise ModelError("folds is not a number of folds", got=repr(self.folds), wanted="a whole number >= 2")
 
+    def _stacks(self) -> bool:
+        """Does training ask what is decided?"""
+        return self.rules is not None and (self.train == "open" or self.lookahead == "decided")
+
     def _beam(self) -> int:
         return self.width if self.search == "beam" else 0
 
     def _context(self, m: int) -> _native.Context:
-        made = _native.Context(m, self.search == "beam", self.lookahead == "decided")
+        made = _native.Context(m, self.search == "beam", self.lookahead == "decided", self.train == "all")
         if made.size > MOST_CONTEXT:
             raise ModelError(
                 "there are too many labels for trigrams of them", got=f"{m} labels", wanted=f"{MOST_CONTEXT:,} weights",
@@ -198,7 +213,7 @@ class ConstrainedTagger:
             decided = np.full(encoded.n_tokens, UNDECIDED, dtype=np.int32)
         else:
             ours = prepared if self._shared else self.rules_.features_.prepare(X)
-            decided = self.rules_.agreed(self.rules_.features_.encode_prepared(ours))
+            decided = self.rules_.agreed(ours)
             encoded = self.features_.encode_prepared(prepared, decided < 0)
         out = np.empty(encoded.n_tokens, dtype=np.int32)
         context.search(

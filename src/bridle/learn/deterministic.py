@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -22,9 +22,11 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.decode import whole
 from bridle.errors import ModelError, ModelFileError
-from bridle.features import Encoded, TemplateFeatures, Templates
+from bridle.features import Templates
 from bridle.features.derived import OfTexts
+from bridle.features.prepared import Prepared
 from bridle.labels import Labels, scheme_of
+from bridle.learn.contexts import TEMPLATES, Contexts
 from bridle.learn.decided import Decided
 from bridle.models import files
 from bridle.models.checks import count_of_threads, ids_of, names_of, one_of
@@ -32,19 +34,7 @@ from bridle.report import Counts
 from bridle.threads import in_threads
 
 Ids = npt.NDArray[np.int32]
-Contexts = Literal["both", "bigram", "trigram"]
-
-
-def _grams(columns: Sequence[str]) -> dict[str, list[str]]:
-    """Table 2: the token and one neighbour, or both, each as any of the columns."""
-    bigrams = [
-        f"{a}[{k}] {b}[{k + 1}]" for k in (-1, 0) for a, b in product(columns, columns)
-    ]  # fmt: skip
-    trigrams = [f"{a}[-1] {b}[0] {c}[1]" for a, b, c in product(columns, repeat=3)]
-    return {"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}
-
-
-TEMPLATES = {"words": _grams(["word", "morph"]), "characters": _grams(["char"])}
+Sizes = Literal["both", "bigram", "trigram"]
 
 
 class DeterministicRules:
@@ -63,11 +53,11 @@ class DeterministicRules:
     """
 
     labels_: Labels
-    features_: TemplateFeatures  # contexts that decide
+    features_: Contexts  # those that decide
     n_rules_: int
 
     def __init__(
-        self, templates: Literal["words", "characters"] = "words", *, contexts: Contexts = "both",
+        self, templates: Literal["words", "characters"] = "words", *, contexts: Sizes = "both",
         threshold: float = 0.99, cutoff: int = 5, rare: int = 5,
     ) -> None:  # fmt: skip
         self.templates, self.contexts = templates, contexts
@@ -108,9 +98,9 @@ class DeterministicRules:
         if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
             raise ModelError("bad setting threshold", got=repr(self.threshold), wanted="a number from 0.5 to below 1")
 
-    def _features(self, morph: OfTexts | None) -> TemplateFeatures:
+    def _features(self, morph: OfTexts | None) -> Contexts:
         lines = Templates.parse(TEMPLATES[self.templates][self.contexts])
-        return TemplateFeatures(lines, derived={"morph": morph} if morph is not None else None)
+        return Contexts(lines, derived={"morph": morph} if morph is not None else None)
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -119,18 +109,16 @@ class DeterministicRules:
         self._fitted()
 
         def work(low: int, high: int, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
-            encoded = self.features_.encode(X[low:high])
-            return self.agreed(encoded), np.diff(encoded.offsets)
+            prepared = self.features_.prepare(X[low:high])
+            return self.agreed(prepared), np.diff(prepared.packed.offsets)
 
         parts = in_threads(work, len(X), count_of_threads(threads))
         offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in parts]))])
         return Decided(np.concatenate([ids for ids, _ in parts]), offsets.astype(np.int64), self.labels_)
 
-    def agreed(self, encoded: Encoded) -> Ids:
+    def agreed(self, prepared: Prepared) -> Ids:
         """The label on which all rules agree, of each token; -1 where there is none."""
-        out = np.empty(encoded.n_tokens, dtype=np.int32)
-        _native.agree(encoded.native(), self._label, out)
-        return np.maximum(out, -1)
+        return self.features_.agreed(prepared, self._label)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Counts:
         """Decided tokens against gold: precision, recall and F1 as the paper defines them."""
@@ -181,7 +169,7 @@ class DeterministicRules:
             made = cls(**head["settings"])
             made._check()
             derived = {"morph": _rare} if made.templates == "words" else None
-            made.features_ = TemplateFeatures.restored(head["features"], stored.arrays, derived)
+            made.features_ = Contexts.restored(head["features"], stored.arrays, derived)
             made.labels_ = Labels(head["labels"], head["scheme"])
             made.n_rules_ = len(made.features_)
             for name in ("label", "right", "total"):
@@ -200,10 +188,14 @@ def _rare(texts: Sequence[str]) -> list[str]:
 
 
 def _ending(text: str) -> str:
-    flags = {
-        "DIGIT": any(map(str.isdigit, text)), "HYPHEN": "-" in text, "UPPER": any(map(str.isupper, text))
-    }  # fmt: skip
-    return "+".join([f"-{text[-2:]}", *(name for name, there in flags.items() if there)])
+    made = "-" + text[-2:]
+    if text.isalpha():  # most are; tests that cost more are for the others
+        return made if text.islower() or not any(map(str.isupper, text)) else made + "+UPPER"
+    if any(map(str.isdigit, text)):
+        made += "+DIGIT"
+    if "-" in text:
+        made += "+HYPHEN"
+    return made + "+UPPER" if any(map(str.isupper, text)) else made
 
 
 def _morph(X: Sequence[Any], y: Sequence[Sequence[str]], rare: int) -> OfTexts:
