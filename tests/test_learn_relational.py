@@ -17,8 +17,8 @@ from bridle.learn.candidates import KINDS, Limits
 from bridle.learn.counted import Counted
 from bridle.learn.redundant import automata_of, implied
 from bridle.learn.relational import ALL, RelationalRules
-from bridle.lint_automata import Questions
 from bridle.rules.base import Rule, Soft
+from bridle.rules.questions import Questions
 from strategies import random_labels, seeds
 
 TEXTS = [",", ".", "1984", "pp", "A.", "Foo", "-", "12-14"]

@@ -30,9 +30,9 @@ from bridle.errors import (
 from bridle.explain import Explanation
 from bridle.labels import Labels, Segment
 from bridle.lattice import Batch, Lattice
+from bridle.marginals import Probability
 from bridle.models import CRF, LocalTagger, load
 from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, check_spans
-from bridle.sums import Probability
 
 __version__ = "0.1.0"
 

@@ -17,10 +17,10 @@ from bridle.errors import EngineError, Infeasible, LimitReached, RuleError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
+from bridle.marginals import Probability, marginals, probability
 from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given, offsets_of
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
-from bridle.sums import Probability, marginals, probability
 from bridle.threads import cores, in_threads
 
 Given = Mapping[str, Any]

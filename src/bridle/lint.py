@@ -8,7 +8,7 @@ non-empty sequences: is there a word that all of some automata accept?
     rules R clash                no word in  & D(R)
     rules R imply r              no word in  ~D(r) & D(R)
 
-lint_automata.py answers it. Rules about given values and positions are compared where they name the same place.
+rules/questions.py answers it. Rules about given values and positions are compared where they name the same place.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 from bridle.automata import Machine, from_regex
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
-from bridle.lint_automata import Questions, Static, TooLarge
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
+from bridle.rules.questions import Questions, Static, TooLarge
 from bridle.rules.refer import Given
 from bridle.rules.text import Line, parse_lines
 

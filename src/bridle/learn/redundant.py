@@ -16,8 +16,8 @@ from bridle.automata import DFA, Machine
 from bridle.errors import RuleError
 from bridle.labels import Labels
 from bridle.learn.counted import Counted
-from bridle.lint_automata import Questions, TooLarge
 from bridle.rules.base import Rule
+from bridle.rules.questions import Questions, TooLarge
 from bridle.rules.tokens import Allow
 
 
