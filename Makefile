@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 SAN    := build/sanitize
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
@@ -25,7 +27,7 @@ help:
 demo: $(VENV)/.installed
 	@$(BIN)/bridle demo
 
-test: $(VENV)/.installed
+test: $(VENV)/.test
 	$(BIN)/python -m pytest $(TESTS)
 
 # ---- the environment ------------------------------------------------------------------------------------------------
@@ -49,26 +51,19 @@ $(VENV)/.tools: pyproject.toml
 	$(TOOLS)
 	@echo "bridle: making $(VENV)"
 	@rm -rf $(VENV) && "$(PYTHON)" -m venv $(VENV)
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
-	  > $(VENV)/build-requires.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/build-requires.txt cmake ninja
+	@$(call SETTING,["build-system"]["requires"],$(VENV)/build.txt)
+	@$(INSTALL) -r $(VENV)/build.txt cmake ninja
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCE)
 	@echo "bridle: building and installing (the first time takes a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[test]'
+	@$(INSTALL) --no-build-isolation .
 	@touch $@
 
-$(VENV)/.check: $(VENV)/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[test,check]'
-	@touch $@
-
-$(VENV)/.bench: $(VENV)/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[bench]'
-	@touch $@
-
-$(VENV)/.docs: $(VENV)/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[docs]'
+# What else a chore needs: make test, make check, make bench, make docs.
+$(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.installed
+	@$(call SETTING,["project"]["optional-dependencies"]["$*"],$(VENV)/$*.txt)
+	@$(INSTALL) -r $(VENV)/$*.txt
 	@touch $@
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
@@ -78,13 +73,13 @@ check: lint types stub-check sanitize
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
 
-types: $(VENV)/.check
+types: $(VENV)/.check $(VENV)/.test
 	$(BIN)/mypy
 
 stub: $(VENV)/.check
 	$(BIN)/python -m nanobind.stubgen -q -m bridle._native -o $(STUB)
 
-stub-check: $(VENV)/.check
+stub-check: $(VENV)/.check $(VENV)/.test
 	$(BIN)/python -m pytest tests/test_structure.py -k stub
 
 # A second build of the kernels, the first 1,000 problems of the contract, and the other tests that drive the kernels.
@@ -93,7 +88,7 @@ stub-check: $(VENV)/.check
 SAN_TESTS := $(wildcard $(addprefix tests/test_,spans.py batch.py engines.py decode.py limits.py kernels_*.py features.py learn_deterministic.py))
 SAN_RUN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SAN)/package $(BIN)/python
-sanitize: $(VENV)/.check
+sanitize: $(VENV)/.check $(VENV)/.test
 	@$(BIN)/cmake -S . -B $(SAN) -G Ninja -DCMAKE_BUILD_TYPE=Release -DBRIDLE_SANITIZE=ON \
 	  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
 	@$(BIN)/cmake --build $(SAN)
@@ -107,7 +102,7 @@ sanitize: $(VENV)/.check
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-soak: $(VENV)/.installed
+soak: $(VENV)/.test
 	$(BIN)/python tests/soak.py $(SOAK)
 
 # Warnings are errors. Pages of rules are made from the library, so that they go anew with every build.
