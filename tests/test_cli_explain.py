@@ -147,6 +147,12 @@ def test_one_of_a_file(folder: Path) -> None:
     assert "gold" in good(*tagged(folder, "--sequence", 1))
 
 
+def test_stdin_has_a_name(folder: Path) -> None:
+    for args in (["--scores", "-", "--labels", "A"], [folder / "m.bridle", "-"]):
+        result = run(*args, stdin="")
+        assert (result.exit_code, "<stdin>: there are no sequences" in result.stderr) == (2, True), result.stderr
+
+
 def test_one_without_a_name(folder: Path, tmp_path: Path) -> None:
     write(tmp_path / "bare.jsonl", [replace(example, id=None) for example in examples()])
     for which in ("--id", "--sequence"):
@@ -201,10 +207,84 @@ def test_a_data_set_in_which_rules_clash(folder: Path) -> None:
     assert "In 3 sequences no labelling obeys the hard rules" in text and "infeasible" in text
 
 
-def test_progress_goes_to_stderr(folder: Path) -> None:
-    result = run(*scored(folder, "--progress"))
-    assert result.exit_code == 0 and "leaving out" not in result.stdout
-    assert result.stdout == good(*scored(folder))
+@pytest.mark.parametrize(
+    ("which", "doing"), [([], "leaving out one rule at a time"), (["--id", "r1"], "finding out what each rule did")]
+)
+def test_progress_goes_to_stderr(folder: Path, which: list[str], doing: str) -> None:
+    result = run(*scored(folder, *which, "--progress"))
+    assert result.exit_code == 0 and result.stderr == f"bridle: {doing} ...\n"
+    assert result.stdout == good(*scored(folder, *which)) and run(*scored(folder, *which)).stderr == ""
+
+
+def test_the_command_to_look_at_one_is_whole(tmp_path: Path) -> None:
+    """A file that can be read only with all of these; stdin cannot be read again."""
+    (tmp_path / "t.txt").write_text("B-NP the D\nI-NP man N\n\n% no token\nB-NP a D\nB-NP dog N\n")
+    (tmp_path / "r").write_text("at most 1 token of B-NP\n")
+    reads = ["--format", "conll", "--columns", "chunk,word,pos", "--label", "chunk", "--option", "comment=%"]
+    train = ["train", tmp_path / "t.txt", "-o", tmp_path / "m", "--iterations", 3, *reads]
+    assert CliRunner().invoke(cli.app, list(map(str, train))).exit_code == 0
+    asked = ["--rules", tmp_path / "r", *reads, "--engine", "ilp", "--time-limit", "9.0"]
+    text = good(tmp_path / "m", tmp_path / "t.txt", *asked)
+    words = shlex.split(next(line for line in text.splitlines() if line.startswith("look at one: "))[13:])
+    for flag, value in zip(asked[::2], asked[1::2], strict=True):
+        assert words[words.index(str(flag)) + 1] == str(value)
+    assert "engine  ilp" in good(*words[2:])
+    assert "look at one" not in good(tmp_path / "m", "-", *asked, stdin=(tmp_path / "t.txt").read_text())
+
+
+def test_the_engine_its_limit_and_threads_are_those_asked_for(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for which in ([], ["--id", "r1"]):
+        assert run(*scored(folder, *which, "--engine", "viterbi")).exit_code == 2  # no mask counts tokens
+        assert "time_limit" in run(*scored(folder, *which, "--time-limit", "-1")).stderr
+    asked: dict[str, Any] = {}
+
+    def note(*_: Any, **options: Any) -> Any:
+        asked.update(options)
+        raise BridleError("enough")
+
+    monkeypatch.setattr("bridle.cli.explaining.survey", note)
+    run(*scored(folder, "--threads", 3))
+    assert asked["threads"] == 3
+
+
+def test_sequences_that_a_limit_stopped_are_left_out(folder: Path, tmp_path: Path) -> None:
+    """A beam keeps eight paths; nine labels look better than the one that may end the sequence."""
+    names = [f"L{k}" for k in range(10)]
+    (tmp_path / "r").write_text("fix L9 at -1\n" + "".join(f"forbid {name} then L9\n" for name in names[:9]))
+    lost, fine = ([[*[1.0] * 9, 0.0], [0.0] * 10], [[*[0.0] * 9, 1.0], [1.0, *[0.0] * 9]])
+    save_scores(tmp_path / "s.jsonl", [bridle.Lattice(lost), bridle.Lattice(fine)], labels=names)
+    asked = ["--scores", tmp_path / "s.jsonl", "--rules", tmp_path / "r", "--engine", "beam"]
+    text = good(*asked, code=1)
+    assert "1 sequence, 2 tokens." in text and "Left out: 1 sequence in which a limit came before" in text
+    assert json.loads(good(*asked, "--json", code=1))["unanswered"] == [0]
+
+
+def test_what_is_odd_about_gold_is_told(folder: Path, tmp_path: Path) -> None:
+    first, *others = examples()
+    write(tmp_path / "some.jsonl", [replace(first, labels=None), *others])
+    result = run(folder / "m.bridle", tmp_path / "some.jsonl", "--rules", folder / "my.rules")
+    assert result.exit_code == 0 and "Tokens right" not in result.stdout
+    assert "some.jsonl: 1 of 3 sequences have no labels, so those of the others are not compared" in result.stderr
+    write(tmp_path / "odd.jsonl", [replace(first, labels=["AUTHOR", "TITLE", "TITLE", "YEAR"])])
+    result = run(folder / "m.bridle", tmp_path / "odd.jsonl", "--html", tmp_path / "a.html")
+    assert result.stderr == "bridle: gold has labels that the model does not know: YEAR\n"
+    assert "YEAR (not a label of the model)" in (tmp_path / "a.html").read_text()
+    assert run(*tagged(folder)).stderr == ""
+
+
+def test_a_data_set_without_rules(folder: Path) -> None:
+    text = good(folder / "m.bridle", folder / "refs.jsonl")
+    assert "no rules to ask about: pass --rules FILE" in " ".join(text.split()) and "rule\n" not in text
+
+
+def test_many_are_not_read_for_a_picture_of_one(folder: Path, tmp_path: Path) -> None:
+    """The third line is no sequence, but two are enough to know."""
+    lines = (folder / "scores.jsonl").read_text().splitlines()[:2]
+    (tmp_path / "s.jsonl").write_text("\n".join([*lines * 3000, "broken"]))
+    result = run("--scores", tmp_path / "s.jsonl", "--svg", tmp_path / "a.svg")
+    assert (result.exit_code, "--svg is for one sequence" in result.stderr) == (2, True)
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------------
@@ -226,7 +306,18 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "other tokens": (["m.bridle", "--text", "a", "--option", "tokens=runes"], "unknown way to cut a text; got 'runes'"),
     "labels of a model": (["m.bridle", "refs.jsonl", "--labels", "A"], "the model brings its labels; got --labels"),
     "no labels": (["--scores", "bare.jsonl"], "the labels are not known"),
-    "picture of many": (["m.bridle", "refs.jsonl", "--svg", "x.svg"], "a picture is of one sequence; got --svg and 3"),
+    "picture of many": (["m.bridle", "refs.jsonl", "--svg", "x.svg"], "--svg is for one sequence; got --svg and more"),
+    "next best of many": (["m.bridle", "refs.jsonl", "--k", "2"], "--k is for one sequence"),
+    "all of many": (["--scores", "scores.jsonl", "--all"], "--all is for one sequence; got --all and more than one"),
+    "scheme of a model": (["m.bridle", "refs.jsonl", "--scheme", "IO"], "the model brings its labels; got --scheme"),
+    "format of scores": (["--scores", "scores.jsonl", "--format", "text"], "one format; got --format; wanted --scores"),
+    "columns of scores": (["--scores", "scores.jsonl", "--columns", "a"], "a score file has one format; got --columns"),
+    "page to stdout": (["m.bridle", "--text", "a", "--html", "-", "--json"], "got --html -; wanted the name of a file"),
+    "picture to stdout": (["m.bridle", "--text", "a", "--svg", "-"], "--svg does not write to stdout; got --svg -"),
+    "over the picture": (["m.bridle", "--text", "a", "--svg", "x.svg", "--html", "x.svg"], "x.svg would be written"),
+    "over the labels": (["--scores", "scores.jsonl", "--labels-file", "n", "--html", "n"], "n would be written over"),
+    "labels under a picture": (["--scores", "scores.jsonl", "--labels-file", "n", "--svg", "n"], "got --svg n"),
+    "misspelt label": (["m.bridle", "--text", "a", "--rules", "odd.rules"], "odd.rules:1: "),
     "over the data": (["m.bridle", "refs.jsonl", "--html", "refs.jsonl"], "refs.jsonl would be written over"),
     "over the rules": (["m.bridle", "--text", "a", "--rules", "my.rules", "--svg", "my.rules"], "be written over"),
     "no such folder": (["m.bridle", "--text", "a", "--html", "no/where.html"], "cannot write"),
@@ -238,6 +329,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 def test_what_goes_wrong(folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "bare.jsonl").write_text('{"unary": [[0, 1]]}')
+    (folder / "odd.rules").write_text("present TITEL\n")
     args, message = WRONG[case]
     result = run(*args)
     assert (result.exit_code, result.stdout) == (2, "") and message in result.stderr

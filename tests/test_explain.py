@@ -1,4 +1,4 @@
-"""Explanations: what is said of one sequence and of a data set, and how it looks in a terminal and on a page."""
+"""Explanations: what is said of one sequence, and how it looks in a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,22 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.explain import Explanation, Survey, survey
-from bridle.explain.page import survey_page
+from bridle.explain import Bite, Explanation, survey, why
 from bridle.explain.picture import trellis_of
 from bridle.explain.terminal import show_explanation, show_survey
-from bridle.explain.words import difference, folded, gained, number, partings, places, stretches, to_dict
+from bridle.explain.words import (
+    difference,
+    folded,
+    gained,
+    number,
+    partings,
+    places,
+    price,
+    stretches,
+    to_dict,
+    together,
+)
+from bridle.report.page import UNKNOWN
 
 # Semantic roles of one sentence, as a local classifier may see them (after Roth & Yih 2005).
 TOKENS = ["I", "left", "my", "pearls", "to", "my", "daughter-in-law", "in", "my", "will", "."]
@@ -121,7 +132,7 @@ def test_scores_stand_in_for_probabilities_that_need_too_many_states(monkeypatch
     made = trellis_of(told)
     assert made.means == "how good by its own score"
     assert made.shade[0] == pytest.approx([0.26894, 0.73106, 0.0], abs=1e-4)
-    assert made.titles is not None and made.titles[0][2] == "impossible"
+    assert made.tell is not None and made.tell(0, 2) == "impossible"
 
 
 def test_rules_that_clash() -> None:
@@ -130,6 +141,83 @@ def test_rules_that_clash() -> None:
     assert told.alternatives() == []
     assert not {str(bite.rule) for bite in told.bites if not bite.price} & {str(rule) for rule, _ in told.best.violated}
     assert Decoder(AB, [r.present("B")]).explain(Lattice(np.zeros((1, 3)))).clash == ()
+
+
+def hard(**options: Any) -> Explanation:
+    """More rules than can be obeyed at once without a search."""
+    rng = np.random.default_rng(0)
+    labels = Labels([f"F{k}" for k in range(9)])
+    lattice = Lattice(rng.normal(size=(60, 9)) * 2, rng.normal(size=(9, 9)))
+    return Decoder(labels, [r.at_most(1, of=name) for name in labels], **options).explain(lattice)
+
+
+def test_a_price_that_is_not_proved_says_so() -> None:
+    told, exact = hard(max_states=5), hard()
+    assert all(bite.proved for bite in exact.bites) and not any("about" in price(bite) for bite in exact.bites)
+    doubtful = [bite for bite in told.bites if not bite.proved]
+    assert doubtful and {price(bite)[:5] for bite in doubtful} <= {"about", "?"}
+    assert [bite["proved"] for bite in to_dict(told, [""] * 60, 0)["bites"]] == [bite.proved for bite in told.bites]
+    dear = next(bite for bite in doubtful if bite.price)
+    assert f"about {dear.price:.4f}" in printed(told, None) and f"about {dear.price:.4f}" in told.html()
+    assert f"price about {dear.price:.4f}" in told.svg() and f"price about {dear.price:.4f}" in str(told)
+    assert price(Bite(r.present("A"), 1, 0.0, None, proved=False)) == "?"
+
+
+def test_a_price_is_not_proved_if_only_the_labels_without_the_rule_are() -> None:
+    rng = np.random.default_rng(1)
+    labels = Labels([f"F{k}" for k in range(5)])
+    rules = [*(r.at_most(1, of=name) for name in labels), r.before("F1", "F0")]
+    lattice = Lattice(rng.normal(size=(30, 5)) * 2, rng.normal(size=(5, 5)))
+    told = Decoder(labels, rules, max_states=1).explain(lattice)
+    assert not told.best.optimal and any(bite.without and bite.without.optimal for bite in told.bites)
+    assert not any(bite.proved for bite in told.bites)
+
+
+def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "_found", None)
+    assert Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).bites == []
+
+
+def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "PATIENCE", 0.0)
+    told = hard()
+    assert told.best.optimal and not all(bite.proved for bite in told.bites)
+    assert told.alternatives() == [] and told.alternatives_missing() == "a limit came before any was found"
+    asked: list[dict[str, float]] = []
+    monkeypatch.setattr(Decoder, "with_rules", lambda self, rules, **options: asked.append(options) or self)
+    Decoder(AB, [r.forbid("A")], time_limit=7.0).explain(Lattice([[1.0, 0, 0]])).alternatives()
+    assert not any("time_limit" in options for options in asked)  # a limit of one's own stands
+
+
+def test_alternatives_that_a_limit_cut_off_say_so() -> None:
+    told = hard(max_states=5)
+    assert told.alternatives() == [] and "a limit came before" in told.alternatives_missing()
+    for text in (printed(told, None), told.html(), json.dumps(to_dict(told, [""] * 60, 5))):
+        assert told.alternatives_missing()[1:] in text
+    assert hard().alternatives_missing() == "" and len(hard().alternatives()) == 5
+    assert clashing().alternatives_missing() == "none: no labelling obeys the hard rules"
+    assert "next best" not in printed(told, None, k=0)
+
+
+def test_rules_that_ask_for_the_same_are_priced_together(roles: Explanation) -> None:
+    told = Decoder(AB, [r.forbid("A"), r.fix(0, "B"), r.forbid("C", at=1)]).explain(Lattice([[2.0, 1, 0], [0, 1, 3]]))
+    same = {str(bite.rule): together(told, bite) for bite in told.bites}
+    assert same == {"forbid C at 1": "", "forbid A": "together with 3", "fix B at 0": "together with 2"}
+    text = printed(told, None)
+    assert "forbid A  (together with 3)" in text and "Prices need not add up." in " ".join(text.split())
+    dear = [bite for bite in roles.bites if bite.price and 5 in bite.at]
+    assert len(dear) > 1 and not any(together(roles, bite) for bite in dear)  # each changes something by itself
+    assert "together with 3" in told.html() and "Prices need not add up." in told.html()
+
+
+def test_a_terminal_does_not_wait_for_what_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Decoder(AB, [r.present("B")]).explain(Lattice([[1.0, 0, 0]]))
+    asked = []
+    monkeypatch.setattr(Explanation, "probabilities", lambda self, under="scores": asked.append(under))
+    printed(told, None)
+    assert set(asked) == {"scores"}
+    told.svg()
+    assert set(asked) == {"scores", "rules"}
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
@@ -215,6 +303,18 @@ def test_columns_stand_below_each_other(roles: Explanation, width: int) -> None:
     assert len(ends) == len(tokens) + len(roles.changed)
 
 
+def test_users_texts_do_not_steer_the_terminal() -> None:
+    red = "R\x1b[31mED\x00"
+    rules = [r.forbid(red), r.at_most(0, of=red).soft(1.0), r.present(red).soft(2.0)]
+    told = Decoder(Labels([red, "B"]), rules).explain(Lattice([[1.0, 0], [0, 1.0]]))
+    text = printed(told, [red, "\x1b[2J"], name=red, gold=[red, "\x07"])
+    out = StringIO()
+    found = survey(told.decoder, [told.lattice], gold=[[red, red]])
+    show_survey(found, [red], Console(file=out, width=80), look=red)
+    for shown in (text, out.getvalue()):
+        assert not {c for c in shown if not c.isprintable()} - {"\n"} and "R\ufffd[31mED\ufffd" in shown
+
+
 def test_colour_marks_what_changed(roles: Explanation) -> None:
     out = StringIO()
     show_explanation(roles, TOKENS, Console(file=out, width=200, force_terminal=True, color_system="standard"))
@@ -251,7 +351,8 @@ def test_the_page_tells_it_all(roles: Explanation) -> None:
         assert f"<td>{bite.rule}</td>" in page.replace("&#x27;", "'")
     assert "What soft rules charged" in page and "next best" in page and "Rules that clash" not in page
     assert "Rules that clash" in clashing().html()
-    assert "obey all rules" in Decoder(AB).explain(Lattice([[1.0, 0, 0]])).html()
+    assert "obey all rules" in Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).html()
+    assert "none: there are no rules" in Decoder(AB).explain(Lattice([[1.0, 0, 0]])).html().lower()
 
 
 def test_lines_of_a_long_sequence_without_changes_are_left_out() -> None:
@@ -259,6 +360,22 @@ def test_lines_of_a_long_sequence_without_changes_are_left_out() -> None:
     page = told.html([f"token{t}" for t in range(100)])
     shown = page.split("<h2>The trellis")[0]
     assert "token90<" in shown and "token1<" not in shown and "Not all lines are shown." in shown
+
+
+def test_many_changes_are_cut() -> None:
+    told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0], [0, 1.0, 0]] * 1500))
+    page = told.html()
+    assert len(page) < 400_000 and "and 1,400 more places" in page and "more changed tokens are not shown" in page
+    assert page.split("<h2>The trellis")[0].count('"dim">tokens ') == 8 and "Not all lines are shown." in page
+    text = printed(told, None)
+    assert len(text) < 40_000 and "more changed tokens are not shown" in text
+
+
+def test_gold_that_the_model_does_not_know_stands_out() -> None:
+    told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]]))
+    page = told.html(["x"], gold=["DATE"])
+    assert f'style="background:{UNKNOWN}" title="DATE">x<' in page and "DATE (not a label of the model)" in page
+    assert "not a label" not in told.html(["x"], gold=["A"])
 
 
 def test_tokens_come_from_what_was_given_or_are_numbers() -> None:
@@ -269,99 +386,3 @@ def test_tokens_come_from_what_was_given_or_are_numbers() -> None:
     for wrong in (["a"], "ab"):
         with pytest.raises(bridle.LabelError, match="tokens do not fit"):
             told.svg(wrong)
-
-
-# ---- a data set -----------------------------------------------------------------------------------------------------
-
-
-def some_data(count: int = 30) -> tuple[Decoder, list[Lattice], list[list[str]]]:
-    rng = np.random.default_rng(1)
-    rules = [
-        r.at_most(1, of="A"), r.before("A", "B"), r.present("C").soft(1.0), r.forbid("B").soft(0.3, per="violation"),
-        r.at_most(99, of="A"),
-    ]  # fmt: skip
-    lattices = [Lattice(rng.normal(size=(int(rng.integers(0, 7)), 3)) * 2) for _ in range(count)]
-    gold = [[AB.names[y] for y in rng.integers(0, 3, len(lattice))] for lattice in lattices]
-    return Decoder(AB, rules), lattices, gold
-
-
-def right(labels: list[str], gold: list[str]) -> int:
-    return sum(a == b for a, b in zip(labels, gold, strict=True))
-
-
-def test_a_survey_adds_up_what_explanations_say() -> None:
-    decoder, lattices, gold = some_data()
-    steps: list[tuple[int, int]] = []
-    found = survey(decoder, lattices, gold=gold, threads=1, watch=lambda *step: steps.append(step))
-    told = [decoder.explain(lattice) for lattice in lattices]
-    assert steps == [(k, 5) for k in range(1, 6)]
-    assert found.sequences == 30 and found.tokens == sum(map(len, lattices))
-    assert [c.sequence for c in found.changes] == [b for b, one in enumerate(told) if one.changed]
-    assert [c.tokens for c in found.changes] == [len(one.changed) for one in told if one.changed]
-    assert found.right_plain == sum(right(one.plain.labels, y) for one, y in zip(told, gold, strict=True))
-    assert found.right == sum(right(one.best.labels, y) for one, y in zip(told, gold, strict=True))
-    for toll in found.tolls:
-        bites = [(b, bite) for b, one in enumerate(told) for bite in one.bites if bite.rule is toll.rule]
-        gains = [
-            right(told[b].best.labels, gold[b]) - right(bite.without.labels, gold[b])
-            for b, bite in bites if bite.without is not None
-        ]  # fmt: skip
-        assert toll.broken == sum(bite.broken_by_plain > 0 for _, bite in bites)
-        assert toll.changed == len(gains)
-        assert toll.price == pytest.approx(sum(bite.price for _, bite in bites))
-        assert toll.charged == pytest.approx(sum(c.cost for one in told for c in one.charged if c.rule is toll.rule))
-        assert (toll.helped, toll.hurt) == (sum(g > 0 for g in gains), sum(g < 0 for g in gains))
-        assert toll.tokens == sum(gains)
-    assert [t.changed for t in found.tolls] == sorted((t.changed for t in found.tolls), reverse=True)
-    assert found.tolls[0].changed and found.tolls[0].example is not None and found.tolls[-1].example is None
-    assert found.helped[0].gain == max(c.gain or 0 for c in found.changes)
-    assert found.hurt[0].gain == min(c.gain or 0 for c in found.changes)
-    assert found.dearest[0].cost == max(c.cost for c in found.changes)
-
-
-def test_a_survey_without_gold() -> None:
-    decoder, lattices, _ = some_data()
-    found = survey(decoder, lattices, threads=1)
-    assert found.right is None and found.helped == [] and found.tolls[0].helped is None
-    assert found.tolls[0].example is not None and found.dearest
-
-
-def test_a_survey_with_gold_labels_that_the_model_lacks() -> None:
-    found = survey(Decoder(AB, [r.forbid("A")]), [Lattice([[1.0, 0, 0]])], gold=[["Z"]])
-    assert (found.right, found.right_plain, found.changes[0].gain) == (0, 0, 0)
-
-
-def test_a_survey_relaxes_what_cannot_hold() -> None:
-    decoder = Decoder(AB, [r.present("A"), r.forbid("A", at=0)])
-    found = survey(decoder, [Lattice([[1.0, 0, 0]]), Lattice([[1.0, 0, 0]] * 2)])
-    assert found.relaxed == (0,)
-
-
-def test_a_survey_of_nothing() -> None:
-    assert survey(Decoder(AB, [r.forbid("A")]), []).tolls[0].changed == 0
-    assert survey(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A", "A"]]).tolls == ()
-
-
-def test_gold_that_does_not_fit() -> None:
-    with pytest.raises(bridle.LabelError, match="gold does not fit"):
-        survey(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A"]])
-
-
-@pytest.fixture(scope="module")
-def surveyed() -> Survey:
-    decoder, lattices, gold = some_data()
-    return survey(decoder, lattices, gold=gold, threads=1)
-
-
-def test_a_survey_in_the_terminal_and_on_a_page(surveyed: Survey) -> None:
-    ids = [f"s{b}" for b in range(30)]
-    out = StringIO()
-    show_survey(surveyed, ids, Console(file=out, width=80), look="bridle explain " + "x" * 90)
-    text = out.getvalue()
-    assert "30 sequences" in text and f"s{surveyed.helped[0].sequence} (+" in text and "x" * 90 in text
-    assert all(len(line) <= 80 for line in text.splitlines() if "look at one" not in line)
-    page = survey_page(surveyed, ids, title="All", look="bridle explain ...").html()
-    assert "Most helped sequences" in page and f"<td>s{surveyed.hurt[0].sequence}</td>" in page
-    for toll in surveyed.tolls:
-        assert str(toll.rule).split("  [")[0] in text and str(toll.rule) in page
-    assert json.loads(json.dumps(surveyed.to_dict(ids)))["rules"][0]["example"] in ids

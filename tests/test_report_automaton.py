@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -92,6 +94,63 @@ def test_places_have_lines_of_their_own() -> None:
     assert texts(parsed(there, places=["elsewhere", "there"])) == ["elsewhere: any", "there: A"]
     everywhere = DFA(np.array([[0, 1, 0, 0, 1, 0], [1] * 6]), np.array([True, False]))
     assert texts(parsed(everywhere, places=["elsewhere", "there"])) == ["not A"]
+
+
+# Automata of rules whose arrows stand close: at most 3 and at least 2 tokens, no duplicates of two, around, an
+# implication, the same label. Step, accepting, places.
+CROWDED: dict[str, tuple[list[list[int]], list[bool], list[str]]] = {
+    "length": ([[0, 1, 0], [2, 3, 2], [2, 2, 2], [0, 4, 0], [0, 2, 0]], [True, False, False, True, True], [""]),
+    "no duplicates": (
+        [[0, 1, 2], [3, 1, 4], [5, 6, 2], [3, 7, 4], [8, 7, 4], [5, 6, 7], [8, 6, 7], [7, 7, 7], [8, 7, 7]],
+        [True] * 7 + [False, True], [""],
+    ),
+    "around": (
+        [[1, 0, 1, 2, 3, 2], [1, 0, 1, 4, 4, 4], [4, 4, 1, 4, 4, 4], [4, 4, 1, 4, 4, 2], [4, 4, 4, 4, 4, 4]],
+        [True] * 4 + [False], ["elsewhere", "there"],
+    ),
+    "implies": (
+        [[0, 1, 0, 2, 3, 0], [1, 1, 1, 3, 3, 1], [2, 3, 2, 2, 3, 2], [3, 3, 3, 3, 3, 3]],
+        [True] * 3 + [False], ["elsewhere", "there"],
+    ),
+    "same label": (
+        [[1, 2, 2, 1, 2, 2], [1, 2, 2, 1, 3, 3], [1, 2, 2, 3, 2, 2], [3, 3, 3, 3, 3, 3]], [True] * 3 + [False],
+        ["elsewhere", "there"],
+    ),
+}  # fmt: skip
+
+
+def on_curve(path: str) -> list[tuple[float, float]]:
+    """Points of a Bezier curve, closer than a letter."""
+    points = [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path)]
+    found, n = [], len(points) - 1
+    for share in (k / 100 for k in range(101)):
+        parts = [math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
+        found.append(tuple(sum(w * p[axis] for w, p in zip(parts, points, strict=True)) for axis in (0, 1)))
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_texts_meet_neither_lines_nor_states_nor_each_other(name: str) -> None:
+    step, accepting, places = CROWDED[name]
+    picture = parsed(DFA(np.array(step), np.array(accepting)), places=places)
+    boxes = []  # of the letters themselves: left, top, right, bottom
+    for text in picture.iter(f"{SVG}text"):
+        x, y, half = float(text.get("x", "")), float(text.get("y", "")), 3.2 * len(text.text or "")
+        boxes.append((x - half, y - 8.5, x + half, y + 1))
+    inked = [point for path in picture.iter(f"{SVG}path") for point in on_curve(path.get("d", ""))]
+    for ring in picture.iter(f"{SVG}circle"):
+        x, y, r = (float(ring.get(key, "")) for key in ("cx", "cy", "r"))
+        inked += [(x + r * math.cos(k / 5), y + r * math.sin(k / 5)) for k in range(32)]
+    for k, (left, top, right, bottom) in enumerate(boxes):
+        assert not [1 for x, y in inked if left < x < right and top < y < bottom]
+        assert not [1 for a, b, c, d in boxes[:k] if a < right and left < c and b < bottom and top < d]
+
+
+def test_what_xml_cannot_hold_is_replaced() -> None:
+    svg = draw_automaton(DFA.everything(1), ["a\x00\x1b"], title="\ud800", places=["\x07"])
+    assert ElementTree.fromstring(svg).findtext(f"{SVG}title") == "\ufffd"
+    svg = draw_automaton(matching("A"), ["O", "a\x00\x1b", "C"])
+    assert texts(ElementTree.fromstring(svg)) == ["a\ufffd\ufffd"]
 
 
 def test_the_title_is_told() -> None:

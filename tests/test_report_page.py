@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+from bridle.labels import Labels
 from bridle.report.page import OUTSIDE, Page, fills
 
 VOID = {"meta", "br", "img"}
@@ -50,6 +51,13 @@ def test_what_users_wrote_is_escaped() -> None:
     assert parsed(page).text.count(evil) >= 7
 
 
+def test_what_no_file_can_hold_is_replaced() -> None:
+    html = everything("a\x00\x1b\ud800b").html()
+    html.encode()
+    assert "a\ufffd\ufffd\ufffdb" in html and not {"\x00", "\x1b"} & set(html)
+    assert "<pre>a\n\tb</pre>" in Page("t").code("a\n\tb").html()
+
+
 def test_nothing_is_fetched() -> None:
     html = everything("plain").html()
     assert re.findall(r"(?:src|href)=|@import|url\(", html) == []
@@ -67,7 +75,10 @@ def test_an_empty_table_is_a_table() -> None:
 
 
 def test_colours() -> None:
-    made = fills(["O", "B-A", "I-A", "B-B", "E-B", "long-name"])
+    made = fills(Labels(["O", "B-A", "I-A", "B-B", "E-B"], scheme="BIOES"))
     assert made["O"] == OUTSIDE
     assert made["B-A"] == made["I-A"] != made["B-B"] == made["E-B"]
+    plain = fills(Labels(["O", "E-MAIL", "MAIL", "S-BAHN", "BAHN", "I-X", "X"], scheme="IO"))
+    assert len({plain[name] for name in ("E-MAIL", "MAIL", "S-BAHN", "BAHN")}) == 4 and plain["I-X"] == plain["X"]
+    assert len(set(fills(["O", "B-A", "I-A"]).values())) == 3
     assert len(set(fills([f"L{k}" for k in range(12)]).values())) == 12

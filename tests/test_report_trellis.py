@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 
 from bridle.errors import LabelError
 from bridle.labels import Labels
-from bridle.report.trellis import CONTEXT, ROWS, WHOLE, Note, Trellis, columns, draw_trellis, left_out, panels, rows
+from bridle.report.layout import (
+    CONTEXT,
+    MOST,
+    ROWS,
+    WHOLE,
+    Note,
+    Trellis,
+    columns,
+    left_out,
+    panels,
+    rows,
+    unseen,
+)
+from bridle.report.trellis import draw_trellis
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -77,6 +90,19 @@ def test_panels_are_a_partition_that_fits(widths: list[float], width: float) -> 
     assert all(len(some) == 1 or sum(widths[k] for k in some) <= width + 1e-9 for some in made)
 
 
+def test_panels_are_few_and_even() -> None:
+    assert [len(some) for some in panels([10.0] * 21, 200)] == [11, 10]
+    assert [len(some) for some in panels([10.0] * 20, 200)] == [20] and panels([], 200) == []
+
+
+def test_many_changes_are_cut_and_told() -> None:
+    one = trellis([0] * 5000, [1] * 5000)
+    made = columns(one)
+    assert made == [*((t, t + 1) for t in range(MOST)), (MOST, 5000)]
+    assert unseen(one, made) == "4,760 more changed tokens are not shown" and unseen(one, made) in draw_trellis(one)
+    assert unseen(one, columns(one, "all")) == "" and "not shown" not in draw_trellis(trellis([0] * 60, [0] * 60))
+
+
 @given(trellises())
 def test_labels_on_the_paths_have_rows(one: Trellis) -> None:
     at = range(len(one.tokens))
@@ -130,6 +156,12 @@ def test_paths_that_never_part() -> None:
     assert "with and without rules" in svg and "where they part" not in svg
 
 
+def test_a_node_is_as_large_as_its_label_is_good() -> None:
+    svg = draw_trellis(trellis([0], [0], shade=[[0.04, 0.36, 0.0]]))
+    nodes = [c for c in parsed(svg).iter(f"{SVG}circle") if c.get("fill") != "none"]
+    assert [float(c.get("r", "")) for c in nodes] == pytest.approx([3 + 8 * 0.2, 3 + 8 * 0.6], abs=0.05)
+
+
 def test_gaps_say_how_many_tokens_they_hide() -> None:
     plain = [0] * 60
     best = [*plain[:30], 1, *plain[31:]]
@@ -156,7 +188,7 @@ def test_what_users_wrote_is_escaped_and_nothing_is_fetched() -> None:
     evil = '<script>alert("x")</script>&'
     one = Trellis(
         [evil], Labels([evil, "b"]), [[0.5, 0.5]], [0], [1], notes=[Note(evil, evil, (0,))], gold=[evil],
-        titles=[[evil, evil]], means=evil,
+        tell=lambda t, y: evil, means=evil,
     )  # fmt: skip
     svg = draw_trellis(one, title=evil)
     assert "<script" not in svg and evil in "".join(parsed(svg).itertext())
@@ -175,7 +207,7 @@ def test_an_empty_sequence() -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [{"tokens": ["a"]}, {"shade": [[1.0, 0.0]] * 2}, {"gold": ["L0"]}, {"others": [[0]]}, {"titles": [[]]}]
+    "parts", [{"tokens": ["a"]}, {"shade": [[1.0, 0.0]] * 2}, {"gold": ["L0"]}, {"others": [[0]]}]
 )
 def test_parts_that_do_not_fit(parts: dict[str, Any]) -> None:
     with pytest.raises(LabelError, match="parts of a trellis do not fit"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,6 +39,18 @@ class Decoding:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def to_dict(self, text: Callable[[Rule], str] = str) -> dict[str, Any]:
+        """For JSON, which has no infinity: such a score or bound is None. text: how to print a rule."""
+        made: dict[str, Any] = {
+            "labels": self.labels,
+            "score": self.score if math.isfinite(self.score) else None,
+            "penalty": self.penalty,
+            "bound": self.bound if math.isfinite(self.bound) else None,
+            "optimal": self.optimal,
+            "violated": [{"rule": text(rule), "times": times} for rule, times in self.violated],
+        }
+        return {**made, "relaxed": True} if self.relaxed else made
 
 
 class Decodings(Sequence[Decoding]):

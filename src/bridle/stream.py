@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from bridle.data.chunk import Chunk, Pace
 from bridle.decode import Decoder
-from bridle.decoding import Decoding
 from bridle.errors import BridleError, Infeasible, LimitReached
 from bridle.rules.base import Rule
 
@@ -54,6 +53,7 @@ class Stream:
     k: int | None = None  # give the k best labellings too
     detail: Literal["all", "labels"] = "all"  # "labels": records without scores and broken rules, at half the price
     tally: Tally = field(default_factory=Tally)
+    # Prints rules: a few are broken again and again, and need be printed once.
     _text: Callable[[Rule], str] = field(default_factory=lambda: lru_cache(maxsize=1024)(str), repr=False)
 
     def records(self, chunks: Iterable[Chunk], pace: Pace | None = None) -> Iterator[list[Record]]:
@@ -94,7 +94,7 @@ class Stream:
                 {"id": name, "labels": labels, "optimal": optimal, **({"relaxed": True} if relaxed else {})}
                 for name, labels, optimal, relaxed in facts
             ]
-        return [record(name, d, self._text) for name, d in zip(chunk.ids, found, strict=True)]
+        return [{"id": name, **d.to_dict(self._text)} for name, d in zip(chunk.ids, found, strict=True)]
 
     def _best_k(self, chunk: Chunk) -> list[Record]:
         lattice, given = chunk.lattices[0], chunk.givens[0]
@@ -104,8 +104,8 @@ class Stream:
             if self.on_infeasible != "relax":
                 raise
             found = [self.decoder.decode(lattice, given)]
-        ranked = [record(chunk.ids[0], d, self._text) for d in found]
-        return [{**ranked[0], "k_best": [{k: v for k, v in r.items() if k != "id"} for r in ranked]}]
+        ranked = [d.to_dict(self._text) for d in found]
+        return [{"id": chunk.ids[0], **ranked[0], "k_best": ranked}]
 
     def _unanswered(self, chunk: Chunk, error: BridleError) -> Record:
         """The record of a sequence that has no labelling, or its error."""
@@ -118,28 +118,8 @@ class Stream:
             self.tally.infeasible += 1
             return {"id": chunk.ids[0], "labels": None, "clash": [str(rule) for rule in error.clash]}
         self.tally.unfound += 1
-        return {"id": chunk.ids[0], "labels": None, "bound": _number(error.bound), "optimal": False}
-
-
-def record(name: Any, d: Decoding, text: Callable[[Rule], str] = str) -> Record:
-    """A decoding as JSON has it. `text` prints rules: a few are broken again and again, and need be printed once."""
-    made: Record = {
-        "id": name,
-        "labels": d.labels,
-        "score": _number(d.score),
-        "penalty": d.penalty,
-        "bound": _number(d.bound),
-        "optimal": d.optimal,
-        "violated": [{"rule": text(rule), "times": times} for rule, times in d.violated],
-    }
-    if d.relaxed:
-        made["relaxed"] = True
-    return made
-
-
-def _number(value: float) -> float | None:
-    """JSON has no infinity; an unknown bound is null."""
-    return value if math.isfinite(value) else None
+        bound = error.bound if math.isfinite(error.bound) else None
+        return {"id": chunk.ids[0], "labels": None, "bound": bound, "optimal": False}
 
 
 def to_json(made: Record) -> str:

@@ -9,10 +9,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import typer
+
 import bridle
 from bridle.cli.base import Scheme, labels_of
 from bridle.cli.decoding import agreed
-from bridle.cli.reading import Reader, at_the_keyboard, reader_of, reading
+from bridle.cli.reading import Reader, at_the_keyboard, reader_of, reading, tell_unknown
 from bridle.cli.tagging import until_bad
 from bridle.data import Example, open_scores
 from bridle.data.markup import TOKENS
@@ -21,7 +23,7 @@ from bridle.errors import BridleError, FileError, LabelError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
 from bridle.models import Tagger
-from bridle.report.trellis import cut
+from bridle.report.text import cut
 
 Reads = tuple[str | None, str | None, str | None, list[str] | None]  # --format, --columns, --label, --option
 
@@ -55,10 +57,11 @@ class Wanted:
     sequence: int | None = None
     name: str | None = None
     text: str | None = None
+    alone: str | None = None  # an option that is for one sequence only
     count: int = 0
     others: list[str] = field(default_factory=list)  # names of those that were not meant
 
-    def check(self, model: Path | None, data: str | None, scores: str | None) -> None:
+    def check(self, model: Path | None, data: str | None, scores: str | None, options: set[str]) -> None:
         """Do the arguments make sense together?"""
         asked = [flag for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
                  if value is not None]  # fmt: skip
@@ -75,10 +78,17 @@ class Wanted:
         if scores is None and (data is None) == (self.text is None):
             got = "MODEL alone" if data is None else "DATA and --text"
             raise FileError("what is to be labelled is not clear", got=got, wanted="DATA (- is stdin), or --text TEXT")
+        if scores is not None and (idle := sorted(options & {"--format", "--columns", "--label", "--option"})):
+            raise FileError("a score file has one format", got=" and ".join(idle), wanted="--scores without that")
+        if scores is None and (idle := sorted(options & {"--labels", "--labels-file", "--scheme"})):
+            raise LabelError("the model brings its labels", got=" and ".join(idle), wanted="MODEL without that")
 
     def means(self, name: Any) -> bool:
         """Is it the next sequence, which the file calls so?"""
         number, self.count = self.count, self.count + 1
+        if number and self.alone is not None and not self.single:
+            wanted = "--sequence or --id too"
+            raise FileError(f"{self.alone} is for one sequence", got=f"{self.alone} and more than one", wanted=wanted)
         if self.sequence is not None:
             return number == self.sequence
         if self.name is not None and str(number if name is None else name) != self.name:
@@ -126,21 +136,20 @@ def from_scores(
                 break
         names = agreed(asked, source.labels) if ids else ()
     if not ids:
-        raise wanted.missing(path)
+        raise wanted.missing(_called(path))
     tokens = [
         [str(t) for t in given.get("tokens") or range(len(one))] for given, one in zip(givens, lattices, strict=True)
     ]
-    return Chosen(path, decoder_of(labels_of(names, scheme)), lattices, givens, ids, where, tokens, None)
+    return Chosen(_called(path), decoder_of(labels_of(names, scheme)), lattices, givens, ids, where, tokens, None)
 
 
 def from_model(
-    model: Path | None, data: str | None, wanted: Wanted, asked: tuple[str, ...] | None, reads: Reads,
-    decoder_of: Callable[[Labels], Decoder], progress: bool | None,
+    model: Path | None, data: str | None, wanted: Wanted, reads: Reads, decoder_of: Callable[[Labels], Decoder],
+    progress: bool | None,
 ) -> Chosen:  # fmt: skip
     """Sequences of a file, or a text, scored by a model."""
-    if asked is not None:
-        raise LabelError("the model brings its labels", got="--labels or --labels-file", wanted="MODEL without them")
     tagger = bridle.load(str(model))
+    decoder = decoder_of(tagger.labels_)
     before = Reader.noted(tagger.notes_)
     if wanted.text is not None:
         found = [_example(wanted.text, reader_of(*reads, before))]
@@ -149,18 +158,34 @@ def from_model(
         reader = reader_of(*reads, before if tags.format == "text" else tags)
         with reading(reader, str(data), progress, "reading") as (examples, bar):
             found = list(_picked(examples, wanted, bar))
-    source = "--text" if data is None else "<stdin>" if data == "-" else data
+    source = "--text" if data is None else _called(data)
     if not found:
         raise wanted.missing(source)
-    lattices, decoder = _scored(tagger, found), decoder_of(tagger.labels_)
+    lattices = _scored(tagger, found)
     known = tagger.given([e.columns for e in found], decoder, [e.given for e in found])
     first = wanted.count - 1 if wanted.single else 0
-    gold = [list(e.labels) for e in found if e.labels is not None]
     return Chosen(
         source, decoder, lattices, None if known is None else [dict(one) for one in known],
         [first + b if e.id is None else e.id for b, e in enumerate(found)], [e.where for e in found],
-        [list(map(str, e.tokens)) for e in found], gold if len(gold) == len(found) else None,
+        [list(map(str, e.tokens)) for e in found], _gold(found, tagger.labels_, source),
     )  # fmt: skip
+
+
+def _called(path: str) -> str:
+    return "<stdin>" if path == "-" else path
+
+
+def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]] | None:
+    """The labels of the data, if all sequences have some; what is odd about them is told."""
+    gold = [list(e.labels) for e in examples if e.labels is not None]
+    if not gold:
+        return None
+    if len(gold) < len(examples):
+        count = f"{len(examples) - len(gold):,} of {len(examples):,} sequences"
+        typer.echo(f"bridle: {source}: {count} have no labels, so those of the others are not compared", err=True)
+        return None
+    tell_unknown((name for labels in gold for name in labels), known)
+    return gold
 
 
 def _picked(examples: Iterable[Example], wanted: Wanted, bar: Callable[[], None]) -> Iterator[Example]:

@@ -16,14 +16,13 @@ from rich.progress import Progress
 
 from bridle.cli.bars import shown
 from bridle.cli.base import (
-    INFEASIBLE,
+    LOOK,
     NO_ANSWER,
     Names,
     NamesFile,
     Scheme,
     TheScheme,
     app,
-    exits,
     fail,
     json_line,
     keep,
@@ -32,7 +31,7 @@ from bridle.cli.base import (
 )
 from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
 from bridle.cli.options import AsJson, TheEngine, TheLimit, TheProgress, TheRules, TheThreads
-from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions
+from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
 from bridle.decode import Decoder
 from bridle.errors import FileError
 from bridle.explain import Explanation, Survey, survey
@@ -41,8 +40,8 @@ from bridle.explain.picture import trellis_of
 from bridle.explain.terminal import show_explanation, show_survey
 from bridle.explain.words import to_dict
 from bridle.labels import Labels
-from bridle.report.trellis import Show, draw_trellis
-from bridle.rules.text import load
+from bridle.report.layout import Show
+from bridle.report.trellis import draw_trellis
 
 
 @app.command()
@@ -103,37 +102,48 @@ def explain(
     \b
     Exit codes:
       0    fine
-      1    some sequences of the data set cannot obey the hard rules
+      1    some sequences of the data set cannot obey the hard rules, or had no labelling in time
       2    bad input, bad usage, or a file cannot be written
       3    the sequence has no labelling under the rules, or none was found in time
       130  stopped by Ctrl-C
     """
-    with exits():
-        wanted = Wanted(sequence, name, text)
-        wanted.check(model, data, scores)
-        keep(html, model, data, scores, rules, svg)
-        keep(svg, model, data, scores, rules)
-        obeyed = load(rules) if rules is not None else []
+    asked = {flag for key, flag in _FLAGS.items() if _typed(context, key)}
+    wanted = Wanted(sequence, name, text, next((flag for flag in ("--svg", "--k", "--all") if flag in asked), None))
+    wanted.check(model, data, scores, asked)
+    for flag, path in (("--html", html), ("--svg", svg)):
+        if str(path) == "-":
+            raise FileError(f"{flag} does not write to stdout", got=f"{flag} -", wanted="the name of a file")
+    keep(html, model, data, scores, rules, labels_file, svg, flag="--html")
+    keep(svg, model, data, scores, rules, labels_file, flag="--svg")
 
-        def decoder_of(known: Labels) -> Decoder:
-            return Decoder(known, obeyed, engine, time_limit=time_limit, on_infeasible="relax")
+    def decoder_of(known: Labels) -> Decoder:
+        return Decoder(known, rules_of(rules, known), engine, time_limit=time_limit, on_infeasible="relax")
 
-        if scores is not None:
-            found = from_scores(scores, wanted, names_of(labels, labels_file), scheme, decoder_of)
-        else:
-            reads = (format, columns, label, option)
-            found = from_model(model, data, wanted, names_of(labels, labels_file), reads, decoder_of, progress)
-        output = _Output(k, "all" if whole else "changes", html, svg, as_json)
-        if len(found) == 1:
-            output.one(found)
-        if svg is not None:
-            got = f"--svg and {len(found):,} sequences"
-            raise FileError("a picture is of one sequence", got=got, wanted="--sequence or --id too")
-        with _counting(progress) as watch:
-            what = survey(
-                found.decoder, found.lattices, found.givens, gold=found.gold, threads=threads, watch=watch.moved
-            )
-        output.many(found, what, _look(context, found, what))
+    if scores is not None:
+        found = from_scores(scores, wanted, names_of(labels, labels_file), scheme, decoder_of)
+    else:
+        found = from_model(model, data, wanted, (format, columns, label, option), decoder_of, progress)
+    output = _Output(k, "all" if whole else "changes", html, svg, as_json)
+    if len(found) == 1:
+        with _busy(progress, "finding out what each rule did"):
+            told = found.decoder.explain(found.lattices[0], found.givens[0] if found.givens else None)
+            told.alternatives(k)
+        output.one(found, told)
+    with _busy(progress, "leaving out one rule at a time") as watch:
+        what = survey(found.decoder, found.lattices, found.givens, gold=found.gold, threads=threads, watch=watch)
+    output.many(found, what, _look(context, found, what))
+
+
+# Options that not all uses have.
+_FLAGS = {
+    "svg": "--svg", "k": "--k", "whole": "--all", "labels": "--labels", "labels_file": "--labels-file",
+    "scheme": "--scheme", "format": "--format", "columns": "--columns", "label": "--label", "option": "--option",
+}  # fmt: skip
+
+
+def _typed(context: typer.Context, key: str) -> bool:
+    source = context.get_parameter_source(key)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 @dataclass(frozen=True)
@@ -146,10 +156,8 @@ class _Output:
     svg: Path | None
     as_json: bool
 
-    def one(self, found: Chosen) -> NoReturn:
+    def one(self, found: Chosen, told: Explanation) -> NoReturn:
         """One sequence, explained."""
-        given = found.givens[0] if found.givens else None
-        told = found.decoder.explain(found.lattices[0], given)
         tokens, gold = found.tokens[0], None if found.gold is None else found.gold[0]
         title = f"Why these labels: {found.called(0)}"
         if self.html is not None:
@@ -177,7 +185,7 @@ class _Output:
         else:
             with _console() as console:
                 show_survey(what, found.ids, console, look=look)
-        raise typer.Exit(INFEASIBLE if what.relaxed else 0)
+        raise typer.Exit(LOOK if what.relaxed or what.unanswered else 0)
 
 
 @contextmanager
@@ -199,46 +207,39 @@ def _clash(told: Explanation) -> str:
 
 def _write(path: Path, text: str) -> None:
     with writing(str(path)) as lines:
-        lines.write([text.rstrip("\n").encode("utf-8", "replace").decode()])  # half a character has no bytes
+        lines.write([text.rstrip("\n")])
 
 
 def _look(context: typer.Context, found: Chosen, what: Survey) -> str:
-    """The command that shows the most telling sequence; "" if the rules changed none."""
+    """The command that shows the most telling sequence; "" if the rules changed none, or if stdin is gone."""
     telling = [*what.helped[:1], *what.hurt[:1], *what.dearest[:1]]
-    if not telling:
-        return ""
     given: dict[str, Any] = context.params
+    if not telling or "-" in (given["data"], given["scores"]):
+        return ""
     words = ["bridle", "explain", *(str(given[key]) for key in ("model", "data") if given[key] is not None)]
     named = [("scores", "--scores"), ("rules", "--rules"), ("labels", "--labels"), ("labels_file", "--labels-file")]
-    for key, flag in [*named, ("format", "--format"), ("columns", "--columns"), ("label", "--label")]:
+    named += [("format", "--format"), ("columns", "--columns"), ("label", "--label"), ("time_limit", "--time-limit")]
+    for key, flag in named:
         words += [flag, str(given[key])] if given[key] is not None else []
     for setting in given["option"] or []:
         words += ["--option", str(setting)]
     if found.decoder.labels.scheme is not None and given["scores"] is not None:
         words += ["--scheme", found.decoder.labels.scheme]
+    if given["engine"] != "auto":
+        words += ["--engine", given["engine"]]
     return shlex.join([*words, "--sequence", str(telling[0].sequence)])
 
 
-class _counting:  # noqa: N801  (reads as a sentence: with _counting(progress))
-    """A bar over the rules of a survey."""
-
-    def __init__(self, asked: bool | None) -> None:
-        self.bar: Progress | None = None
-        self.moved: Callable[[int, int], None] | None = None
-        if shown(asked):
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.bar.add_task("leaving out one rule at a time")
-            self.moved = self._moved
-
-    def _moved(self, done: int, total: int) -> None:
-        assert self.bar is not None
-        self.bar.update(self.bar.task_ids[0], completed=done, total=total)
-
-    def __enter__(self) -> _counting:
-        if self.bar is not None:
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+@contextmanager
+def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar while the work goes on, and how to move it; off a terminal, a line that it has begun."""
+    console = Console(stderr=True)
+    if not shown(asked):
+        yield None
+    elif console.is_terminal:
+        with Progress(console=console, transient=True) as bar:
+            task = bar.add_task(doing, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+    else:
+        typer.echo(f"bridle: {doing} ...", err=True)
+        yield None

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridle.explain.picture import tokens_of, trellis_of
-from bridle.explain.survey import Survey
+from bridle.explain.tolls import Survey
 from bridle.explain.why import Explanation
 from bridle.explain.words import (
+    PRICE,
     broken,
     difference,
     gained,
@@ -16,14 +17,18 @@ from bridle.explain.words import (
     number,
     partings,
     places,
+    price,
     proof,
     shares,
+    together,
     toll_rows,
 )
-from bridle.report.page import Page, fills
-from bridle.report.trellis import Show, draw_trellis, panels
+from bridle.report.layout import Show, panels
+from bridle.report.page import UNKNOWN, Page, fills
+from bridle.report.trellis import draw_trellis
 
 _BLOCKS = 8  # lines of tokens that are shown
+_PARTINGS = 100  # places that are listed
 _ACROSS = 90.0  # characters; more would not stand below each other
 
 
@@ -48,12 +53,12 @@ def explanation_page(
         page.table(
             ["", "rule", "price", "broken without rules", "changed tokens"],
             [
-                [n, bite.rule, number(bite.price), f"{bite.broken_by_plain}x" if bite.broken_by_plain else "",
-                 places(bite.at)]
+                [n, bite.rule, price(bite), f"{bite.broken_by_plain}x" if bite.broken_by_plain else "",
+                 ", ".join(filter(None, (places(bite.at), together(told, bite))))]
                 for n, bite in enumerate(told.bites, start=1)
             ],
         )  # fmt: skip
-        page.text("Price: how much the score would rise without this rule, the others kept.", "dim")
+        page.text(PRICE, "dim")
     else:
         page.text(no_bites(told).capitalize() + ".")
     found = partings(told, texts)
@@ -61,14 +66,19 @@ def explanation_page(
         page.heading("Where the labels part")
         page.table(
             ["tokens", "text", "without rules", "with rules", "rules"],
-            [[places(range(p.start, p.end)), p.text, p.before, p.after, p.rules] for p in found],
+            [[places(range(p.start, p.end)), p.text, p.before, p.after, p.rules] for p in found[:_PARTINGS]],
         )
+        if len(found) > _PARTINGS:
+            page.text(f"and {len(found) - _PARTINGS:,} more places", "dim")
     if told.charged:
         page.heading("What soft rules charged")
         page.table(["rule", "broken", "cost"], [[c.rule, f"{c.times}x", number(c.cost)] for c in told.charged])
-    others = told.alternatives(k)
-    if others:
+    others, missing = told.alternatives(k), told.alternatives_missing(k) if k else ""
+    if others or missing:
         page.heading("The next best labellings under the rules")
+    if missing:
+        page.text(missing.capitalize() + ".")
+    if others:
         rows = [[number(d.score - told.best.score), difference(told.best, d, texts)] for d in others]
         page.table(["score", "instead"], rows)
     page.heading("Proof").table(["", ""], proof(told))
@@ -78,20 +88,24 @@ def explanation_page(
 def _labels(page: Page, told: Explanation, texts: list[str], gold: Sequence[str] | None) -> None:
     """The tokens in the colours of their labels; framed: what changed, or what is wrong. Other lines are left out."""
     page.heading("The labels")
-    names, changed = told.decoder.labels, told.changed
+    changed, colours = told.changed, fills(told.decoder.labels)
     lines = [("without rules", told.plain.labels), ("with rules", told.best.labels)]
     lines += [] if gold is None else [("gold", list(gold))]
     used = {name for _, labels in lines for name in labels}
-    page.legend({name: fill for name, fill in fills(names, names.outside).items() if name in used})
+    strange = [name for name in dict.fromkeys(gold or ()) if name not in colours]
+    legend = {name: fill for name, fill in colours.items() if name in used}
+    page.legend({**legend, **{f"{name} (not a label of the model)": UNKNOWN for name in strange}})
+    colours |= dict.fromkeys(strange, UNKNOWN)
     framed = [changed if gold is None else [t for t, y in enumerate(gold) if labels[t] != y] for _, labels in lines]
-    blocks = list(panels([len(text) + 1.5 for text in texts], _ACROSS))
-    kept = [some for some in blocks if any(t in some for at in framed for t in at)] or blocks[:1]
+    blocks = panels([len(text) + 1.5 for text in texts], _ACROSS)
+    marked = {t for at in framed for t in at}
+    kept = [some for some in blocks if not marked.isdisjoint(some)] or blocks[:1]
     for some in kept[:_BLOCKS]:
         if len(blocks) > 1:
             page.text(f"tokens {some.start} to {some.stop - 1} of {len(texts)}", "dim")
         for (name, labels), at in zip(lines, framed, strict=True):
             part, inside = slice(some.start, some.stop), [t - some.start for t in at if t in some]
-            page.tokens(texts[part], labels[part], fills(names, names.outside), name=name, wrong=inside)
+            page.tokens(texts[part], labels[part], colours, name=name, wrong=inside)
     what = "the rules changed the label" if gold is None else "another label than gold"
     rest = "" if len(kept[:_BLOCKS]) == len(blocks) else " Not all lines are shown."
     nothing = "The rules changed no label." if gold is None else "All labels are those of gold."
@@ -105,13 +119,14 @@ def survey_page(found: Survey, ids: Sequence[Any], *, title: str, below: str = "
     page = Page(title, below)
     for line in shares(found):
         page.text(line)
-    heads, rows = toll_rows(found)
-    page.heading("Rules").table(heads, rows)
-    page.text(
-        "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because of "
-        "it, all other rules being there too. Helped, hurt: sequences with more, or fewer, tokens right because of it; "
-        "tokens: how many. Price: how much the scores would rise without it. Charged: what it took off them.", "dim",
-    )  # fmt: skip
+    if found.tolls:
+        page.heading("Rules").table(*toll_rows(found))
+        page.text(
+            "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because "
+            "of it, all other rules being there too. Helped, hurt: sequences with more, or fewer, tokens right because "
+            "of it; tokens: how many. Price: how much the scores would rise without it. Charged: what it took off "
+            "them.", "dim",
+        )  # fmt: skip
     for name, changes in (("Most helped", found.helped), ("Most hurt", found.hurt), ("Dearest", found.dearest)):
         if changes:
             page.heading(f"{name} sequences")
@@ -122,9 +137,12 @@ def survey_page(found: Survey, ids: Sequence[Any], *, title: str, below: str = "
                     for c in changes[:10]
                 ],
             )
-    if found.relaxed:
-        page.heading("No labelling obeys the hard rules")
-        page.table(["sequence", "id"], [[b, ids[b]] for b in found.relaxed[:50]])
+    for name, some in (
+        ("No labelling obeys the hard rules", found.relaxed), ("A limit came before the proof", found.unproved),
+        ("Left out: a limit came before any labelling", found.unanswered),
+    ):  # fmt: skip
+        if some:
+            page.heading(name).table(["sequence", "id"], [[b, ids[b]] for b in some[:50]])
     if look:
         page.heading("Look at one").code(look)
     return page

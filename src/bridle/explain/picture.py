@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from bridle.errors import LabelError
 from bridle.explain.why import Explanation
-from bridle.explain.words import number
+from bridle.explain.words import price
 from bridle.lattice import Scores
-from bridle.report.trellis import Note, Trellis, clean
+from bridle.report.layout import Note, Trellis
 
 
 def tokens_of(told: Explanation, tokens: Sequence[str] | None) -> list[str]:
@@ -24,35 +25,29 @@ def tokens_of(told: Explanation, tokens: Sequence[str] | None) -> list[str]:
             "tokens do not fit the labelling", got=repr(found)[:60] if isinstance(found, str) else len(found),
             wanted=f"a list of {n} texts", cause="One text per position; are they of another sequence?",
         )  # fmt: skip
-    return [clean(str(token)) for token in found]
+    return [str(token) for token in found]
 
 
 def trellis_of(
     told: Explanation, tokens: Sequence[str] | None = None, *, k: int = 5, gold: Sequence[str] | None = None
 ) -> Trellis:
     """What there is to draw. k: alternatives whose labels are to be seen."""
-    sure, under = told.probabilities(), told.probabilities("rules") if told.decoder.rules else None
-    unary = np.asarray(told.lattice.unary, dtype=np.float64)
-    shade = _scaled(unary) if sure is None else sure
+    sure = told.probabilities()
+    shade = _scaled(np.asarray(told.lattice.unary, dtype=np.float64)) if sure is None else sure
     notes = [
-        Note(str(bite.rule), ", ".join(x for x in (_broken(bite.broken_by_plain), _price(bite.price)) if x), bite.at)
-        for bite in told.bites
+        Note(str(bite.rule), f"{_broken(bite.broken_by_plain)}price {price(bite)}", bite.at) for bite in told.bites
     ]
     return Trellis(
         tokens=tokens_of(told, tokens), labels=told.decoder.labels, shade=shade.tolist(),
         plain=told.plain.ids.tolist(), best=told.best.ids.tolist(),
         others=[d.ids.tolist() for d in told.alternatives(k)], notes=notes,
-        gold=None if gold is None else list(gold), titles=_titles(unary, sure, under),
+        gold=None if gold is None else list(gold), tell=partial(_told, told),
         means="how good by its own score" if sure is None else "how probable without rules",
     )  # fmt: skip
 
 
 def _broken(times: int) -> str:
-    return f"broken {times}x without rules" if times else ""
-
-
-def _price(price: float) -> str:
-    return f"price {number(price)}"
+    return f"broken {times}x without rules, " if times else ""
 
 
 def _scaled(unary: Scores) -> Scores:
@@ -62,12 +57,11 @@ def _scaled(unary: Scores) -> Scores:
     return np.asarray(raised / np.maximum(raised.sum(axis=1, keepdims=True), 1e-300), dtype=np.float64)
 
 
-def _titles(unary: Scores, sure: Scores | None, under: Scores | None) -> list[list[str]]:
-    """What is told on hover."""
-
-    def one(t: int, y: int) -> str:
-        told = [f"score {unary[t, y]:.4f}" if np.isfinite(unary[t, y]) else "impossible"]
-        told += [f"{sure[t, y]:.1%} without rules"] if sure is not None else []
-        return ", ".join([*told, *([f"{under[t, y]:.1%} with rules"] if under is not None else [])])
-
-    return [[one(t, y) for y in range(unary.shape[1])] for t in range(len(unary))]
+def _told(told: Explanation, t: int, y: int) -> str:
+    """What is told on hover; who draws no hover need not wait for the probabilities under the rules."""
+    score, sure = told.lattice.unary[t, y], told.probabilities()
+    under = told.probabilities("rules") if told.decoder.rules else None
+    parts = [f"score {score:.4f}" if np.isfinite(score) else "impossible"]
+    parts += [] if sure is None else [f"{sure[t, y]:.1%} without rules"]
+    parts += [] if under is None else [f"{under[t, y]:.1%} with rules"]
+    return ", ".join(parts)

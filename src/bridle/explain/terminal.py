@@ -18,9 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bridle.explain.picture import tokens_of, trellis_of
-from bridle.explain.survey import Survey
+from bridle.explain.tolls import Survey
 from bridle.explain.why import Explanation
 from bridle.explain.words import (
+    PRICE,
     TOLLS,
     broken,
     difference,
@@ -29,11 +30,14 @@ from bridle.explain.words import (
     number,
     partings,
     places,
+    price,
     proof,
     shares,
+    together,
     toll_rows,
 )
-from bridle.report.trellis import FAINT, Column, Show, Trellis, clean, columns, left_out, panels, rows
+from bridle.report.layout import FAINT, Column, Show, Trellis, columns, left_out, panels, rows, unseen
+from bridle.report.text import clean
 
 _LONGEST = 14  # cells of a token, and of a label
 _MOST = 20  # places that are listed
@@ -65,19 +69,13 @@ def show_explanation(
         table = _table("tokens", "text", "without rules", "with rules", "rules")
         for p in found[:_MOST]:
             table.add_row(
-                places(range(p.start, p.end)), Text(p.text), Text(p.before, "red"), Text(p.after, "green"), p.rules
+                places(range(p.start, p.end)), _text(p.text), _text(p.before, "red"), _text(p.after, "green"), p.rules
             )
         console.print(table)
         if len(found) > _MOST:
             _say(console, f"and {len(found) - _MOST} more places")
     _rules(told, console)
-    others = told.alternatives(k)
-    if others:
-        _title(console, "next best under the rules")
-        table = _table("score", "instead")
-        for d in others:
-            table.add_row(number(d.score - told.best.score), Text(difference(told.best, d, texts)))
-        console.print(table)
+    _alternatives(told, texts, console, k)
     _title(console, "proof")
     for word, text in proof(told):
         _say(console, f"{word:<7} {text}")
@@ -89,20 +87,40 @@ def _rules(told: Explanation, console: Console) -> None:
         table = _table("", "price", "broken", "rule")
         for n, bite in enumerate(told.bites, start=1):
             times = f"{bite.broken_by_plain}x" if bite.broken_by_plain else ""
-            table.add_row(str(n), number(bite.price), times, Text(str(bite.rule)))
+            shared = f"  ({twins})" if (twins := together(told, bite)) else ""
+            table.add_row(str(n), price(bite), times, _text(f"{bite.rule}{shared}"))
         console.print(table)
+        _say(console, PRICE, "dim")
     else:
         _say(console, no_bites(told))
     if told.charged:
         _title(console, "what soft rules charged")
         table = _table("cost", "broken", "rule")
         for charge in told.charged:
-            table.add_row(number(charge.cost), f"{charge.times}x", Text(str(charge.rule)))
+            table.add_row(number(charge.cost), f"{charge.times}x", _text(str(charge.rule)))
         console.print(table)
 
 
+def _alternatives(told: Explanation, texts: list[str], console: Console, k: int) -> None:
+    others, missing = told.alternatives(k), told.alternatives_missing(k) if k else ""
+    if others or missing:
+        _title(console, "next best under the rules")
+    if others:
+        table = _table("score", "instead")
+        for d in others:
+            table.add_row(number(d.score - told.best.score), _text(difference(told.best, d, texts)))
+        console.print(table)
+    if missing:
+        _say(console, missing)
+
+
+def _text(text: str, style: str = "") -> Text:
+    """What came from users must not steer the terminal."""
+    return Text(clean(text), style)
+
+
 def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(clean(text), style), highlight=False)
+    console.print(_text(text, style), highlight=False)
 
 
 def _title(console: Console, text: str) -> None:
@@ -126,7 +144,7 @@ def _trellis(trellis: Trellis, console: Console, show: Show) -> None:
     if not chosen:
         _say(console, "no tokens", "dim")
         return
-    margin = min(max(map(cell_len, (*trellis.labels, "rules"))), _LONGEST) + 2
+    margin = max(cell_len(_fit(name)) for name in (*trellis.labels, "rules")) + 2
     widths = [_width(trellis, c) for c in chosen]
     for some in panels(widths, console.width - margin):
         console.print()
@@ -135,18 +153,20 @@ def _trellis(trellis: Trellis, console: Console, show: Show) -> None:
             console.print(line, no_wrap=True, overflow="crop", highlight=False)
     told = ["[ ] with rules", *(["( ) without rules"] if trellis.changed else []), f"numbers: {trellis.means}, %"]
     console.print()
+    if missing := unseen(trellis, chosen):
+        _say(console, missing)
     _say(console, "   ".join(told), "dim")
 
 
 def _width(trellis: Trellis, column: Column) -> int:
     a, b = column
-    return 8 if b - a > 1 else max(min(cell_len(trellis.tokens[a]), _LONGEST), 5) + 2
+    return 8 if b - a > 1 else max(cell_len(_fit(trellis.tokens[a])), 5) + 2
 
 
 def _block(trellis: Trellis, some: list[Column], widths: list[int], margin: int) -> list[Text]:
     """The lines of some columns."""
     shown = [a for a, b in some if b - a == 1]
-    labels, changed = rows(trellis, shown), set(trellis.changed)
+    labels, changed = rows(trellis, shown), trellis.changed
     head = Text(" " * margin)
     for (a, b), w in zip(some, widths, strict=True):
         gap = b - a > 1
@@ -165,7 +185,7 @@ def _block(trellis: Trellis, some: list[Column], widths: list[int], margin: int)
     if notes:
         lines.append(_foot("rules", notes, some, widths, margin))
     if missing := left_out(trellis, labels):
-        lines.append(Text(missing, "dim"))
+        lines.append(_text(missing, "dim"))
     return lines
 
 
@@ -207,25 +227,28 @@ def show_survey(found: Survey, ids: Sequence[Any], console: Console, *, look: st
     """Print what the rules did to a data set. look: how to look at one sequence."""
     for line in shares(found):
         _say(console, line)
-    heads, body = toll_rows(found)
-    _title(console, "rules")
-    table = _table(*heads, gap=1)
-    for row in body:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    if found.tolls:
+        heads, body = toll_rows(found)
+        _title(console, "rules")
+        table = _table(*heads, gap=1)
+        for row in body:
+            table.add_row(*map(_text, row))
+        console.print(table)
     told = [
         ("most helped", [f"{ids[c.sequence]} ({c.gain:+d})" for c in found.helped]),
         ("most hurt", [f"{ids[c.sequence]} ({c.gain:+d})" for c in found.hurt]),
         ("dearest", [f"{ids[c.sequence]} ({number(c.cost)})" for c in found.dearest]),
         ("infeasible", [str(ids[b]) for b in found.relaxed]),
+        ("not proved", [str(ids[b]) for b in found.unproved]),
+        ("left out", [str(ids[b]) for b in found.unanswered]),
     ]
     if any(names for _, names in told):
         _title(console, "sequences")
         table = Table.grid(padding=(0, 2, 0, 0))
         for what, names in told:
             if names:
-                table.add_row(what, Text(", ".join(names[:5]) + (", ..." if len(names) > 5 else "")))
+                table.add_row(what, _text(", ".join(names[:5]) + (", ..." if len(names) > 5 else "")))
         console.print(table)
     if look:
         console.print()
-        console.print(Text(f"look at one: {look}", "dim"), soft_wrap=True)  # to be copied as a whole
+        console.print(_text(f"look at one: {look}", "dim"), soft_wrap=True)  # to be copied as a whole

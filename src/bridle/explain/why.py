@@ -2,11 +2,14 @@
 
     price of rule r = best score with all rules but r - best score with all rules
 
-Alternatives and probabilities are computed when they are asked for.
+So prices need not add up: of two rules that ask for the same, each alone costs nothing. Alternatives and probabilities
+are computed when they are asked for. Without a time limit of the decoder's own, prices may take PATIENCE together, and
+so may alternatives; what was not proved by then is told.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from bridle.decode import Decoder
 
 LEAST = 1e-12  # a smaller price is none
+PATIENCE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Bite:
     price: float  # how much the score would rise without this rule, the others kept
     without: Decoding | None  # the best labelling without it, if that is another one
     at: tuple[int, ...] = ()  # positions that it changed, as far as that can be told
+    proved: bool = True  # is that its price? If not, a limit came first
 
 
 @dataclass(frozen=True)
@@ -84,17 +89,29 @@ class Explanation:
         return ()
 
     def alternatives(self, k: int = 5) -> list[Decoding]:
-        """The k next best labellings under the rules; fewer if there are fewer, or if the decoder's limits are hit."""
+        """The k next best labellings under the rules; fewer if there are fewer, or if a limit is hit."""
+        return list(self._ranking(k)[0])
+
+    def alternatives_missing(self, k: int = 5) -> str:
+        """Why alternatives are missing, or may not be the next best; "" if all is well."""
+        return self._ranking(k)[1]
+
+    def _ranking(self, k: int) -> tuple[list[Decoding], str]:
         if k not in self._ranked:
             try:
-                found = self.decoder.k_best(self.lattice, k + 1, self.given)
-            except (Infeasible, LimitReached):
-                found = []
-            self._ranked[k] = [d for d in found if _apart(d, self.best)][:k]
-        return list(self._ranked[k])
+                limited = self.decoder.with_rules(self.decoder.rules, **_limit(self.decoder, PATIENCE))
+                found = limited.k_best(self.lattice, k + 1, self.given)
+                others = [d for d in found if _apart(d, self.best)][:k]
+                why = "" if all(d.optimal for d in found) else "a limit came before all were found and proved"
+            except Infeasible:
+                others, why = [], "none: no labelling obeys the hard rules"
+            except LimitReached:
+                others, why = [], "a limit came before any was found"
+            self._ranked[k] = others, why
+        return self._ranked[k]
 
     @cached_property
-    def _ranked(self) -> dict[int, list[Decoding]]:
+    def _ranked(self) -> dict[int, tuple[list[Decoding], str]]:
         """Alternatives by k: they can take longer than all the rest."""
         return {}
 
@@ -145,7 +162,8 @@ class Explanation:
         ]
         for bite in self.bites:
             broken = f", broken {bite.broken_by_plain}x by the plain labelling" if bite.broken_by_plain else ""
-            lines.append(f"  {bite.rule}: price {bite.price:.4f}{broken}")
+            price = f"{bite.price:.4f}" if bite.proved else f"about {bite.price:.4f}"
+            lines.append(f"  {bite.rule}: price {price}{broken}")
             if bite.without is not None:
                 lines.append(f"    without it {bite.without.score:10.4f}  {' '.join(bite.without.labels)}")
         return "\n".join(lines if self.bites else [*lines, "  no rule bites"])
@@ -156,15 +174,17 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     best = decoder.decode(lattice, given)
     plain = decoder.with_rules([], engine="viterbi").decode(lattice)
     given_up = {id(rule) for rule, _ in best.violated if not isinstance(rule, Soft)}  # if no labelling obeys them all
-    bites = []
-    for k, rule in enumerate(decoder.rules):
-        others = decoder.rules[:k] + decoder.rules[k + 1 :]
-        without = decoder.with_rules(others).decode(lattice, given)
-        broken = rule.violations(plain.ids, decoder.labels, given)
-        price = max(0.0, without.score - best.score)
-        if (broken and id(rule) not in given_up) or price > LEAST:
-            at = _apart(without, best)
-            bites.append(Bite(rule, broken, price, without if at else None, tuple(at)))
+    broken = [rule.violations(plain.ids, decoder.labels, given) for rule in decoder.rules]
+    begun, bites = time.monotonic(), list[Bite]()
+    for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
+        left = max(begun + PATIENCE - time.monotonic(), 0.0)
+        others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], **_limit(decoder, left))
+        without = _found(others, lattice, given)
+        price = 0.0 if without is None else max(0.0, without.score - best.score)
+        if (broken[k] and id(rule) not in given_up) or price > LEAST:
+            at = [] if without is None else _apart(without, best)
+            proved = best.optimal and without is not None and without.optimal
+            bites.append(Bite(rule, broken[k], price, without if at else None, tuple(at), proved))
     bites.sort(key=lambda bite: -bite.price)
     told = Explanation(plain, best, bites, decoder, lattice, given)
     unplaced = set(told.changed).difference(*(bite.at for bite in bites))
@@ -175,8 +195,24 @@ def _placed(bite: Bite, places: set[int], told: Explanation) -> Bite:
     """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
     if not bite.broken_by_plain:
         return bite
-    alone = told.decoder.with_rules([bite.rule]).decode(told.lattice, told.given)
+    alone = _found(told.decoder.with_rules([bite.rule], **_limit(told.decoder, 1.0)), told.lattice, told.given)
+    if alone is None:
+        return bite
     return replace(bite, at=tuple(sorted({*bite.at, *places.intersection(_apart(told.plain, alone))})))
+
+
+def _limit(decoder: Decoder, seconds: float) -> dict[str, float]:
+    """A time limit for a decoder that has no limit of its own."""
+    own = decoder.options.time_limit is not None or decoder.options.max_states is not None
+    return {} if own else {"time_limit": seconds}
+
+
+def _found(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Decoding | None:
+    """The best labelling, unless a limit comes first."""
+    try:
+        return decoder.decode(lattice, given)
+    except LimitReached:
+        return None
 
 
 def _apart(a: Decoding, b: Decoding) -> list[int]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bridle.decoding import Decoding
-from bridle.explain.survey import Survey
-from bridle.explain.why import Explanation
+from bridle.explain.tolls import Survey, Toll
+from bridle.explain.why import LEAST, Bite, Explanation
 from bridle.rules.base import Soft
 
 TOLLS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")  # heads of the table of rules
 MOST = 12  # stretches, alternatives' differences, positions that are told one by one
+PRICE = "Price: how much the score would rise without this rule, the others kept. Prices need not add up."
 
 
 class Parting(NamedTuple):
@@ -30,6 +31,21 @@ class Parting(NamedTuple):
 def number(value: float) -> str:
     """A score with four digits behind the point."""
     return f"{value:.4f}".replace("-0.0000", "0.0000")
+
+
+def price(bite: Bite) -> str:
+    """The price of a rule; if a limit came before its proof, about what, or that nobody knows."""
+    if bite.proved:
+        return number(bite.price)
+    return f"about {number(bite.price)}" if bite.price > LEAST else "?"
+
+
+def together(told: Explanation, bite: Bite) -> str:
+    """Which other rules ask for the same, so that to leave out this one alone changes nothing."""
+    if bite.price > LEAST or not bite.proved:
+        return ""
+    twins = [k for k, other in enumerate(told.bites, start=1) if other is not bite and {*other.at} & {*bite.at}]
+    return f"together with {', '.join(map(str, twins))}" if twins else ""
 
 
 def stretches(at: Sequence[int]) -> list[tuple[int, int]]:
@@ -56,12 +72,19 @@ def folded(labels: Sequence[str]) -> str:
 
 def partings(told: Explanation, tokens: Sequence[str]) -> list[Parting]:
     """Where the labelling with rules parts from the one without."""
-    made = []
-    for a, b in stretches(told.changed):
-        bit = [str(k) for k, bite in enumerate(told.bites, start=1) if any(a <= t < b for t in bite.at)]
-        before, after = (folded(d.labels[a:b]) for d in (told.plain, told.best))
-        made.append(Parting(a, b, _shortened(tokens[a:b], 18), before, after, ", ".join(bit)))
-    return made
+    found = stretches(told.changed)
+    starts = [a for a, _ in found]
+    bit: list[dict[str, None]] = [{} for _ in found]  # in order
+    for k, bite in enumerate(told.bites, start=1):
+        for t in bite.at:
+            at = bisect_right(starts, t) - 1
+            if at >= 0 and t < found[at][1]:
+                bit[at][str(k)] = None
+    return [
+        Parting(a, b, _shortened(tokens[a:b], 18), folded(told.plain.labels[a:b]), folded(told.best.labels[a:b]),
+                ", ".join(rules))
+        for (a, b), rules in zip(found, bit, strict=True)
+    ]  # fmt: skip
 
 
 def difference(best: Decoding, other: Decoding, tokens: Sequence[str]) -> str:
@@ -83,6 +106,8 @@ def _shortened(tokens: Sequence[str], most: int) -> str:
 
 def no_bites(told: Explanation) -> str:
     """What to say when no rule bit."""
+    if not told.decoder.rules:
+        return "none: there are no rules"
     if told.best.relaxed:
         return "none: these are the labels that the scores alone prefer"
     return "none: the best labels by scores alone obey all rules"
@@ -109,30 +134,19 @@ def broken(told: Explanation) -> list[tuple[str, int]]:
 def to_dict(told: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
     """For JSON."""
     return {
-        "tokens": list(tokens), "plain": _record(told.plain), "best": _record(told.best), "cost": _number(told.cost),
+        "tokens": list(tokens), "plain": told.plain.to_dict(), "best": told.best.to_dict(), "cost": told.cost,
         "changed": told.changed,
         "bites": [
-            {"rule": str(b.rule), "broken_by_plain": b.broken_by_plain, "price": _number(b.price), "at": list(b.at),
-             "without": None if b.without is None else b.without.labels}
+            {"rule": str(b.rule), "broken_by_plain": b.broken_by_plain, "price": b.price, "proved": b.proved,
+             "at": list(b.at), "without": None if b.without is None else b.without.labels}
             for b in told.bites
         ],
         "charged": [{"rule": str(c.rule), "times": c.times, "cost": c.cost} for c in told.charged],
-        "alternatives": [_record(d) for d in told.alternatives(k)],
+        "alternatives": [d.to_dict() for d in told.alternatives(k)],
+        "alternatives_missing": told.alternatives_missing(k),
         "clash": [str(rule) for rule in told.clash],
         "engine": told.best.engine, "why": told.decoder.plan.why,
     }  # fmt: skip
-
-
-def _record(d: Decoding) -> dict[str, Any]:
-    return {
-        "labels": d.labels, "score": _number(d.score), "penalty": d.penalty, "bound": _number(d.bound),
-        "optimal": d.optimal, "relaxed": d.relaxed,
-        "violated": [{"rule": str(rule), "times": times} for rule, times in d.violated],
-    }  # fmt: skip
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 # ---- of a data set --------------------------------------------------------------------------------------------------
@@ -140,10 +154,14 @@ def _number(value: float) -> float | None:
 
 def shares(found: Survey) -> list[str]:
     """What the rules did together, in sentences."""
+    read = f"{_many(found.sequences)}, {_many(found.tokens, 'token')}."
+    if not found.tolls:
+        right = [] if found.right is None else [f"Tokens right: {_percent(found.right, found.tokens)}."]
+        return [f"{read} There are no rules to ask about: pass --rules FILE.", *right]
     changed = sum(c.tokens for c in found.changes)
     told = [
-        f"{found.sequences:,} sequences, {found.tokens:,} tokens. The rules changed {len(found.changes):,} sequences "
-        f"({_percent(len(found.changes), found.sequences)}) and {changed:,} tokens "
+        f"{read} The rules changed {_many(len(found.changes))} "
+        f"({_percent(len(found.changes), found.sequences)}) and {_many(changed, 'token')} "
         f"({_percent(changed, found.tokens)})."
     ]
     if found.right is not None and found.right_plain is not None:
@@ -151,11 +169,19 @@ def shares(found: Survey) -> list[str]:
         told.append(
             f"Tokens right: {_percent(found.right_plain, found.tokens)} without rules, "
             f"{_percent(found.right, found.tokens)} with them ({found.right - found.right_plain:+,}). "
-            f"Helped {helped:,} sequences, hurt {hurt:,}, neither {len(found.changes) - helped - hurt:,}."
+            f"Helped {_many(helped)}, hurt {hurt:,}, neither {len(found.changes) - helped - hurt:,}."
         )
     if found.relaxed:
-        told.append(f"In {len(found.relaxed):,} sequences no labelling obeys the hard rules: relaxed.")
+        told.append(f"In {_many(len(found.relaxed))} no labelling obeys the hard rules: relaxed.")
+    if found.unproved:
+        told.append(f"In {_many(len(found.unproved))} a limit came before the proof: better labels may be there.")
+    if found.unanswered:
+        told.append(f"Left out: {_many(len(found.unanswered))} in which a limit came before any labelling.")
     return told
+
+
+def _many(count: int, what: str = "sequence") -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def toll_rows(found: Survey) -> tuple[list[str], list[list[str]]]:
@@ -163,12 +189,18 @@ def toll_rows(found: Survey) -> tuple[list[str], list[list[str]]]:
     body = [
         [
             _count(t.broken), _count(t.changed), _count(t.helped), _count(t.hurt), f"{t.tokens:+,}" if t.tokens else "",
-            f"{t.price:,.2f}" if t.price else "", f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
+            _toll_price(t), f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
         ]
         for t in found.tolls
     ]  # fmt: skip
     kept = [c for c in range(len(TOLLS)) if TOLLS[c] == "rule" or any(row[c] for row in body)]
     return [TOLLS[c] for c in kept], [[row[c] for c in kept] for row in body]
+
+
+def _toll_price(toll: Toll) -> str:
+    if toll.unproved:
+        return f"about {toll.price:,.2f}" if toll.price else "?"
+    return f"{toll.price:,.2f}" if toll.price else ""
 
 
 def gained(told: Explanation, gold: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Automata as pictures: states left to right by their distance from the start, arrows with the labels they read.
 
 A double ring is an accepting state. States from which acceptance cannot be reached are left out, with their arrows:
-what is not drawn is not accepted.
+what is not drawn is not accepted. Arrows are drawn first; then each text takes, of the places beside its arrow, the one
+where it meets the fewest lines, states and other texts.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from bridle.errors import LabelError
+from bridle.report.text import clean
 
 if TYPE_CHECKING:
     from bridle.automata import DFA
 
 _RADIUS, _ROW, _LETTER, _LINE = 17.0, 118.0, 7.2, 15.0  # of a state; between rows; width and height of text
+_SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78)  # of an arrow: where a text may stand, the best place first
 Point = tuple[float, float]
 _INK = "var(--color-foreground-primary, #222)"
 _PAPER = "var(--color-background-primary, #fff)"
@@ -59,13 +63,14 @@ def draw_automaton(dfa: DFA, labels: Sequence[str], *, places: Sequence[str] = (
     stacked = any(shown[a.tail] == shown[a.head] and a.tail != a.head for a in arrows)  # text beside a column, too
     at = _positions(shown, max(96.0, widest * (1.7 if stacked else 1.0) + 2 * _RADIUS + 26))
     canvas = _Canvas()
-    for arrow in arrows:
-        _draw(canvas, arrow, at, shown, arrows)
+    texts = [_Text(arrow.lines, _draw(canvas, arrow, at, shown, arrows)) for arrow in arrows]
     for s, middle in at.items():
         for radius in (_RADIUS, _RADIUS - 4) if dfa.accepting[s] else (_RADIUS,):
             canvas.ring(middle, radius)
     x, y = at[0]
     canvas.curve([(x - _RADIUS - 26, y), (x - _RADIUS - 13, y), (x - _RADIUS, y)])
+    for text, middle in zip(texts, _placed(texts, canvas.drawn, list(at.values())), strict=True):
+        canvas.text(middle, text.lines)
     return canvas.svg(title)
 
 
@@ -119,14 +124,18 @@ def _said(ids: list[int], names: list[str]) -> str:
     return f"not {', '.join(others)}" if len(others) < len(ids) else ", ".join(names[y] for y in ids)
 
 
-def _draw(canvas: _Canvas, arrow: _Arrow, at: dict[int, Point], column: dict[int, int], arrows: list[_Arrow]) -> None:
-    """A loop above its state, a straight arrow to the next column, or a bow."""
+def _draw(
+    canvas: _Canvas, arrow: _Arrow, at: dict[int, Point], column: dict[int, int], arrows: list[_Arrow]
+) -> list[Point]:
+    """A loop at its state, a straight arrow to the next column, or a bow; returns places for its text, best first."""
     (x0, y0), (x1, y1) = at[arrow.tail], at[arrow.head]
+    wide, high = _size(arrow.lines)
     if arrow.tail == arrow.head:
-        side, foot, top = _RADIUS * 0.6, y0 - _RADIUS * 0.8, y0 - _RADIUS - 34
+        up = 1 if y0 > 0 else -1  # away from the middle, where the arrows are
+        side, foot, top = _RADIUS * 0.6, y0 + up * _RADIUS * 0.8, y0 + up * (_RADIUS + 34)
         canvas.curve([(x0 - side, foot), (x0 - 26, top), (x0 + 26, top), (x0 + side, foot)])
-        canvas.text((x0, y0 - _RADIUS - 30), arrow.lines)
-        return
+        over, beside = y0 + up * (_RADIUS + 28 + high / 2), y0 + up * (_RADIUS + 14)
+        return [(x0, over), (x0 - 22 - wide / 2, beside), (x0 + 22 + wide / 2, beside)]
     jump = column[arrow.head] - column[arrow.tail]
     returns = any((other.tail, other.head) == (arrow.head, arrow.tail) for other in arrows)
     if jump == 1:
@@ -136,19 +145,55 @@ def _draw(canvas: _Canvas, arrow: _Arrow, at: dict[int, Point], column: dict[int
     elif jump < 0:
         bow = 13.0 - 18.0 * (jump + 1)
     else:
-        bow = 24.0 * abs(y1 - y0) / _ROW
+        bow = 24.0 * abs(y1 - y0) / _ROW * (1 if returns or y1 > y0 else -1)  # to the right, unless that is taken
     length = math.hypot(x1 - x0, y1 - y0)
     nx, ny = (y1 - y0) / length, -(x1 - x0) / length  # to the left of the way: above for an arrow to the right
     bend = ((x0 + x1) / 2 + nx * bow * 2, (y0 + y1) / 2 + ny * bow * 2)
     start, end = _rim((x0, y0), bend), _rim((x1, y1), bend)
     canvas.curve([start, bend, end])
-    x, y = _between([start, bend, end], 0.4 if jump == 1 and not returns else 0.5)
-    if jump == 0:
-        canvas.text((x + math.copysign(5, nx), y + 4), arrow.lines, anchor="start" if nx > 0 else "end")
-    elif ny * bow > 0:
-        canvas.text((x, y + 14 + _LINE * (len(arrow.lines) - 1)), arrow.lines)
-    else:
-        canvas.text((x, y - 5), arrow.lines)
+    places = []
+    for share in _SHARES:
+        x, y = _between([start, bend, end], share)
+        dx, dy = _direction(_between([start, bend, end], share - 0.02), _between([start, bend, end], share + 0.02))
+        off = 4 + abs(dy) * wide / 2 + abs(dx) * high / 2
+        out = off if bow >= 0 else -off  # outside the bow first
+        places += [(x + dy * out, y - dx * out), (x - dy * out, y + dx * out)]
+    return places
+
+
+# ---- where texts stand ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Lines of text and the places, by their middle, where they may stand."""
+
+    lines: tuple[str, ...]
+    places: list[Point]
+
+
+def _size(lines: Sequence[str]) -> Point:
+    """About how wide and high lines of text are."""
+    return max(map(len, lines)) * _LETTER, len(lines) * _LINE
+
+
+def _placed(texts: list[_Text], drawn: list[Point], states: list[Point]) -> list[Point]:
+    """The middle of each text. Three rounds: each text gives way to those that stand, loops last, as they can least."""
+    stand, sizes = [text.places[0] for text in texts], [_size(text.lines) for text in texts]
+
+    def trouble(k: int, place: Point) -> int:
+        def meets(other: Point, size: Point) -> bool:
+            (x, y), (a, b), (wide, high) = place, other, sizes[k]
+            return abs(a - x) < (wide + size[0]) / 2 and abs(b - y) < (high + size[1]) / 2
+
+        lines = sum(meets(point, (0, 0)) for point in drawn)
+        rings = sum(meets(state, (2 * _RADIUS, 2 * _RADIUS)) for state in states)
+        return lines + 20 * rings + 50 * sum(meets(stand[j], sizes[j]) for j in range(len(texts)) if j != k)
+
+    for _ in range(3):
+        for k in sorted(range(len(texts)), key=lambda k: -len(texts[k].places)):
+            stand[k] = min(texts[k].places, key=partial(trouble, k))  # the first of the best
+    return stand
 
 
 def _rim(middle: Point, towards: Point) -> Point:
@@ -177,6 +222,7 @@ class _Canvas:
         self.lines: list[str] = []
         self.texts: list[str] = []  # above all lines
         self.reached: list[Point] = []
+        self.drawn: list[Point] = []  # points of all curves, closer than a letter
 
     def ring(self, middle: Point, radius: float) -> None:
         self.lines.append(f'<circle cx="{middle[0]:.1f}" cy="{middle[1]:.1f}" r="{radius:g}"/>')
@@ -191,16 +237,19 @@ class _Canvas:
         kind = {3: "Q", 4: "C"}[len(points)]
         self.lines.append(f'<path d="M{_pairs(before[:1])} {kind}{_pairs([*before[1:], back])}"/>')
         self.lines.append(f'<polygon points="{_pairs([end, *wings])}"/>')
-        self.reached += [_between(points, k / 8) for k in range(9)]
+        on = [_between(points, k / 64) for k in range(65)]
+        self.reached += on
+        self.drawn += on
 
-    def text(self, foot: Point, lines: Sequence[str], anchor: str = "middle") -> None:
-        """Lines of text, the last one at the foot."""
-        x, y = foot
-        for line, base in zip(lines, range(len(lines) - 1, -1, -1), strict=True):
-            here = y - base * _LINE
-            self.texts.append(f'<text x="{x:.1f}" y="{here:.1f}" text-anchor="{anchor}">{escape(line)}</text>')
-            before = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * len(line) * _LETTER
-            self.reached += [(x - before, here - _LINE), (x - before + len(line) * _LETTER, here + 4)]
+    def text(self, middle: Point, lines: Sequence[str]) -> None:
+        """Lines of text around a point."""
+        x, y = middle
+        wide, high = _size(lines)
+        for k, line in enumerate(lines):
+            base = y - high / 2 + (k + 0.75) * _LINE
+            told = escape(clean(line))
+            self.texts.append(f'<text x="{x:.1f}" y="{base:.1f}" text-anchor="middle">{told}</text>')
+        self.reached += [(x + k * wide / 2, y + k * high / 2) for k in (-1, 1)]
 
     def svg(self, title: str) -> str:
         """All of it."""
@@ -212,7 +261,7 @@ class _Canvas:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="bridle-automaton" role="img" '
             f'viewBox="{left - 4:.0f} {top - 4:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" style="max-width:100%;height:auto">'
-            f"<title>{escape(title)}</title><style>{style}</style>{''.join(self.lines + self.texts)}</svg>"
+            f"<title>{escape(clean(title))}</title><style>{style}</style>{''.join(self.lines + self.texts)}</svg>"
         )
 
 

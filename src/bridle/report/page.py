@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from bridle.labels import Labels
+from bridle.report.text import clean
+
 # Fills on which black text can be read, and which people who see few colours can tell apart (after Paul Tol's "light").
 FILLS = (
     "#99ddff", "#ffaabb", "#eedd88", "#bbcc33", "#ee8866", "#77aadd", "#44bb99", "#d9b3ff", "#ffc9a0", "#a8e6cf",
     "#c4c4ff", "#ffb3e6",
 )  # fmt: skip
 OUTSIDE = "#dddddd"  # tokens of no field
+UNKNOWN = "#ff6f61"  # labels that are none of those known
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #68707a; --line: #d5dae0; --back: #ffffff; --soft: #f5f7f9;
@@ -42,21 +46,20 @@ figure svg { max-width: none; height: auto; }
 """
 
 
-def fills(names: Iterable[str], outside: str | None = "O") -> dict[str, str]:
-    """A colour for each label; the parts of one field (B-X, I-X) share theirs.
+def fills(names: Labels | Iterable[str]) -> dict[str, str]:
+    """A colour for each label; under a scheme the parts of one field (B-X, I-X) share theirs.
 
-    >>> fills(["O", "B-NP", "I-NP"])["B-NP"] == fills(["O", "NP"])["NP"]
+    >>> made = fills(Labels(["O", "B-NP", "I-NP"], scheme="BIO"))
+    >>> made["B-NP"] == made["I-NP"] == fills(["O", "NP"])["NP"]
     True
     """
+    listed = list(names)
+    fields, outside = (names.type_of, names.outside) if isinstance(names, Labels) else (listed, "O")
     known: dict[str, str] = {}
-    made: dict[str, str] = {}
-    for name in names:
-        if name == outside:
-            made[name] = OUTSIDE
-            continue
-        field = name[2:] if len(name) > 2 and name[1] == "-" and name[0] in "BIESM" else name
-        made[name] = known.setdefault(field, FILLS[len(known) % len(FILLS)])
-    return made
+    return {
+        name: OUTSIDE if name == outside else known.setdefault(field, FILLS[len(known) % len(FILLS)])
+        for name, field in zip(listed, fields, strict=True)
+    }
 
 
 class Page:
@@ -68,19 +71,19 @@ class Page:
 
     def __init__(self, title: str, below: str = "") -> None:
         self.title = title
-        self._parts = [f"<h1>{escape(title)}</h1>", *([f'<p class="dim">{escape(below)}</p>'] if below else [])]
+        self._parts = [f"<h1>{_safe(title)}</h1>", *([f'<p class="dim">{_safe(below)}</p>'] if below else [])]
 
     def heading(self, text: str, level: int = 2) -> Page:
         """A heading; 2 is below the title."""
-        return self.raw(f"<h{level}>{escape(text)}</h{level}>")
+        return self.raw(f"<h{level}>{_safe(text)}</h{level}>")
 
     def text(self, text: str, kind: str = "") -> Page:
         """A paragraph; kind is "dim", "good" or "bad"."""
-        return self.raw(f"<p{_class(kind)}>{escape(text)}</p>")
+        return self.raw(f"<p{_class(kind)}>{_safe(text)}</p>")
 
     def code(self, text: str) -> Page:
         """Lines as they are, such as a file of rules."""
-        return self.raw(f"<pre>{escape(text)}</pre>")
+        return self.raw(f"<pre>{_safe(text)}</pre>")
 
     def table(self, heads: Sequence[str], rows: Iterable[Sequence[object]], *, best: int | None = None) -> Page:
         """Rows under heads; numbers stand right. best: the row to print in bold."""
@@ -88,7 +91,7 @@ class Page:
         kinds = ["number" if body and all(_numeric(row[c]) for row in body) else "" for c in range(len(heads))]
 
         def line(cells: Sequence[str], tag: str, kind: str = "") -> str:
-            inner = (f"<{tag}{_class(k)}>{escape(cell)}</{tag}>" for cell, k in zip(cells, kinds, strict=True))
+            inner = (f"<{tag}{_class(k)}>{_safe(cell)}</{tag}>" for cell, k in zip(cells, kinds, strict=True))
             return f"<tr{_class(kind)}>{''.join(inner)}</tr>"
 
         lines = "".join(line(row, "td", "best" if k == best else "") for k, row in enumerate(body))
@@ -110,12 +113,12 @@ class Page:
             _token(token, colours.get(label, OUTSIDE), label, t in framed)
             for t, (token, label) in enumerate(zip(tokens, labels, strict=True))
         )
-        lead = f"<b>{escape(name)}</b>" if name else ""
+        lead = f"<b>{_safe(name)}</b>" if name else ""
         return self.raw(f'<div class="tokens">{lead}<div>{" ".join(spans)}</div></div>')
 
     def picture(self, svg: str, caption: str = "") -> Page:
         """An SVG picture that we drew; its head is dropped."""
-        told = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+        told = f"<figcaption>{_safe(caption)}</figcaption>" if caption else ""
         return self.raw(f"<figure>{svg[max(svg.find('<svg'), 0):]}{told}</figure>")
 
     def raw(self, html: str) -> Page:
@@ -129,20 +132,24 @@ class Page:
             (
                 '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                f"<title>{escape(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+                f"<title>{_safe(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
                 *self._parts,
                 "</body>\n</html>\n",
             )
         )
 
 
+def _safe(text: str) -> str:
+    return escape(clean(text, keep="\n\t"))
+
+
 def _class(name: str) -> str:
-    return f' class="{escape(name)}"' if name else ""
+    return f' class="{_safe(name)}"' if name else ""
 
 
 def _token(text: str, fill: str, label: str, wrong: bool = False) -> str:
     kind = "token wrong" if wrong else "token"
-    return f'<span class="{kind}" style="background:{escape(fill)}" title="{escape(label)}">{escape(text)}</span>'
+    return f'<span class="{kind}" style="background:{_safe(fill)}" title="{_safe(label)}">{_safe(text)}</span>'
 
 
 def _numeric(text: str) -> bool:

@@ -1,36 +1,25 @@
 """The trellis as a picture: tokens across, labels down, the best path without rules and the one with them.
 
-    n tokens (t)    m labels (y)    a column is a token or a gap    a panel is a row of columns that fits the width
-
-Long sequences are cut to windows around the places where the paths part; what is left out is told. A picture holds all
-it needs: no script, no font, nothing fetched; it follows the reader's light or dark mode.
+layout.py says what is shown. A picture holds all it needs: no script, no font, nothing fetched; it follows the reader's
+light or dark mode.
 """
 
 from __future__ import annotations
 
 import html
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from bridle.errors import LabelError
-from bridle.labels import Labels
+from bridle.report.layout import FAINT, Column, Note, Show, Trellis, columns, left_out, panels, rows, unseen
 from bridle.report.page import OUTSIDE, fills
-
-Show = Literal["changes", "all"]
-WHOLE = 24  # tokens; a sequence that is no longer is shown whole
-CONTEXT = 3  # tokens shown on each side of a place where the paths part
-ROWS = 12  # labels shown at most
-FAINT = 0.01  # labels below this share are not drawn
-WORTH = 0.05  # ... and below this one are no reason for a row
+from bridle.report.text import clean, cut
 
 _ROW, _HEAD, _NODE, _SIZE = 30.0, 42.0, 11.0, 13.0  # px: height of a row, of the tokens; largest node; text
 _LETTER = _SIZE * 0.61  # px, about
 _DIAMOND = "l4.5,4.5 -4.5,4.5 -4.5,-4.5z"
 _LONGEST = 16  # characters of a token
-_GAP = 3  # tokens; fewer are not worth hiding
 _STYLE = """
 .trellis{--i:#1b1f24;--d:#68707a;--l:#dfe3e8;--p:#ffffff;--b:#2463c9;--n:#c0362c;--w:#fff1cf;--g:#14743a;
  font:13px system-ui,sans-serif;background:var(--p)}
@@ -49,117 +38,6 @@ _STYLE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A rule that bit: its sentence, what else is to be said of it, and the positions that it changed."""
-
-    text: str
-    more: str
-    at: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Trellis:
-    """What is drawn."""
-
-    tokens: Sequence[str]  # (n,)
-    labels: Labels  # m
-    shade: Sequence[Sequence[float]]  # (n, m)  how good each label is, from 0 to 1
-    plain: Sequence[int]  # (n,)  the best path without rules
-    best: Sequence[int]  # (n,)  the best path with rules
-    others: Sequence[Sequence[int]] = ()  # (k, n)  more paths; their labels are shown, but no lines
-    notes: Sequence[Note] = ()
-    gold: Sequence[str] | None = None  # (n,)
-    titles: Sequence[Sequence[str]] | None = None  # (n, m)  what is told of a node on hover
-    means: str = "how probable without rules"  # what the size of a node is
-
-    def __post_init__(self) -> None:
-        n, m = len(self.tokens), len(self.labels)
-        sizes = [len(self.shade), len(self.plain), len(self.best), *map(len, self.others)]
-        sizes += [len(part) for part in (self.gold, self.titles) if part is not None]
-        if set(sizes) - {n} or {len(row) for row in self.shade} - {m}:
-            raise LabelError(
-                "the parts of a trellis do not fit", got=f"lengths {', '.join(map(str, sizes))}",
-                wanted=f"{n} tokens x {m} labels", cause="Are tokens and labellings of the same sequence?",
-            )  # fmt: skip
-
-    @property
-    def changed(self) -> list[int]:
-        """Positions where the paths part."""
-        return [t for t, (a, b) in enumerate(zip(self.plain, self.best, strict=True)) if a != b]
-
-    def notes_at(self, t: int) -> list[int]:
-        """Numbers, from 1, of the notes about a position."""
-        return [k for k, note in enumerate(self.notes, start=1) if t in note.at]
-
-
-# ---- what is shown --------------------------------------------------------------------------------------------------
-
-Column = tuple[int, int]  # tokens a .. b-1; more than one: a gap, whose tokens are not shown
-
-
-def columns(trellis: Trellis, show: Show = "changes") -> list[Column]:
-    """What stands side by side: all tokens, or those near the places where the paths part."""
-    n, near = len(trellis.tokens), set[int]()
-    if show == "all" or n <= WHOLE:
-        near.update(range(n))
-    elif trellis.changed:
-        near.update(t for c in trellis.changed for t in range(c - CONTEXT, c + CONTEXT + 1))
-    else:
-        near.update(range(WHOLE))
-    made: list[Column] = []
-    for shown, run in groupby(range(n), key=near.__contains__):
-        some = list(run)
-        made += [(t, t + 1) for t in some] if shown or len(some) < _GAP else [(some[0], some[-1] + 1)]
-    return made
-
-
-def panels(widths: Sequence[float], width: float) -> Iterator[range]:
-    """Cut columns of these widths into rows that are no wider than `width`; each holds one column at least."""
-    start, used = 0, 0.0
-    for k, w in enumerate(widths):
-        if k > start and used + w > width:
-            yield range(start, k)
-            start, used = k, 0.0
-        used += w
-    if len(widths) > start:
-        yield range(start, len(widths))
-
-
-def rows(trellis: Trellis, positions: Iterable[int]) -> list[int]:
-    """Labels to show for some positions: those on the two paths, in gold, on other paths, then the best of the rest."""
-    at = list(positions)
-    named = {name: y for y, name in enumerate(trellis.labels)}
-    first = [*dict.fromkeys(y for t in at for y in (trellis.best[t], trellis.plain[t]))]
-    if trellis.gold is not None:
-        first += [named[trellis.gold[t]] for t in at if trellis.gold[t] in named]
-    first += [path[t] for path in trellis.others for t in at]
-    top = {y: max((trellis.shade[t][y] for t in at), default=0.0) for y in range(len(trellis.labels))}
-    first += sorted((y for y in top if top[y] >= WORTH), key=lambda y: (-top[y], y))
-    must = len({y for t in at for y in (trellis.best[t], trellis.plain[t])})
-    return sorted(list(dict.fromkeys(first))[: max(ROWS, must)])
-
-
-def left_out(trellis: Trellis, shown: Sequence[int]) -> str:
-    """What to say of the labels that have no row."""
-    missing = [name for y, name in enumerate(trellis.labels) if y not in shown]
-    more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
-    return f"not shown: {', '.join(missing[:6])}{more}" if missing else ""
-
-
-def clean(text: str) -> str:
-    """The text without what neither a file nor a terminal can show: control characters, halves of characters."""
-    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") or c in "\ufffe\uffff" else c for c in text)
-
-
-def cut(text: str, most: int) -> str:
-    """The text, or its beginning."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-# ---- the picture ----------------------------------------------------------------------------------------------------
-
-
 def draw_trellis(
     trellis: Trellis, *, show: Show = "changes", notes: Literal["list", "numbers"] = "list", width: float = 1040.0,
     title: str = "trellis",
@@ -172,14 +50,17 @@ def draw_trellis(
     margin = 38 + max((_wide(name) for name in trellis.labels), default=0.0)
     widths = [_column_width(trellis, c) for c in chosen]
     y, right = 10.0, 560.0
-    parts: list[str] = []
+    colours, parts = fills(trellis.labels), list[str]()
     for some in panels(widths, width - margin):
-        panel = _Panel(trellis, [chosen[k] for k in some], [widths[k] for k in some], margin, y)
+        panel = _Panel(trellis, [chosen[k] for k in some], [widths[k] for k in some], margin, y, colours)
         parts += panel.drawn()
         y, right = panel.bottom + 14, max(right, panel.right)
     if not chosen:
         parts.append(f'<text x="12" y="{y + 16:.1f}" class="dim">no tokens</text>')
         y += 30
+    if missing := unseen(trellis, chosen):
+        parts.append(f'<text x="12" y="{y + 4:.1f}" class="dim">{missing}</text>')
+        y += 24
     legend, end = _legend(trellis, y + 12)
     right, y = max(right + 12, end), y + 40
     for number, note in enumerate(trellis.notes if notes == "list" else (), start=1):
@@ -195,11 +76,13 @@ def draw_trellis(
 class _Panel:
     """Columns side by side, with their own choice of labels."""
 
-    def __init__(self, trellis: Trellis, some: list[Column], widths: list[float], left: float, top: float) -> None:
-        self.trellis, self.some, self.left, self.top = trellis, some, left, top
+    def __init__(
+        self, trellis: Trellis, some: list[Column], widths: list[float], left: float, top: float,
+        colours: dict[str, str],
+    ) -> None:  # fmt: skip
+        self.trellis, self.left, self.top, self.colours = trellis, left, top, colours
         self.positions = [a for a, b in some if b - a == 1]
         self.rows = rows(trellis, self.positions)
-        self.colours = fills(trellis.labels, trellis.labels.outside)
         self.x, at = {}, left
         for (a, b), w in zip(some, widths, strict=True):
             self.x[a] = (at + w / 2, w, b)
@@ -216,7 +99,7 @@ class _Panel:
 
     def drawn(self) -> Iterator[str]:
         """All of it, what is behind first."""
-        changed = set(self.trellis.changed)
+        changed = self.trellis.changed
         for shown, run in groupby(self.x, key=changed.__contains__):
             if shown:  # one band for neighbours, lest there be seams
                 some = list(run)
@@ -245,7 +128,7 @@ class _Panel:
             yield f'<rect x="12" y="{y - 5:.1f}" width="10" height="10" rx="2" fill="{fill}"/>'
             yield f'<text x="28" y="{y + 4.5:.1f}">{_safe(name)}</text>'
 
-    def _heads(self, changed: set[int]) -> Iterator[str]:
+    def _heads(self, changed: frozenset[int]) -> Iterator[str]:
         """The tokens with their positions; a gap says how many it hides."""
         for a, (x, _, b) in self.x.items():
             if b - a > 1:
@@ -259,7 +142,7 @@ class _Panel:
                 f"<title>{_safe(token)}</title></text>"
             )
 
-    def _path(self, kind: str, path: Sequence[int], only: set[int] | None = None) -> Iterator[str]:
+    def _path(self, kind: str, path: Sequence[int], only: frozenset[int] | None = None) -> Iterator[str]:
         """A line through neighbours that are shown. only: steps to or from these positions."""
         run: list[int] = []
         for t in [*self.positions, -1]:
@@ -269,7 +152,7 @@ class _Panel:
                 run = []
             run.append(t)
 
-    def _run(self, kind: str, path: Sequence[int], run: list[int], only: set[int] | None) -> Iterator[str]:
+    def _run(self, kind: str, path: Sequence[int], run: list[int], only: frozenset[int] | None) -> Iterator[str]:
         """One line; where a neighbour is not shown it fades out."""
         points = [(self.x[t][0], self.y(path[t])) for t in run]
         if len(points) > 1:
@@ -288,7 +171,7 @@ class _Panel:
             return ""
         x, y, name = self.x[t][0], self.y(label), trellis.labels.names[label]
         kind, radius = ' class="on"' if on else "", 3 + (_NODE - 3) * share**0.5
-        told = trellis.titles[t][label] if trellis.titles is not None else f"{share:.1%}"
+        told = trellis.tell(t, label) if trellis.tell is not None else f"{share:.1%}"
         node = (
             f'<circle{kind} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
             f'fill="{self.colours.get(name, OUTSIDE)}"><title>{_safe(f"{trellis.tokens[t]}: {name}, {told}")}</title>'

@@ -6,7 +6,8 @@
     B sequences (b)    R rules (r)
 
 If plain[b] breaks no rule, all[b] and without[b][r] are plain[b], so only the other sequences are decoded again. Hard
-rules that no labelling obeys are relaxed to the fewest violations; how many sequences did so is told.
+rules that no labelling obeys are relaxed to the fewest violations. What a limit stopped before any labelling was found
+is left out. Both are told.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding import Decoding, Decodings
-from bridle.errors import LabelError
+from bridle.errors import LabelError, LimitReached, RuleError
 from bridle.explain.why import LEAST
 from bridle.lattice import Batch, Lattice
 from bridle.problem import check_given
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Given = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
+_PIECE = 32  # sequences; a batch that a limit ended is tried again in pieces of this size, then one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,11 @@ class Toll:
     broken: int  # sequences whose labels without rules break it
     changed: int  # sequences whose labels are others because of it
     price: float  # how much the scores would rise without it, all sequences together
+    unproved: int  # sequences that a limit stopped before their part of the price was proved
     charged: float  # what it took off the scores, if it is soft
     helped: int | None = None  # sequences with more tokens right because of it
     hurt: int | None = None  # ... with fewer
     tokens: int | None = None  # tokens that are right because of it, less those that are wrong because of it
-    example: int | None = None  # the sequence that it helped most; without gold, that in which it cost most
-    worst: int | None = None  # the sequence that it hurt most
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class Survey:
     tolls: tuple[Toll, ...]
     changes: tuple[Change, ...]  # of sequences that the rules changed, in order
     relaxed: tuple[int, ...]  # sequences in which no labelling obeys the hard rules
+    unproved: tuple[int, ...]  # ... whose labels a limit left without a proof
+    unanswered: tuple[int, ...]  # ... which a limit left without labels: no other figure counts them
     right_plain: int | None = None  # tokens that are right without rules
     right: int | None = None  # ... and with them
 
@@ -87,17 +90,13 @@ class Survey:
 
     def to_dict(self, ids: Sequence[Any]) -> dict[str, Any]:
         """For JSON; ids: what the sequences are called."""
-
-        def name(b: int | None) -> Any:
-            return None if b is None else ids[b]
-
         return {
             "sequences": self.sequences, "tokens": self.tokens, "right_plain": self.right_plain, "right": self.right,
-            "relaxed": [ids[b] for b in self.relaxed],
+            "relaxed": [ids[b] for b in self.relaxed], "unproved": [ids[b] for b in self.unproved],
+            "unanswered": [ids[b] for b in self.unanswered],
             "rules": [
                 {"rule": str(t.rule), "broken": t.broken, "changed": t.changed, "price": t.price, "charged": t.charged,
-                 "helped": t.helped, "hurt": t.hurt, "tokens": t.tokens, "example": name(t.example),
-                 "worst": name(t.worst)}
+                 "unproved": t.unproved, "helped": t.helped, "hurt": t.hurt, "tokens": t.tokens}
                 for t in self.tolls
             ],
             "changes": [
@@ -122,18 +121,24 @@ def survey(
     check_given(given, len(lattices))
     rules = decoder.rules
     relaxing = decoder.with_rules(rules, on_infeasible="relax")
-    best = relaxing.decode_batch(lattices, given, threads)
     counted = [(r.rule if isinstance(r, Soft) else r).soft(0.0, per="violation") for r in rules]  # told, not obeyed
-    plain = decoder.with_rules(counted, engine="auto").decode_batch(lattices, given, threads)
+    try:
+        plain = decoder.with_rules(counted, engine="auto").decode_batch(lattices, given, threads)
+    except RuleError:  # is told of the rule as it was written
+        relaxing.decode_batch(lattices, given, threads)
+        raise
     truth = None if gold is None else _truth(decoder, plain, gold)
     broken = _broken(plain, counted)
     some = np.flatnonzero(broken.any(axis=1)).tolist()
-    here = _Part([best[b] for b in some], some, truth)
-    few, theirs = [lattices[b] for b in some], None if given is None else [given[b] for b in some]
+    tried = _decoded(relaxing, lattices, given, some, threads)
+    unanswered = tuple(b for b, d in zip(some, tried, strict=True) if d is None)
+    some = [b for b, d in zip(some, tried, strict=True) if d is not None]
+    here = _Part([d for d in tried if d is not None], some, truth)
     tolls = []
     for r, rule in enumerate(rules):
-        without = relaxing.with_rules(rules[:r] + rules[r + 1 :]).decode_batch(few, theirs, threads)
-        tolls.append(_toll(rule, int(broken[:, r].sum()), here, _Part(without, some, truth)))
+        found = _decoded(relaxing.with_rules(rules[:r] + rules[r + 1 :]), lattices, given, some, threads)
+        twins = sum(other is rule for other in rules)
+        tolls.append(_toll(rule, int(broken[some, r].sum()), here, found, truth, twins))
         if watch is not None:
             watch(r + 1, len(rules))
     before = _Part([plain[b] for b in some], some, truth)
@@ -144,12 +149,30 @@ def survey(
         )
         if moved
     )
-    right = None if truth is None else int(_Part(plain, range(len(plain)), truth).right.sum())
+    counts = sorted(set(range(len(plain))).difference(unanswered))
+    right = None if truth is None else int(_Part([plain[b] for b in counts], counts, truth).right.sum())
     return Survey(
-        len(plain), len(plain.ids), tuple(sorted(tolls, key=lambda t: (-t.changed, -t.broken, -t.price))), changes,
-        tuple(b for b, d in enumerate(best) if d.relaxed), right,
-        None if right is None else right + int((here.right - before.right).sum()),
-    )
+        len(counts), int(np.diff(plain.offsets)[counts].sum()),
+        tuple(sorted(tolls, key=lambda t: (-t.changed, -t.broken, -t.price))), changes,
+        tuple(b for b, d in zip(some, here.found, strict=True) if d.relaxed),
+        tuple(b for b, d in zip(some, here.found, strict=True) if not d.optimal), unanswered,
+        right, None if right is None else right + int((here.right - before.right).sum()),
+    )  # fmt: skip
+
+
+def _decoded(
+    decoder: Decoder, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None, some: list[int], threads: int,
+) -> list[Decoding | None]:  # fmt: skip
+    """The best labellings of some sequences; None where a limit came before any was found."""
+    try:
+        few, theirs = [lattices[b] for b in some], None if given is None else [given[b] for b in some]
+        return list(decoder.decode_batch(few, theirs, threads))
+    except LimitReached:  # it ends a whole batch
+        if len(some) == 1:
+            return [None]
+    size = _PIECE if len(some) > _PIECE else 1
+    pieces = (some[k : k + size] for k in range(0, len(some), size))
+    return [d for piece in pieces for d in _decoded(decoder, lattices, given, piece, threads)]
 
 
 class _Part:
@@ -173,19 +196,23 @@ class _Part:
         return counts
 
 
-def _toll(rule: Rule, broken: int, best: _Part, without: _Part) -> Toll:
+def _toll(
+    rule: Rule, broken: int, best: _Part, tried: Sequence[Decoding | None], truth: list[Ints] | None, twins: int
+) -> Toll:
+    """twins: how often the same rule is there, which its violations do not tell apart."""
+    found = [own if d is None else d for d, own in zip(tried, best.found, strict=True)]
+    without = _Part(found, best.some, truth)
     price = np.maximum(without.scores - best.scores, 0.0)
     price[price <= LEAST] = 0.0
+    unproved = sum(d is None or not (d.optimal and own.optimal) for d, own in zip(tried, best.found, strict=True))
     charged = 0.0
     if isinstance(rule, Soft):
-        charged = sum(rule.cost(times) for d in best.found for other, times in d.violated if other is rule)
-    gain = best.right - without.right
-    liked = gain if best.gold else price
-    figures: dict[str, Any] = {"example": best.some[int(liked.argmax())] if (liked > 0).any() else None}
+        charged = sum(rule.cost(times) for d in best.found for other, times in d.violated if other is rule) / twins
+    figures: dict[str, int] = {}
     if best.gold:
-        figures |= {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum()), "tokens": int(gain.sum())}
-        figures["worst"] = best.some[int(gain.argmin())] if (gain < 0).any() else None
-    return Toll(rule, broken, int((best.differ(without) > 0).sum()), float(price.sum()), charged, **figures)
+        gain = best.right - without.right
+        figures = {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum()), "tokens": int(gain.sum())}
+    return Toll(rule, broken, int((best.differ(without) > 0).sum()), float(price.sum()), unproved, charged, **figures)
 
 
 def _broken(plain: Decodings, rules: Sequence[Rule]) -> npt.NDArray[np.bool_]:
