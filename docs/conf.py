@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import format_pages
 import prose
 import rule_pages
 
@@ -21,6 +22,9 @@ copyright = "the authors of Bridle, MIT licence"
 release = bridle.__version__
 html_title = f"Bridle {release}"
 html_theme = "furo"
+highlight_language = "none"  # an indented block of a docstring is any text
+smartquotes = False  # quotation marks in options are meant
+html_static_path = ["_static"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
@@ -32,9 +36,23 @@ autodoc_default_options = {"members": True}
 
 def setup(app: Sphinx) -> None:
     """Write the pages of rules before Sphinx looks for pages; read docstrings as the prose that they are."""
+    app.connect("source-read", _formats)
+    app.connect("html-page-context", _style)
     app.connect("builder-inited", lambda app: rule_pages.write(Path(app.srcdir) / "rules" / "generated"))
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _plain)
+
+
+def _formats(_app: Sphinx, name: str, source: list[str]) -> None:
+    """The page of formats goes on with what the library says of them."""
+    if name == "formats":
+        source[0] += format_pages.text()
+
+
+def _style(app: Sphinx, name: str, *_: object) -> None:
+    """Pages of results are wide."""
+    if name.startswith("results/"):
+        app.add_css_file("results.css")
 
 
 def _process(_app: Sphinx, _what: str, _name: str, _thing: object, _options: Any, lines: list[str]) -> None:

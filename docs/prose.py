@@ -24,7 +24,7 @@ def _paragraph(lines: list[str]) -> Iterator[str]:
     if any(re.match(r"\S+ {2,}\S", line) for line in lines):  # a table: name, spaces, what it is
         yield from ("::", "", *(f"    {line}" for line in lines))
         return
-    for indented, group in groupby(lines, key=lambda line: line.startswith(" ")):
+    for indented, group in groupby(_unbroken(lines), key=lambda line: line.startswith(" ")):
         part = list(group)
         if indented:
             yield from ("", "::", "", *(f"    {line}" for line in part), "")
@@ -32,6 +32,17 @@ def _paragraph(lines: list[str]) -> Iterator[str]:
             yield from ("", *_options(part), "")
         else:
             yield from map(_escaped, part)
+
+
+def _unbroken(lines: list[str]) -> list[str]:
+    """An option that goes on, further in, on one line."""
+    made: list[str] = []
+    for line in lines:
+        if made and line.startswith(" ") and _option(made[-1]):
+            made[-1] += f" {line.strip()}"
+        else:
+            made.append(line)
+    return made
 
 
 def _option(line: str) -> bool:

@@ -18,6 +18,7 @@ class Kind:
     labels: tuple[str, ...] = ("O", "A", "B")
     scheme: Scheme | None = "IO"
     heading: str = ""
+    summary: str = ""  # what the page opens with, if the docstring speaks of something else
 
     @property
     def title(self) -> str:
@@ -97,7 +98,9 @@ KINDS = (
     ),
     Kind(
         "next_to", 'next_to("A", "B")', "A next to B",
-        "One label always has another just after it: every UNIT NUMBER after its UNIT. Mined from data as *adjacency*.",
+        "One label always has another just after it: after every UNIT its NUMBER. It speaks of tokens: a segment of "
+        "two tokens breaks it, because just after its first token stands its second. For segments of any length write "
+        '`next_to("A", ["A", "B"])`, in a file `A next to A, B`. Mined from data as *adjacency*.',
     ),
     Kind(
         "followed_by", 'followed_by("A", "B")', "A followed by B",
@@ -132,6 +135,8 @@ KINDS = (
         "hard rule may be a part, not only `present` and `label_at`. A formula is broken once, or not at all; where "
         "violations should be counted, write several rules.",
         heading="Boolean formulas",
+        summary="Rules joined by *and*, *or*, *not*, *implies* and *if and only if*. The example is an implication: if "
+        "the first part holds, so does the second.",
     ),
     Kind(
         "soft", 'next_to("A", "B").soft(1, per="violation")', "A next to B  [penalty 1.0 per violation]",

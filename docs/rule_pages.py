@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,6 +45,16 @@ class Subject:
     @property
     def hard(self) -> Rule:
         return self.rule.rule if isinstance(self.rule, Soft) else self.rule
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Labels of the example by the names that the function has for them."""
+        call = ast.parse(self.kind.call, mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return {}
+        names = inspect.signature(getattr(rules, call.func.id)).parameters
+        passed = [*zip(names, call.args, strict=False), *((word.arg or "", word.value) for word in call.keywords)]
+        return {name: arg.value for name, arg in passed if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
 
     def given(self, n: int) -> dict[str, Any]:
         """What comes with a sequence of n tokens."""
@@ -130,7 +142,8 @@ def linear_rows(subject: Subject, formulation: Any) -> Rows:
     program = Program(SHORT, m)
     first_row, first_column = program.n_rows, program.n_columns
     lower(program, subject.rule, subject.labels, given, formulation)
-    words = Words(program, subject.labels.names, first_column)
+    said = equation(subject, formulation)
+    words = Words(program, subject.labels.names, first_column, own_names(said, program.n_columns - first_column))
     starts, columns, coefs = program.matrix()
     lows, highs = program.limits
     lines = list(words.shut())
@@ -139,7 +152,7 @@ def linear_rows(subject: Subject, formulation: Any) -> Rows:
         terms = dict(zip(columns[part].tolist(), coefs[part].tolist(), strict=True))
         if terms:
             lines.append(words.row(terms, float(lows[row]), float(highs[row])))
-    return Rows(equation(subject, formulation), (*dict.fromkeys(lines), *words.prices()))
+    return Rows(said, (*dict.fromkeys(lines), *words.prices()))
 
 
 def equation(subject: Subject, formulation: Any) -> str:
@@ -155,21 +168,30 @@ def equation(subject: Subject, formulation: Any) -> str:
         case = Case(program, subject.hard, subject.labels, subject.given(SHORT), sets, **price)
         if make(case):
             text = (inspect.getdoc(make) or "One row.").partition("\n\n")[0]
-            return text.replace("RY ", "Roth & Yih, ").replace("Fersini (", "Fersini et al., (")
+            text = text.replace("RY ", "Roth & Yih, ").replace("Fersini (", "Fersini et al., (")
+            return _of_the_example(text, subject)
     return ""
+
+
+def own_names(said: str, count: int) -> list[str]:
+    """The columns that a rule makes, as its equation calls them: seen[0], seen[1], ...; or z1, z2, ..."""
+    by_token = re.match(r"(\w+)\[t\]:", said)
+    if by_token and count == SHORT:
+        return [f"{by_token[1]}[{t}]" for t in range(count)]
+    return ["w"] if count == 1 and re.search(r"\bw\b", said) else [f"z{k + 1}" for k in range(count)]
 
 
 class Words:
     """Columns and rows of a program, as people write them."""
 
-    def __init__(self, program: Program, names: tuple[str, ...], own: int) -> None:
-        self.program, self.names, self.own = program, names, own
+    def __init__(self, program: Program, names: tuple[str, ...], own: int, own_names: list[str]) -> None:
+        self.program, self.names, self.own, self.own_names = program, names, own, own_names
 
     def column(self, c: int) -> str:
-        """An edge x[t, before -> label], or a column z that the rule has made."""
+        """An edge x[t, before -> label], or a column that the rule has made."""
         p = self.program
         if c >= self.own:
-            return f"z{c - self.own + 1}"
+            return self.own_names[c - self.own]
         t, j = p.pos[c], self.names[p.dst[c]]
         return f"v[0,{j}]" if p.src[c] == p.m else f"x[{t},{self.names[p.src[c]]}→{j}]"
 
@@ -218,7 +240,7 @@ def shown_rows(subject: Subject) -> Iterator[str]:
     """The part of the page about linear rows."""
     tight, paper = linear_rows(subject, "tight"), linear_rows(subject, "paper")
     yield f"What the rule adds to the integer program of a sequence of {SHORT} tokens. `x[t,i→j]` is 1 if label i"
-    yield "stands at t-1 and label j at t, `v[t,y]` if label y stands at t; `z` are columns of the rule's own."
+    yield "stands at t-1 and label j at t, `v[t,y]` if label y stands at t; other names are columns of the rule's own."
     for name, rows in (("tight", tight), ("paper", paper)):
         if name == "paper" and rows == tight:
             yield from ("", '`formulation="paper"` is the same.', "")
@@ -235,14 +257,33 @@ def shown_rows(subject: Subject) -> Iterator[str]:
 
 
 def meaning(subject: Subject) -> str:
-    """What the docstring of the function says, or that of the class."""
-    return inspect.getdoc(getattr(rules, subject.kind.name, type(subject.rule))) or ""
+    """What the docstring of the function says, or that of the class, of the labels of the example."""
+    text = inspect.getdoc(getattr(rules, subject.kind.name, type(subject.rule))) or ""
+    return subject.kind.summary or _of_the_example(text, subject)
 
 
 def definition(subject: Subject) -> str:
-    """What the docstring of the class adds: what counts as a violation."""
+    """What the docstring of the class adds to that: what counts as a violation. Its first clause says the same."""
     text = inspect.getdoc(type(subject.rule)) or ""
-    return f"{text}\n" if text != meaning(subject) else ""
+    first = re.match(r".*?(?: \(([^()]*)\))?[;.](?=\s|$)\s*", text, re.DOTALL)
+    if first is None or not hasattr(rules, subject.kind.name):
+        return ""
+    joint = "; " if first[0].rstrip().endswith(";") else ". "
+    added = joint.join(filter(None, [first[1], text[first.end() :]])).strip()
+    whole = added if not added or added.endswith(".") else f"{added}."
+    return _of_the_example(whole[:1].upper() + whole[1:], subject)
+
+
+def _of_the_example(text: str, subject: Subject) -> str:
+    """A text with the labels of the example where it says a and b; "a" is a word, too."""
+    passed = subject.arguments
+    named = {name: passed[name] for name in ("a", "b", "then", "left", "right") if name in passed}
+    if "then" in passed:
+        named["b"] = passed["then"]  # so equations call it
+    for name, label in named.items():
+        bare = {"a": r"|\ba\b(?= has| occurs|\.|\])", "b": r"|\bb\b"}.get(name, rf"|(?<=, ){name}(?=\])")
+        text = re.sub(rf"`{name}`{bare}", label, text)
+    return text.replace("a A ", "an A ")
 
 
 def absorbed(subject: Subject) -> str:
@@ -264,7 +305,7 @@ def page(kind: Kind) -> str:
         f"# {kind.title}", "", meaning(subject), "",
         "| in Python | in a `.rules` file |", "|---|---|", f"| `{_cell(kind.call)}` | `{_cell(kind.sentence)}` |", "",
         f"**When to use it.** {kind.use}", "",
-        "## Holds and breaks", "", definition(subject), *examples(subject),
+        "## Holds and breaks", "", definition(subject), "", *examples(subject),
         "## Automaton", "", "```{raw} html", picture(subject), "```", "", _caption(subject), "",
         "## Linear rows", "", *shown_rows(subject),
     ]  # fmt: skip

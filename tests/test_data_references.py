@@ -8,11 +8,13 @@ import time
 import unicodedata
 from collections import Counter
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridle.data import read, write
 from bridle.data.references import LABELS, STYLES, Author, Record, cite, records, references, split, tokenise
 from bridle.errors import BridleError
 from bridle.rules.text import parse
@@ -121,6 +123,16 @@ def test_tokens_are_those_of_the_text(style: str) -> None:
         assert len(made.tokens) == len(made.labels)
         assert not re.search(r"  |\.\.|,,| [,.;:)]|\( |[{}<>]|^\W|None", made.text), made.text
     assert {label for made in ALL if made.style == style for label in made.labels} == set(LABELS)
+
+
+def test_raw_text_is_cut_as_the_references_are(tmp_path: Path) -> None:
+    """So a model that was trained on them can be used on text; tagged text gives them back, too."""
+    (tmp_path / "raw").write_text("\n".join(made.text for made in ALL), encoding="utf-8")
+    cut = read(tmp_path / "raw", "text", tokens="references")
+    assert [x.tokens for x in cut] == [list(made.tokens) for made in ALL]
+    write(tmp_path / "tagged", references(count=50), format="tagged", outside="O")
+    back = read(tmp_path / "tagged", "tagged", outside="O", tokens="references")
+    assert [(x.tokens, x.labels) for x in back] == [(list(x.tokens), list(x.labels)) for x in references(count=50)]
 
 
 def said(work: Record, style: str) -> dict[str, str]:

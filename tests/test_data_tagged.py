@@ -40,6 +40,7 @@ CITED = "<author> A. Cau, & B. </author> <date> (1992). </date>"
         ("blanks", ["A.", "Cau,", "&", "B."], ["(1992)."]),
         ("words", ["A", "Cau", "B"], ["1992"]),
         ("punctuation", ["A", ".", "Cau", ",", "&", "B", "."], ["(", "1992", ")", "."]),
+        ("references", ["A.", "Cau", ",", "&", "B."], ["(", "1992", ")", "."]),
     ],
 )
 def test_tokens_of_tagged_text(tmp_path: Path, tokens: str, author: list[str], date: list[str]) -> None:

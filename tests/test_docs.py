@@ -18,6 +18,7 @@ import bridle
 import bridle.errors
 from blocks import BASH, ROOT, blocks, commands, expected, make_files, run, told
 from bridle import rules
+from bridle.data import formats, read, write
 from bridle.rules.base import Rule
 from bridle.rules.text import parse
 
@@ -27,7 +28,9 @@ WRITTEN = sorted(
     for path in DOCS.rglob("*.md")
     if not {"_build", "generated", "results"} & set(path.relative_to(DOCS).parts)
 )
-RUNS = [name for name in WRITTEN if blocks("python", name)]
+RUNS = [
+    name for name in WRITTEN if blocks("python", name) or any("$ bridle" in x.text for x in blocks("console", name))
+]
 
 
 @cache
@@ -59,6 +62,13 @@ def test_a_page_runs(name: str, tmp_path: Path) -> None:
     for block in shown:
         for pattern, output in told(block, tmp_path):
             assert re.fullmatch(pattern, output, re.DOTALL), output
+
+
+def test_code_fits_its_column() -> None:
+    """Wider code has to be scrolled sideways; what is printed is as it is."""
+    for name in RUNS:
+        for line in (line for block in blocks("python", name) for line in block.text.splitlines()):
+            assert len(line) <= 88 or line.startswith("#> "), f"{name}: {line}"
 
 
 def test_there_are_six_tutorials() -> None:
@@ -137,6 +147,63 @@ def test_the_drawn_automaton_accepts_what_holds(kind: object) -> None:
         assert dfa.accepts(letters) == (hits == 0)
 
 
+def test_the_table_of_rules_leads_to_every_page() -> None:
+    text = (DOCS / "rules" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(generated/(\w+)\.md\) \| .+ \| `(.+?)` \| `(.+?)` \|$", text, re.MULTILINE)
+    assert {page for _, page, _, _ in rows} == {kind.name for kind in KINDS}
+    for name, page, sentence, call in (tuple(cell.replace("\\|", "|") for cell in row) for row in rows):
+        made = eval(call, {name: getattr(rules, name) for name in rules.__all__})
+        assert (name, str(made), parse(sentence)) == (page, sentence, made)
+
+
+def test_a_page_of_a_rule_speaks_of_its_example() -> None:
+    pages = module("rule_pages")
+    before = pages.Subject.of(next(kind for kind in KINDS if kind.name == "before"))
+    assert pages.meaning(before) == "No B before an A."
+    assert pages.definition(before) == "Each A with a B somewhere before it is one violation."
+    rows = pages.linear_rows(before, "tight")
+    assert rows.equation.startswith("seen[t]: some B") and "v[1,B] ≤ seen[1]" in rows.lines
+
+
+# ---- formats --------------------------------------------------------------------------------------------------------
+
+
+def test_every_format_has_an_example_or_is_like_one_that_has() -> None:
+    pages = module("format_pages")
+    assert sorted([*pages.EXAMPLES, *pages.LIKE]) == formats()
+    assert set(pages.LIKE.values()) <= set(pages.EXAMPLES)
+    text = pages.text()
+    assert [name for name in formats() if f"## `{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", module("format_pages").EXAMPLES)
+def test_an_example_of_a_format_is_read_back(name: str, tmp_path: Path) -> None:
+    """As the page shows it, and once more after it was written."""
+    pages = module("format_pages")
+    found = pages.example_of(name)
+    write(tmp_path / "again", [found], name)
+    assert next(read(tmp_path / "again", name)) == found
+    assert "\n".join(pages.shown(found)) in pages.text()
+
+
+def test_what_is_read_stands_token_under_token() -> None:
+    pages = module("format_pages")
+    assert pages.shown(pages.example_of("jsonl")) == [
+        "word:    He    left", "pos:     PRP   VBD", "labels:  B-NP  B-VP", "given: {'verb': 1}",
+    ]  # fmt: skip
+
+
+# ---- results --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_results_names_all_data() -> None:
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    tasks = Path(bridle.__file__).parent / "tasks"
+    asked = {folder for path in tasks.glob("*.py") for folder in re.findall(r'run\.file\("([\w-]+)"', path.read_text())}
+    assert len(asked) > 10
+    assert asked == set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
+
+
 # ---- links and the build --------------------------------------------------------------------------------------------
 
 
@@ -164,6 +231,7 @@ def test_docstrings_stay_as_they_are_written() -> None:
     prose = module("prose").to_rst(written)
     assert "What a\\|b\\* is, in ``code``." in prose
     assert {"    one   1", "    two   2", "        x  =  y", "- at: where"} <= set(prose)
+    assert "- at: where, and when" in module("prose").to_rst(["at: where,", "    and when"])
 
 
 def test_sphinx_builds_it_without_a_warning(tmp_path: Path) -> None:

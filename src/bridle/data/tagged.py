@@ -37,7 +37,7 @@ class Tagged(Markup):
     """Segments in tags; the label of a token is the name of the tag around it.
 
     tokens: cut text at "blanks", into "words" (letters and digits only, the rest is dropped), or at "punctuation" too,
-        each mark a token of its own.
+        each mark a token of its own; or as the "references" that come with Bridle.
     outside: the label of text outside tags; None: it is dropped and its characters are counted.
     sequence: the element that is one sequence, in XML.
     """

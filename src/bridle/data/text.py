@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 
 from bridle.data.base import Format
 from bridle.data.examples import Example
-from bridle.data.markup import TOKENS, check_tokens
+from bridle.data.markup import TOKENS, Cutter, check_tokens
 from bridle.data.source import Source
 
-_CUTS = {**TOKENS, "characters": re.compile(r"\S")}
+_CUTS: dict[str, Cutter] = {**TOKENS, "characters": re.compile(r"\S")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +20,14 @@ class Text(Format):
     """Lines of text.
 
     tokens: cut at "blanks", into "words" (letters and digits only, the rest is dropped), at "punctuation" too, each
-        mark a token of its own, or into "characters". column: the name of the tokens' column.
+        mark a token of its own, as the "references" that come with Bridle (initials and known abbreviations keep their
+        dot, time-sharing and 1--10 stay whole), or into "characters". column: the name of the tokens' column.
     """
 
     name = "text"
     suffixes: ClassVar[tuple[str, ...]] = (".raw",)
 
-    tokens: Literal["blanks", "words", "punctuation", "characters"] = "blanks"
+    tokens: Literal["blanks", "words", "punctuation", "references", "characters"] = "blanks"
     column: str = "word"
 
     def __post_init__(self) -> None:

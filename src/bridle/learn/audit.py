@@ -38,7 +38,7 @@ COLUMNS = (
     "rule", "kind", "gold", "plain", "alone_f1", "alone_accuracy", "alone_relaxed", "among_f1", "among_accuracy",
     "without_relaxed",
 )  # fmt: skip
-_HEADS = ("in gold", "plain", "F1 alone", "tokens", "F1 among", "tokens", "relaxed", "rule")
+_HEADS = ("in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens among", "relaxed", "rule")
 Labellings = Sequence[Sequence[str]]
 
 
@@ -183,8 +183,8 @@ def audit(
     1 sequences, 1 rules
     no rules:  66.67% of the tokens right, F1 40.00%
     all rules: 100.00% of the tokens right, F1 100.00%
-    in gold  plain  F1 alone  tokens  F1 among  tokens  rule
-     100.0%   0.0%    +60.00  +33.33    +60.00  +33.33  at most 1 segment of A
+    in gold  plain  F1 alone  tokens alone  F1 among  tokens among  rule
+     100.0%   0.0%    +60.00        +33.33    +60.00        +33.33  at most 1 segment of A
     """
     one_of("leave_out", leave_out, ("each", "none"))
     rules = list(rules)

@@ -31,7 +31,7 @@ class Run:
         if not path.exists():
             raise FileError(
                 f"{path} is not there", wanted=f"the file that {self.data / parts[0] / 'README.md'} describes",
-                cause="--data is the folder that holds the data sets, one folder each.",
+                cause="--data is the folder that holds the data sets, one folder each; docs/results.md lists them.",
             )  # fmt: skip
         return path
 

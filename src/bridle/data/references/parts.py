@@ -157,11 +157,6 @@ def short(name: str) -> str:
     return " ".join(SHORT.get(word.rstrip(","), word) + word[len(word.rstrip(",")) :] for word in words)
 
 
-def dashed(pages: str, dash: str) -> str:
-    """Pages with the dash of a style."""
-    return pages.replace("-", dash)
-
-
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 

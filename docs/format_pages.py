@@ -1,0 +1,111 @@
+"""The page of file formats: each format as its docstrings tell it, with an example and what is read from it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from prose import to_rst
+
+from bridle.data import Example, formats, npz, read, scores
+from bridle.data.base import Format, format_named
+
+EXAMPLES = {
+    "conll": "He PRP B-NP\nleft VBD B-VP\n\nShe PRP B-NP\nstayed VBD B-VP\n",
+    "conllu": "# text = He left\n"
+    "1\tHe\the\tPRON\tPRP\t_\t2\tnsubj\t_\t_\n"
+    "2\tleft\tleave\tVERB\tVBD\t_\t0\troot\t_\t_\n",
+    "jsonl": '{"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], '
+    '"given": {"verb": 1}}\n',
+    "parserator": "<AddressCollection>\n"
+    "<AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName>, <ZipCode>60201</ZipCode>"
+    "</AddressString>\n"
+    "</AddressCollection>\n",
+    "segmented": "上海 浦东 开发\n",
+    "segments": "9112 |1\nMendenhall Mall Road, |3\n",
+    "slashed": "He/PRP left/VBD 1/2/CD\n",
+    "tagged": "<author> A. Cau, </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>\n",
+    "text": "Knuth, D. E. The TeXbook.\n",
+}  # a file each, in the formats that are text
+LIKE = {"arrow": "jsonl", "parquet": "jsonl"}  # the others: rows as the lines of that one
+
+
+def text() -> str:
+    """All formats and the score files, as Markdown."""
+    names = sorted(formats(), key=lambda name: (name in LIKE, name))
+    sections = [line for name in names for line in section(format_named(name, {}))]
+    return "\n".join([*sections, *score_files()])
+
+
+def section(format: Format) -> Iterator[str]:
+    """One format: what it is, an example, its options."""
+    kind = type(format)
+    yield from ("", f"## `{format.name}`", "")
+    first, *more = introduction(kind)
+    yield from _prose(first)
+    yield known_by(kind)
+    if format.name in LIKE:
+        yield from ("", f"Rows and columns are those of [{LIKE[format.name]}](#{LIKE[format.name]}).")
+    else:
+        yield from ("", "For example", "", "```text", EXAMPLES[format.name].rstrip("\n"), "```", "", "is read as", "")
+        yield from ("```text", *shown(example_of(format.name)), "```", "")
+    yield from _prose("\n\n".join(more)) if more else ()
+    options = (f"`{field.name}={getattr(format, field.name)!r}`" for field in fields(kind))
+    yield from ("", f"Options and their defaults: {', '.join(options)}.", "")
+    own, base = inspect.getdoc(kind) or "", kind.__mro__[1]
+    if base is not Format and not base.name:  # what formats of one family share
+        shared = re.sub(r"\AThe base of [^.]*\. ", "", inspect.getdoc(base) or "")
+        yield from _prose(shared) if shared.partition(":")[0] not in own else ()
+    yield from _prose(own)
+
+
+def introduction(kind: type[Format]) -> list[str]:
+    """Paragraphs of the module, without its name and without an example that is shown anyway."""
+    text = sys.modules[kind.__module__].__doc__ or ""
+    text = re.sub(r"\A`\w+`: (.)", lambda first: first[1].upper(), text)
+    shown = EXAMPLES.get(kind.name, "")
+    return [part for part in text.strip().split("\n\n") if part.strip().partition("\n")[0] not in shown]
+
+
+def known_by(kind: type[Format]) -> str:
+    """How a file of this format is told from others."""
+    signs = [f"by its suffix ({', '.join(f'`{suffix}`' for suffix in kind.suffixes)})"] if kind.suffixes else []
+    if kind.looks_like.__func__ is not Format.looks_like.__func__:  # type: ignore[attr-defined]
+        signs.append("by how it begins")
+    return f"A file is known {' or '.join(signs)}." if signs else "Name it: no sign tells it from other formats."
+
+
+def example_of(name: str) -> Example:
+    """The first sequence of the example of a format."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "example"
+        path.write_text(EXAMPLES[name], encoding="utf-8")
+        with read(path, name) as found:
+            return next(found)
+
+
+def shown(example: Example) -> list[str]:
+    """Columns and labels, a row each, token under token."""
+    rows = [[f"{name}:", *column] for name, column in example.columns.items()]
+    if example.labels is not None:
+        rows.append(["labels:", *example.labels])
+    if example.given:
+        rows.append([f"given: {dict(example.given)}"])
+    widths = [max(len(row[k]) for row in rows if len(row) > max(k, 1)) for k in range(len(example) + 1)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+
+
+def score_files() -> Iterator[str]:
+    """The section about files of scores."""
+    yield from ("", "## Score files", "", "What `bridle decode` and `open_scores` read.", "")
+    for module in (scores, npz):
+        yield from _prose(module.__doc__ or "")
+
+
+def _prose(docstring: str) -> list[str]:
+    return ["```{eval-rst}", *to_rst(docstring.strip().splitlines()), "```", ""]
