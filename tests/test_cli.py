@@ -229,7 +229,9 @@ def test_rules_check(tmp_path: Path) -> None:
     options = ["--labels", "O,A0,A1", "--scheme", "IO"]
     path.write_text("forbid A0\nlabel at given verb is O\n")
     result = run("rules", "check", path, *options)
-    assert (result.exit_code, result.stdout) == (0, f"{path}:2: info given needs given: verb\n")
+    told = "line 2 wants given['verb'] with each sequence"  # about no line in particular
+    assert (result.exit_code, result.stdout) == (0, f"{path}: info given {told}\n")
+    assert "pass --labels or --model for more" in run("rules", "check", path).stdout
     path.write_text("forbid A0\nforbid A0\n")
     result = run("rules", "check", path, *options)
     assert (result.exit_code, result.stdout) == (1, f"{path}:2: warning duplicate the same rule as line 1\n")

@@ -269,7 +269,7 @@ def test_nothing_is_trained_that_cannot_be_saved(folder: Path, tmp_path: Path) -
     for out in (tmp_path / "none" / "m", tmp_path, "-"):
         result = run(*train, "-o", out)
         assert result.exit_code == 2 and "cannot write" in result.output
-    assert "two names" in run(*train, "-o", tmp_path / "m", "--checkpoint", tmp_path / "m").output
+    assert "another name" in run(*train, "-o", tmp_path / "m", "--checkpoint", tmp_path / "m").output
 
 
 def test_a_checkpoint_that_fails_loses_no_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import bridle
+import bridle.__main__ as entry
 from bridle import cli
 from bridle.cli import bars, tagging
 from bridle.data import Example, Pace
@@ -88,6 +91,27 @@ def test_bars_stay_out_of_pipes(
     assert bars.shown(None) is err_shown and bars.shown(False) is False and bars.shown(True) is True
 
 
+def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves once in a thousand sequences."""
+
+    class Source:
+        total: int | None = 10
+        at = 1
+
+        def done(self) -> int:
+            return self.at
+
+    source = Source()
+    monkeypatch.setattr(bars, "Console", lambda **_: Console(file=io.StringIO()))
+    with bars.progress_bar(True, source, None) as bar:
+        bar()
+        source.at = 10
+    assert bar.bar is not None and bar.bar.tasks[0].completed == 10
+    with bars.progress_bar(True, source, None) as bar:
+        pass
+    assert bar.bar is None  # nothing was read
+
+
 def start(*args: object, **options: Any) -> subprocess.Popen[bytes]:
     env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
     return subprocess.Popen(
@@ -107,6 +131,39 @@ def test_readers_that_go_away_and_full_disks(folder: Path) -> None:
     said = printing.communicate(timeout=60)[1]
     assert printing.returncode == 2 and b"No space left on device" in said and b"Traceback" not in said
     assert drawing.communicate(timeout=60)[1] == b"" and drawing.returncode == 141
+
+
+def test_what_a_terminal_cannot_show_is_escaped(folder: Path) -> None:
+    (folder / "odd.rules").write_text("forbid 猫\n")
+    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1]), "PYTHONIOENCODING": "cp1252"}
+    show = [sys.executable, "-m", "bridle", "rules", "show", str(folder / "odd.rules")]
+    done = subprocess.run(show, env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, rb"forbid \u732b", b"")
+
+
+def test_commands_bring_along_only_what_they_need() -> None:
+    """A shell starts all this whenever somebody asks it to complete a word."""
+    code = "import sys, bridle.cli; print(*(name for name in sys.modules if name.startswith('bridle.')))"
+    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
+    names = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True, text=True).stdout
+    assert not {"bridle.tasks", "bridle.demo", "bridle.data.references"} & set(names.split())
+    assert "bridle.data.conll" in names and "bridle.cli.reproducing" in names
+
+
+def test_ctrl_c_while_commands_are_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopped:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "bridle.cli":
+                raise KeyboardInterrupt
+
+    for name in [name for name in sys.modules if name.startswith("bridle.cli")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Stopped(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == 130 and capsys.readouterr().err == "bridle: interrupted\n"
 
 
 def test_ctrl_c_outside_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my.rules").write_text("at most 1 segment of NP  # so\nif VP then NP\n")
     (folder / "scores.jsonl").write_text('{"unary": [[0, 1]], "labels": ["O", "A"]}\n' * 3)
     assert run("train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS, "--iterations", 5).exit_code == 0
+    (folder / "two.txt").write_text("the D\ndog N\n")
+    two = ["--columns", "word,label", "--features", "word[0]", "--iterations", 1]
+    assert run("train", folder / "two.txt", "-o", folder / "two.bridle", *two).exit_code == 0
     return folder
 
 
@@ -120,7 +123,7 @@ def test_reproduce_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             how.say("working")
             return Report("toy", "A toy")
 
-    monkeypatch.setattr("bridle.cli.reproducing.recipe_named", lambda name: Toy())
+    monkeypatch.setattr("bridle.tasks.recipe_named", lambda name: Toy())
     result = run("reproduce", "toy", "--data", tmp_path, "--json")
     assert json.loads(result.stdout)["settings"] == {"seed": 0, "size": "full"} and "working" in result.stderr
     result = run("reproduce", "toy", "--data", tmp_path, "--no-progress")
@@ -165,9 +168,20 @@ def test_the_script_for_a_shell_is_printed() -> None:
         ("train train.txt", "wanted -o MODEL"), ("eval -", "<stdin>: there are no sequences"),
         ("train - -o x", "<stdin>: there are no sequences"),
         ("tag m.bridle train.txt --format conl", "wanted 'conll'.\n"), ("eval bin", "wanted --format with one of"),
-        ("tag m.bridle bin", "Pass --option encoding='latin-1'"), ("eval none", "No such file"),
+        ("tag m.bridle bin", "Pass --option encoding='latin-1'"), ("tag m.bridle wide", "encoding='utf-16'"),
+        ("eval none", "No such file"),
         ("reproduce srl", "BRIDLE_DATA"), ("reproduce slr", "Did you mean 'srl'?"),
-        ("tag m.bridle --json --to conll", "wanted --to jsonl"),
+        ("tag m.bridle --json --to conll", "wanted --to jsonl"), ("demo --model x", "no such option: --model.\n"),
+        ("eval ragged", "As conll: line 4 has 1 column, line 1 has 2."),
+        ("tag two.bridle prose", "wanted 2, as --columns, or the model, says: word, label"),
+        ("tag two.bridle prose", "Is it plain text? Pass --format text."),
+        ("rules check my.rules --model m.bridle --scheme BIO", "wanted --model alone"),
+        ("rules check my.rules --model m.bridle --labels O", "wanted --model alone"),
+        ("decode scores.jsonl --scheme BIO", "Pass --scheme none"), ("eval train.txt --scheme BMES", "--scheme none"),
+        ("decode scores.jsonl --rules given.rules", 'wanted "tokens": [...].\nPut it into the JSON line'),
+        ("decode scores.jsonl --rules verb.rules", 'wanted "given": {"verb": ...}.'),
+        ("decode scores.jsonl --rules wide", "wide:1: not UTF-8"), ("decode - --rules wide", "wide:1: not"),
+        ("train none -o new --learner ibt --rules wide", "wide:1: not"), ("rules check wide", "wide:1: not UTF-8"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_once_with_what_to_do(
@@ -175,7 +189,12 @@ def test_a_mistake_is_told_once_with_what_to_do(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("BRIDLE_DATA", raising=False)
-    Path("bin").write_bytes(b"\xff\xfe\xd0")
+    Path("bin").write_bytes(b"\xff\xd0\xfe")
+    Path("ragged").write_text("a B\n\nc D\ne\n")
+    Path("prose").write_text("the dog sleeps .\n")
+    Path("given.rules").write_text("forbid A at tokens /x/\n")
+    Path("verb.rules").write_text("forbid A at given verb\n")
+    Path("wide").write_bytes("the D B-NP\n".encode("utf-16"))
     result = run(*line.split())
     assert result.exit_code == 2 and told in result.stderr and result.stdout == ""
     assert result.stderr.startswith("bridle") and "Traceback" not in result.stderr
@@ -187,6 +206,37 @@ def test_messages_of_the_library_speak_of_options() -> None:
     assert base.in_options("comment=None, comment='# '") == "--option comment=none, --option comment='# '"
     assert base.in_options("tokens= says; columns=[...] names") == "--option tokens=NAME says; --columns A,B,... names"
     assert base.in_options("got 'tokens=words'") == "got 'tokens=words'"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tag m.bridle train.txt --rules bad", "eval train.txt --model m.bridle --rules bad", "rules test bad train.txt",
+        "decode scores.jsonl --labels O,NP --rules bad", "train train.txt -o new --learner ibt --rules bad",
+    ],
+)  # fmt: skip
+def test_a_label_that_is_misspelt_in_rules_is_told_with_its_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "two.jsonl").write_text('{"unary": [[0, 1]]}\n')
+    Path("bad").write_text("# mine\nat most 1 segment of NPP\nforbid XYZ\n")
+    result = run(*line.replace("scores.jsonl", "two.jsonl").split())
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("bridle: bad:2: unknown label 'NPP'; did you mean 'NP'?\nbad:3: unknown label ")
+
+
+def test_rules_are_checked_with_the_labels_of_a_model(folder: Path) -> None:
+    (folder / "long.rules").write_text("NP next to VP\n")
+    result = run("rules", "check", folder / "long.rules", "--model", folder / "m.bridle")
+    assert result.exit_code == 1 and "leaves NP only segments of one token" in result.stdout  # B- and I- are known
+
+
+def test_eval_tells_labels_that_the_model_cannot_find(folder: Path) -> None:
+    (folder / "more.txt").write_text(TRAIN + "\nto P B-PP\n")
+    result = run("eval", folder / "more.txt", "--model", folder / "m.bridle")
+    assert result.exit_code == 0 and "gold has labels that the model does not know: B-PP\n" in result.stderr
+    assert run("eval", folder / "train.txt", "--model", folder / "m.bridle").stderr == ""
 
 
 def test_gold_alone_is_not_compared_in_silence(folder: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import time
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.engines import engine_names
+from bridle.engines import engine_names, highs
 from contract import hard_lattice
 
 LABELS = Labels(["O", "A"], "IO")
@@ -188,6 +189,28 @@ def test_engines_by_name() -> None:
         with pytest.raises(bridle.EngineError, match="unknown engine") as caught:
             Decoder(LABELS, engine=name)  # type: ignore[arg-type]
         assert caught.value.got == repr(name) and "auto, beam, ilp" in caught.value.wanted
+
+
+def test_a_second_run_of_highs_has_all_the_time_that_is_left() -> None:
+    """Its clock runs on from run to run."""
+
+    class Solver:
+        set: ClassVar[dict[str, Any]] = {}
+
+        def setOptionValue(self, name: str, value: Any) -> None:  # noqa: N802
+            self.set[name] = value
+
+        def getRunTime(self) -> float:  # noqa: N802
+            return 1000.0
+
+        def run(self) -> None:
+            pass
+
+        def getModelStatus(self) -> Any:  # noqa: N802
+            return highs.DONE
+
+    assert highs.solve(Solver(), time.perf_counter() + 50, relaxed=True) == highs.DONE
+    assert 1000 < Solver.set["time_limit"] <= 1050
 
 
 @pytest.mark.parametrize("engine", ["search", "ilp"])

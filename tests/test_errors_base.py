@@ -33,6 +33,17 @@ def test_parts_may_lack(kind: Any) -> None:
     assert "\n" not in str(kind("x is wrong", got=1, wanted=2, **EXTRA.get(kind, {})))
 
 
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("bad (x).", "bad (x)."), ("bad 'x'.", "bad 'x'."), ("cannot read .", "cannot read .."),
+        ("cannot read ..", "cannot read ..."), ("no 'A'; did you mean 'B'?", "no 'A'; did you mean 'B'?"),
+    ],
+)  # fmt: skip
+def test_a_message_ends_once(what: str, told: str) -> None:
+    assert str(BridleError(what)) == told
+
+
 def test_the_tree_is_the_one_in_the_text() -> None:
     assert errors.__doc__ is not None
     for kind in KINDS:

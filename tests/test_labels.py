@@ -185,6 +185,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: Labels(["A", ""]), "not a name"),
     (lambda: Labels(["A", 3]), "not a name"),  # type: ignore[list-item]
     (lambda: Labels(["A", "B", "A"]), "repeat; got A"),
+    (lambda: Labels("O,A,B"), "not a list of names; got 'O,A,B'"),
     (lambda: Labels(["A"], "BILOU"), "scheme"),  # type: ignore[arg-type]
     (lambda: Labels(["A"], ["BIO"]), "scheme"),  # type: ignore[arg-type]
     (lambda: Labels(["O", "X"], "BIO"), "'X'"),

@@ -11,6 +11,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 import bridle.rules as r
+from bridle import CRF, Decoder, Labels
 from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError
 from bridle.rules.base import Rule
 from bridle.rules.text import load_lines
@@ -254,6 +255,27 @@ def test_bad_lines_are_all_reported_with_their_numbers(tmp_path: Path) -> None:
     assert error.got is not None and error.wanted is not None
 
 
+def test_quotation_marks_are_advised_only_where_they_help() -> None:
+    def cause(text: str) -> str | None:
+        with pytest.raises(RuleSyntaxError) as caught:
+            r.parse(text)
+        return caught.value.cause
+
+    assert cause("present not") == 'A label of that name goes between quotation marks: "not".'
+    assert r.parse('present "not"') == r.present("not")
+    for text in ("exactly one segment of A", "A bfore B", "what", "at most 1 segment of"):
+        assert cause(text) is None
+
+
+def test_a_decoder_takes_sentences() -> None:
+    decoder = Decoder(Labels(["O", "A"]), [r.present("O"), "forbid A [penalty 2]"])
+    assert decoder.rules == (r.present("O"), r.forbid("A").soft(2))
+    with pytest.raises(RuleSyntaxError, match="not a rule: 'forbid'"):
+        Decoder(Labels(["O", "A"]), ["forbid"])
+    model = CRF(features=["word[0]"], iterations=1).fit([["a", "b"]], [["O", "A"]])
+    assert model.predict([["a", "b"]], ["forbid A"]) == [["O", "O"]]
+
+
 def test_many_bad_lines_are_counted() -> None:
     with pytest.raises(RuleSyntaxError, match=r"and 14 more$") as caught:
         r.parse_lines(["?"] * 20)
@@ -263,9 +285,13 @@ def test_many_bad_lines_are_counted() -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     latin = tmp_path / "latin.rules"
     latin.write_bytes("present Ä".encode("latin-1"))
-    for path, got in [(tmp_path / "none.rules", "No such file"), (tmp_path, "directory"), (latin, "not UTF-8"),
+    for path, got in [(tmp_path / "none.rules", "No such file"), (tmp_path, "directory"), (latin, "byte 0xc4"),
                       ("a\0b", "null")]:  # fmt: skip
         with pytest.raises(FileError) as caught:
             r.load(path)
         assert got in str(caught.value.got) and caught.value.wanted is not None
         assert str(path) in caught.value.what
+    for text, told in ((b"present A\npresent \xc4", ":2: not UTF-8"), ("present A".encode("utf-16"), "may be UTF-16")):
+        latin.write_bytes(text)
+        with pytest.raises(FileError, match=told):
+            r.load(latin)

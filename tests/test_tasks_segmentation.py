@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import bridle
 from bridle.errors import FileError
 from bridle.report.tables import Report
-from bridle.tasks import Run, recipe_named
+from bridle.spans import ilp
+from bridle.tasks import Run, recipe_named, segmentation_speed
 from bridle.tasks import segmentation as recipe
 from bridle.tasks.segmentation_data import full_width, labels_of, sentences
 from bridle.tasks.segmentation_words import WordCounts, spans_of, word_scores
@@ -101,6 +102,15 @@ def test_speeds_and_ratios_are_of_the_same_seconds(report: Report) -> None:
         assert row.cells[2].ours == pytest.approx((6 + 9) / seconds)
         assert row.cells[3].ours == pytest.approx(raw / seconds)
         assert row.seen is None if kind == "raw" else row.seen == (raw / seconds >= 50)
+
+
+def test_rows_with_presolve_are_solved_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, plain = list[str](), ilp._solver
+    monkeypatch.setattr(ilp, "_solver", lambda presolve: asked.append(presolve) or plain(presolve))
+    lattice = bridle.SpanLattice.all_words(2, np.zeros((2, 2)))
+    for name, presolve in ((segmentation_speed.PRESOLVED, "on"), (segmentation_speed.OURS, "off")):
+        segmentation_speed.SOLVERS[name]([lattice])
+        assert asked.pop() == presolve and not asked
 
 
 @pytest.mark.parametrize("name", ["cws-pku/pku_test_gold.utf8.gz", "cws-hkcancor/hkcancor-chat.tar.gz"])

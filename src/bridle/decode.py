@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from bridle import _native
 from bridle.decoding import Decoding, Decodings
 from bridle.engines import Engine, engine_named, solve_one
-from bridle.errors import EngineError, Infeasible, LimitReached, RuleError
+from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached, RuleError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -21,6 +22,7 @@ from bridle.marginals import Probability, marginals, probability
 from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given, offsets_of
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
+from bridle.rules.text import parse
 from bridle.threads import cores, in_threads
 
 Given = Mapping[str, Any]
@@ -44,6 +46,7 @@ class Decoder:
     >>> d.labels, d.score, d.optimal
     (['A0', 'A0', 'A0'], 5.0, True)
 
+    A string among the rules is read as a sentence: "at most 1 segment of A0".
     time_limit (seconds) and max_states limit the work on each sequence; what is found by then comes with a true bound.
     on_infeasible: "raise", or "relax" to the fewest violations of hard rules. For single engines: width (beam), tau and
     stage (two_stage), formulation (ilp), seed (relax: the order of rules), fold_states (search: fold broken rules into
@@ -53,7 +56,7 @@ class Decoder:
     def __init__(
         self,
         labels: Labels,
-        rules: Iterable[Rule] = (),
+        rules: Iterable[Rule | str] = (),
         engine: str = "auto",
         *,
         time_limit: float | None = None,
@@ -68,10 +71,7 @@ class Decoder:
     ) -> None:
         if not isinstance(labels, Labels):
             labels = Labels(labels)
-        if isinstance(rules, Rule) or not isinstance(rules, Iterable):
-            got = repr(rules)[:60]
-            raise RuleError("rules are not a list", got=got, wanted="a list of rules", cause="One rule? Pass [rule].")
-        self.labels, self.rules = labels, tuple(rules)
+        self.labels, self.rules = labels, _rules(rules)
         self.engine, self.on_infeasible = engine, on_infeasible
         _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, seed, fold_states)
         self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, fold_states)
@@ -104,6 +104,7 @@ class Decoder:
 
     def decode(self, lattice: Lattice, given: Given | None = None) -> Decoding:
         """The best labelling of one sequence."""
+        _check_lattice(lattice)
         return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
 
     def decode_batch(
@@ -179,7 +180,7 @@ class Decoder:
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
-    def with_rules(self, rules: Iterable[Rule], **changes: Any) -> Decoder:
+    def with_rules(self, rules: Iterable[Rule | str], **changes: Any) -> Decoder:
         """The same decoder with other rules."""
         options = {name: getattr(self.options, name) for name in ("time_limit", "max_states", "width", "tau", "stage",
                                                                   "formulation", "seed", "fold_states")}
@@ -188,6 +189,7 @@ class Decoder:
         )
 
     def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
+        _check_lattice(lattice)
         check_given(None if given is None else [given], 1)
         return Problem(self._lowering, [lattice], None if given is None else [given], self.options)
 
@@ -239,6 +241,21 @@ class Decoder:
             found, score=found.score + dear * broken, bound=found.bound + dear * broken, penalty=float(cost),
             violated=violated, relaxed=True,
         )
+
+
+def _rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
+    """Rules as they are; sentences become rules."""
+    if isinstance(rules, (str, os.PathLike, Rule)) or not isinstance(rules, Iterable):
+        file = isinstance(rules, os.PathLike) or str(rules).endswith(".rules")
+        cause = f"A file? Pass bridle.rules.load({str(rules)!r})." if file else "One rule? Pass [rule]."
+        raise RuleError("rules are not a list", got=repr(rules)[:60], wanted="a list of rules", cause=cause)
+    return tuple(parse(rule) if isinstance(rule, str) else rule for rule in rules)
+
+
+def _check_lattice(lattice: Lattice) -> None:
+    if not isinstance(lattice, Lattice):
+        cause = "Pass bridle.Lattice(scores)." if isinstance(lattice, (np.ndarray, list)) else None
+        raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
 
 
 def _range(lattice: Lattice) -> float:

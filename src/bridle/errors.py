@@ -26,12 +26,13 @@ class BridleError(Exception):
 
     def __init__(self, what: str, *, got: object = None, wanted: object = None, cause: str | None = None) -> None:
         self.what, self.got, self.wanted, self.cause = what, got, wanted, cause
-        parts = [what.removesuffix(".") if what[-2:-1].isalnum() else what]  # "cannot read ." is about the folder
+        parts = [what if what[-2:-1] in ("", " ", "/", ".") else what.removesuffix(".")]  # "cannot read .": a folder
         if got is not None:
             parts.append(f"got {got}")
         if wanted is not None:
             parts.append(f"wanted {wanted}")
-        text = "; ".join(parts) + "."
+        text = "; ".join(parts)
+        text += "" if text.endswith("?") else "."
         super().__init__(f"{text}\n{cause}" if cause else text)
 
 

@@ -74,7 +74,7 @@ class Labels:
     __slots__ = ("__dict__", "_ids", "names", "outside", "scheme")
 
     def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
-        if not isinstance(names, Iterable):
+        if not isinstance(names, Iterable) or (isinstance(names, str) and not names.isalpha()):  # "BMES" is a list too
             raise LabelError("labels are not a list of names", got=repr(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
         self.scheme: Scheme | None = scheme

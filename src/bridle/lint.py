@@ -25,6 +25,7 @@ from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
+from bridle.rules.neighbours import NextTo
 from bridle.rules.questions import Questions, Static, TooLarge
 from bridle.rules.refer import Given
 from bridle.rules.text import Line, parse_lines
@@ -61,16 +62,23 @@ def lint(lines: Iterable[str], labels: Labels | None = None) -> list[Finding]:
     found += _penalties(rules)
     found += _givens(rules)
     if labels is None:
-        found.append(Finding(0, "info", "no-labels", "no labels: only the text of the rules was checked"))
-        return sorted(found)
+        text = "only the text of the rules was checked: pass labels=... for more"
+        found.append(Finding(0, "info", "no-labels", text))
+        return _in_order(found)
     good = []
     for line in rules:
-        wrong = _unknown(line, labels)
+        wrong = unknown_labels(line, labels)
         found += wrong
         good += [] if wrong else [line]
     found += _places(good, labels)
+    found += _short(good, labels)
     found += _compared(good, labels, skip={f.line for f in found if f.code == "duplicate"})
-    return sorted(found)
+    return _in_order(found)
+
+
+def _in_order(found: list[Finding]) -> list[Finding]:
+    """By lines; what is about the whole file comes last."""
+    return sorted(found, key=lambda finding: (not finding.line, finding))
 
 
 def _one_line(text: str) -> str:
@@ -116,16 +124,23 @@ def _penalties(rules: list[Line]) -> list[Finding]:
 
 
 def _givens(rules: list[Line]) -> list[Finding]:
-    out = []
+    """What must come with the sequences: told once for all lines that ask for it."""
+    asking: dict[str, list[int]] = {}
     for line in rules:
         names = [x.key for field in line.rule.names() for x in field.items if isinstance(x, Given)]
-        keys = dict.fromkeys([*names, *(key for place in line.rule.places() for key in place.keys)])
-        if keys:
-            out.append(Finding(line.number, "info", "given", "needs given: " + ", ".join(keys)))
+        for key in dict.fromkeys([*names, *(key for place in line.rule.places() for key in place.keys)]):
+            asking.setdefault(key, []).append(line.number)
+    out = []
+    for key, numbers in asking.items():
+        where, s = _numbered(numbers), "s" if len(numbers) == 1 else ""
+        text = f"{where} want{s} given[{key!r}] with each sequence"
+        if key == "tokens":
+            text = f'{where} look{s} at the texts of tokens: data files have them, score files need "tokens"'
+        out.append(Finding(0, "info", "given", text))
     return out
 
 
-def _unknown(line: Line, labels: Labels) -> list[Finding]:
+def unknown_labels(line: Line, labels: Labels) -> list[Finding]:
     """Names that are no labels."""
     asked: dict[str, None] = {}
 
@@ -239,8 +254,38 @@ def _among(rules: list[Static], hard: list[Static], ask: Questions) -> list[Find
 
 
 def _lines(rules: list[Static]) -> str:
-    numbers = sorted(rule.line for rule in rules)
-    return ("line " if len(numbers) == 1 else "lines ") + ", ".join(map(str, numbers))
+    return _numbered(sorted(rule.line for rule in rules))
+
+
+def _numbered(numbers: list[int]) -> str:
+    """Lines by their numbers, in order: lines 7-9, 27."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = (", ".join(map(str, run)) if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ("line " if len(numbers) == 1 else "lines ") + ", ".join(shown)
+
+
+def _short(lines: list[Line], labels: Labels) -> list[Finding]:
+    """`A next to B` is about tokens, so that segments of A end after their first one, which few people mean."""
+    out = []
+    inside = labels.same_type & ~labels.begins[:-1] & labels.allowed[0]  # (m, m): j goes on with the segment of i
+    for line in lines:
+        for rule in line.rule.conjuncts() if labels.scheme is not None else ():
+            if not isinstance(rule, NextTo) or not _fixed(rule):
+                continue
+            mask = rule.mask(_resolved(rule, labels), labels)
+            left = inside if mask is None or mask.step is None else inside & mask.step
+            for name in sorted(labels.types):
+                its = [i for i, kind in enumerate(labels.type_of) if kind == name and labels.tag_of[i]]
+                if inside[its].any() and not left[its].any():
+                    longer = NextTo(rule.a, Names.of([*rule.a.items, *rule.b.items]))
+                    text = f"leaves {name} only segments of one token; for longer ones: {longer}"
+                    out.append(Finding(line.number, "warning", "one-token", text))
+    return out
 
 
 # ---- rules about places -----------------------------------------------------------------------------------------

@@ -3,12 +3,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from bridle.cli.base import app, interrupted
+from bridle.cli.base import app
 
-try:
-    for _module in iter_modules(__path__):
-        import_module(f"{__name__}.{_module.name}")
-except KeyboardInterrupt:  # it takes a moment
-    interrupted()
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = ["app"]

@@ -43,6 +43,8 @@ def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str
         step.wait = 0.0 if asked else 1.0
     try:
         yield step
+        if step.bar is not None:
+            step()  # the last step may have been some time ago
     finally:
         if step.bar is not None:
             step.bar.stop()

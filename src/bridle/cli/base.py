@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
 
@@ -20,9 +21,12 @@ import bridle
 from bridle.data import Lines
 from bridle.errors import BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
+from bridle.models.files import MAGIC
+from bridle.rules.refer import GIVE
+from bridle.rules.text import text_of
 from bridle.stream import Tally
 
-INFEASIBLE, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes
+LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
 ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo")  # of work
 _Misuse = cast(type[Exception], typer.BadParameter.__base__)  # the root of what is wrong with a command line
 
@@ -69,6 +73,8 @@ class Commands(TyperGroup):
         if not alone:
             return super().main(*args, **named)
         words = (args[0] if args else named.get("args")) or sys.argv[1:]
+        if isinstance(sys.stdout, TextIOWrapper):  # a terminal may lack characters that the data has
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with exits():
                 try:
@@ -86,6 +92,7 @@ def _misused(error: Any, words: Sequence[str]) -> int:
         error.show()
         return BAD
     what, got = error.format_message().replace("Value error, ", "").rstrip(".?"), None
+    what = what.removesuffix(" (Possible options: --help)")
     names = getattr(getattr(error, "param", None), "opts", [])
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if not what.startswith("Missing") and word.partition("=")[0] in names:
@@ -97,24 +104,7 @@ def _misused(error: Any, words: Sequence[str]) -> int:
     return BAD
 
 
-class App(typer.Typer):
-    """All commands; they take a moment to be put together."""
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Put them together, and run one."""
-        try:
-            return super().__call__(*args, **named)
-        except KeyboardInterrupt:
-            interrupted()
-
-
-def interrupted() -> NoReturn:
-    """End as all commands do on Ctrl-C."""
-    sys.stderr.write("bridle: interrupted\n")
-    sys.exit(INTERRUPTED)
-
-
-app = App(
+app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )  # fmt: skip
@@ -193,24 +183,41 @@ def in_options(text: str) -> str:
     text = re.sub(r"\b(on_infeasible|on_unknown)='(\w+)'", lambda m: f"--{m[1].replace('_', '-')} {m[2]}", text)
     text = re.sub(r"\b(encoding|comment|on_error)='([^']*)'", r"--option \1='\2'", text)
     text = re.sub(r"\b(comment|label)=None", r"--option \1=none", text)
+    text = text.replace("as columns= says", "as --columns, or the model, says")
+    text = re.sub(r"\bformat='(\w+)'", r"--format \1", text).replace("scheme=None", "--scheme none")
+    text = text.replace("labels=...", "--labels or --model").replace(GIVE, "Put it into the JSON line of the sequence.")
+    text = re.sub(r"given=\{'(\w+)': \.\.\.\}", _in_json, text)
     text = re.sub(r"(?<![-\w])tokens= ", "--option tokens=NAME ", text).replace("columns=[...]", "--columns A,B,...")
     return text.replace("wanted format= one of", "wanted --format with one of").replace("\nformats() lists all.", "")
 
 
-def text_of(path: Path) -> str:
-    """The text of a file."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        got = getattr(error, "strerror", None) or "bytes that are not UTF-8"
-        raise FileError(f"cannot read {path}", got=got, wanted="a text file") from None
+def _in_json(found: re.Match[str]) -> str:
+    return '"tokens": [...]' if found[1] == "tokens" else f'"given": {{"{found[1]}": ...}}'
 
 
-def keep(out: str | Path | None, *read: str | Path | None) -> None:
-    """What is read must not be written over: a slip of the fingers would cost the data, or the model."""
-    for path in read:
+def keep(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -> None:
+    """What is read, or written too, must not be written over: a slip of the fingers would cost the data."""
+    for path in others:
         if path is not None and out not in (None, "-") and Path(path).resolve() == Path(str(out)).resolve():
-            raise FileError(f"{path} would be written over", got=f"-o {out}", wanted="another name for the output")
+            raise FileError(f"{path} would be written over", got=f"{flag} {out}", wanted="another name for the output")
+
+
+def check_place(path: Path) -> None:
+    """Can a file be written there? Better to know before the work than after."""
+    folder = path.resolve().parent
+    written = path if path.exists() and not path.is_file() else folder  # a device is written as it is
+    if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(written, os.W_OK):
+        wanted = "the name of a file in a folder that exists and can be written to"
+        raise FileError(f"cannot write {path}", got="no such place", wanted=wanted)
+
+
+def check_kind(path: Path) -> None:
+    """A model may be written over, but not something else that happens to have its name."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                got, wanted = "a file that is no model", "another name for the output"
+                raise FileError(f"{path} would be written over", got=got, wanted=wanted)
 
 
 def json_line(value: Any) -> str:
@@ -250,4 +257,4 @@ def ended(tally: Tally) -> NoReturn:
     """Tell what did not go as it should, and end with its exit code."""
     if not tally.clean or tally.unproved:
         typer.echo(f"bridle: {tally}", err=True)
-    raise typer.Exit(0 if tally.clean else INFEASIBLE)
+    raise typer.Exit(0 if tally.clean else LOOK)

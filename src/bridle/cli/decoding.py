@@ -16,16 +16,15 @@ from bridle.cli.base import (
     TheScheme,
     app,
     ended,
-    exits,
+    keep,
     labels_of,
     names_of,
     writing,
 )
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads
-from bridle.cli.reading import at_the_keyboard
+from bridle.cli.reading import at_the_keyboard, rules_of
 from bridle.data import Pace, open_scores
 from bridle.errors import LabelError
-from bridle.rules.text import load
 from bridle.stream import Stream, to_json
 
 
@@ -79,22 +78,23 @@ def decode(
       130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
       141  the reader of the output went away
     """
-    with exits():
-        names = names_of(labels, labels_file)
-        obeyed = load(rules) if rules is not None else []
-        pace = Pace()
-        at_the_keyboard(scores)
-        with open_scores(scores, pace, None if names is None else len(names)) as source:
-            decoder = bridle.Decoder(
-                labels_of(agreed(names, source.labels), scheme), obeyed, engine, time_limit=time_limit,
-                max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
-            )  # fmt: skip
-            stream = Stream(decoder, on_infeasible.value, threads, k)
-            with writing(out) as lines, progress_bar(progress, source, out) as step:
-                for records in stream.records(source.chunks, pace):
-                    lines.write(map(to_json, records))
-                    step()
-        ended(stream.tally)
+    keep(out, scores, rules, labels_file)
+    names = names_of(labels, labels_file)
+    rules_of(rules, None)
+    pace = Pace()
+    at_the_keyboard(scores)
+    with open_scores(scores, pace, None if names is None else len(names)) as source:
+        known = labels_of(agreed(names, source.labels), scheme)
+        decoder = bridle.Decoder(
+            known, rules_of(rules, known), engine, time_limit=time_limit,
+            max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+        )  # fmt: skip
+        stream = Stream(decoder, on_infeasible.value, threads, k)
+        with writing(out) as lines, progress_bar(progress, source, out) as step:
+            for records in stream.records(source.chunks, pace):
+                lines.write(map(to_json, records))
+                step()
+    ended(stream.tally)
 
 
 def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bridle.cli.base import app, exits, json_line, writing
+from bridle.cli.base import app, check_place, json_line, writing
 from bridle.cli.options import AsJson
 
 PAGE = "bridle-demo.html"
@@ -38,15 +38,15 @@ def demo(
       2    bad usage, or the report cannot be written
       130  interrupted by Ctrl-C
     """
-    with exits():
-        from bridle import demo as demonstration  # it brings models and learners along
+    from bridle import demo as demonstration  # it brings models and learners along
 
-        story = demonstration.tell(say=lambda what: typer.echo(f"bridle: {what}", err=True))
-        with writing(str(out)) as lines:
-            lines.write([demonstration.page(story)])
-        if as_json:
-            typer.echo(json_line(story.to_dict()))
-        else:
-            console = Console()
-            demonstration.show(story, console if console.is_terminal else Console(width=100))
-            typer.echo(f"The report: {out}")
+    check_place(out)
+    story = demonstration.tell(say=lambda what: typer.echo(f"bridle: {what}", err=True))
+    if as_json:
+        typer.echo(json_line(story.to_dict()))
+    else:
+        console = Console()
+        demonstration.show(story, console if console.is_terminal else Console(width=100))
+    with writing(str(out)) as lines:
+        lines.write([demonstration.page(story)])
+    typer.echo(f"The report: {out}", err=as_json)

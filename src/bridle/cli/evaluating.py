@@ -13,15 +13,24 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.cli.base import app, exits, json_line
+from bridle.cli.base import app, json_line
 from bridle.cli.options import AsJson, TheProgress, TheThreads
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
+from bridle.cli.reading import (
+    Reader,
+    TheColumns,
+    TheFormat,
+    TheLabel,
+    TheOptions,
+    reader_of,
+    reading,
+    rules_of,
+    tell_unknown,
+)
 from bridle.data import Example
 from bridle.errors import FileError
 from bridle.models import Tagger
 from bridle.report import Scores, score
 from bridle.report.metrics import COLUMNS, rows
-from bridle.rules.text import load
 
 _AT_ONCE = 1024  # sequences
 
@@ -76,35 +85,34 @@ def evaluate(
       3    the scores allow no labelling at all (--model)
       130  stopped by Ctrl-C
     """
-    with exits():
-        if model is not None and guess is not None:
-            raise FileError("there are two guesses", got="GUESS and --model", wanted="one of them")
-        tagger = None if model is None else bridle.load(model)
-        if rules is not None and tagger is None:
-            raise FileError("rules are for tagging", got="--rules without --model", wanted="--model MODEL too")
-        before = None if tagger is None else Reader.noted(tagger.notes_)
-        reader = reader_of(format, columns, label, option, before)
-        with ExitStack() as files:
-            examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
-            if tagger is not None:
-                pairs = _by_model(examples, tagger, rules, threads)
-            elif guess is not None:
-                other = files.enter_context(replace(reader, format=examples.format).open(guess))
-                pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))
-            else:
-                pairs = map(_side_by_side, examples)
-            found = _scores(pairs, None if scheme is Segments.NONE else scheme.value, bar)
-        if not found.sequences:
-            name = "<stdin>" if gold == "-" else gold
-            raise FileError(f"{name}: there are no sequences", got="nothing", wanted="labelled sequences")
-        if not found.correct_tokens and guess is None and tagger is None:
-            typer.echo("bridle: gold and guess never agree; are they the last two columns?", err=True)
-        if as_json:
-            typer.echo(json_line(found.to_dict()))
-            return
-        typer.echo("\n".join(found.lines()))
-        if by_label:
-            typer.echo("\n".join(_table(found)))
+    if model is not None and guess is not None:
+        raise FileError("there are two guesses", got="GUESS and --model", wanted="one of them")
+    tagger = None if model is None else bridle.load(model)
+    if rules is not None and tagger is None:
+        raise FileError("rules are for tagging", got="--rules without --model", wanted="--model MODEL too")
+    before = None if tagger is None else Reader.noted(tagger.notes_)
+    reader = reader_of(format, columns, label, option, before)
+    with ExitStack() as files:
+        examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
+        if tagger is not None:
+            pairs = _by_model(examples, tagger, rules, threads)
+        elif guess is not None:
+            other = files.enter_context(replace(reader, format=examples.format).open(guess))
+            pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))
+        else:
+            pairs = map(_side_by_side, examples)
+        found = _scores(pairs, None if scheme is Segments.NONE else scheme.value, bar)
+    if not found.sequences:
+        name = "<stdin>" if gold == "-" else gold
+        raise FileError(f"{name}: there are no sequences", got="nothing", wanted="labelled sequences")
+    if not found.correct_tokens and guess is None and tagger is None:
+        typer.echo("bridle: gold and guess never agree; are they the last two columns?", err=True)
+    if as_json:
+        typer.echo(json_line(found.to_dict()))
+        return
+    typer.echo("\n".join(found.lines()))
+    if by_label:
+        typer.echo("\n".join(_table(found)))
 
 
 def _scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]], scheme: str | None, bar: Any) -> Scores:
@@ -157,14 +165,16 @@ def _side_by_side(example: Example) -> tuple[Sequence[str], Sequence[str]]:
 def _by_model(
     examples: Iterable[Example], tagger: Tagger, rules: Path | None, threads: int
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    decoder = tagger.decoder(load(rules) if rules is not None else (), on_infeasible="relax")
-    relaxed = 0
+    decoder = tagger.decoder(rules_of(rules, tagger.labels_), on_infeasible="relax")
+    relaxed, gold = 0, set[str]()
     for held in _some(examples):
         xs = [example.columns for example in held]
         given = tagger.given(xs, decoder, [example.given for example in held])
         found = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
         relaxed += sum(one.relaxed for one in found)
+        gold.update(*(example.labels or () for example in held))
         yield from ((_labels(example), one.labels) for example, one in zip(held, found, strict=True))
+    tell_unknown(gold, tagger.labels_)
     if relaxed:
         typer.echo(f"bridle: {relaxed:,} sequences cannot obey the hard rules; they break the fewest", err=True)
 

@@ -13,9 +13,9 @@ import typer
 
 import bridle
 from bridle.cli.bars import shown
-from bridle.cli.base import INFEASIBLE, INTERRUPTED, app, exits, fail, json_line, keep
+from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep
 from bridle.cli.options import AnyScheme, AsJson, DataScheme, Labelled, TheProgress, TheSeed, TheThreads
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of, split
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.learn import DeterministicRules, Learned
@@ -102,44 +102,46 @@ def learn(
       2    bad input, bad usage, or the rules cannot be written
       130  stopped by Ctrl-C; if penalties were being learned, the best so far are written
     """
-    with exits():
-        _fits(kind, soft, penalty, model, {"--tune": tune, "--dev": dev}, out, as_json)
-        keep(out, *data, model, tune, dev)
-        tagger = None if model is None else bridle.load(model)
-        before = None if tagger is None else Reader.noted(tagger.notes_)
-        examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
-        if kind is Kind.DETERMINISTIC:
-            _deterministic(examples, out, threshold, cutoff, as_json)
-            return
-        limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
-        miner = RelationalRules(
-            ALL if kinds is None else [name.strip() for name in kinds.split(",")], penalty=None, seed=seed,
-            scheme=scheme.asked,
-            **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
-        )  # fmt: skip
-        miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
-        found = _Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
-        if soft and found.learned:
-            by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
-            found = found.softened(by(found.learned), "cost nothing: broken half the time")
-            if penalty is Penalty.JOINT and tagger is not None:
-                where = read_all(reader, [tune], progress)[0] if tune is not None else examples
-                held = None if dev is None else read_all(reader, [dev], progress)[0]
-                settings = {"iterations": iterations, "patience": patience, "seed": seed, "threads": threads}
-                found = _joint(found, tagger, where, held, settings, _watch(progress))
-        how = f"penalties by {penalty.value}" if soft else "hard"
-        if model is not None:
-            asked = {"model": model, "tune": tune, "dev": dev, "iterations": iterations, "patience": patience}
-            how += "".join(f", {name} {_plain(str(value))}" for name, value in asked.items() if value is not None)
-        with Lines(out) as lines:
-            lines.write(_head(data, len(examples), miner, how))
-            lines.write(_body(found.learned))
-        typer.echo("\n".join(_summary(found, len(examples), out)), err=True)
-        if as_json:
-            typer.echo(json_line(_as_dict(found, len(examples), out)))
-        if found.interrupted:
-            fail("interrupted; these are the best penalties so far", INTERRUPTED)
-        raise typer.Exit(0 if found.learned else INFEASIBLE)
+    _fits(kind, soft, penalty, model, {"--tune": tune, "--dev": dev}, out, as_json)
+    keep(out, *data, model, tune, dev)
+    if kind is Kind.DETERMINISTIC:
+        check_kind(Path(out))
+    tagger = None if model is None else bridle.load(model)
+    before = None if tagger is None else Reader.noted(tagger.notes_)
+    examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
+    if kind is Kind.DETERMINISTIC:
+        _deterministic(examples, out, threshold, cutoff, as_json)
+        return
+    limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
+    miner = RelationalRules(
+        ALL if kinds is None else [name.strip() for name in kinds.split(",")], penalty=None, seed=seed,
+        scheme=scheme.asked,
+        **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
+    )  # fmt: skip
+    miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
+    found = _Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
+    if soft and found.learned:
+        by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
+        found = found.softened(by(found.learned), "cost nothing: broken half the time")
+        if penalty is Penalty.JOINT and tagger is not None:
+            where = read_all(reader, [tune], progress)[0] if tune is not None else examples
+            held = None if dev is None else read_all(reader, [dev], progress)[0]
+            settings = {"iterations": iterations, "patience": patience, "seed": seed, "threads": threads}
+            found = _joint(found, tagger, where, held, settings, _watch(progress))
+    how = f"penalties by {penalty.value}" if soft else "hard"
+    if model is not None:
+        asked = {"model": model, "tune": tune, "dev": dev, "iterations": iterations, "patience": patience}
+        how += "".join(f", {name} {_plain(str(value))}" for name, value in asked.items() if value is not None)
+    made = [*_head(data, len(examples), miner, how), *_body(found.learned)]
+    _keep_edited(out, made)
+    with Lines(out) as lines:
+        lines.write(made)
+    typer.echo("\n".join(_summary(found, len(examples), out)), err=True)
+    if as_json:
+        typer.echo(json_line(_as_dict(found, len(examples), out)))
+    if found.interrupted:
+        fail("interrupted; these are the best penalties so far", INTERRUPTED)
+    raise typer.Exit(0 if found.learned else LOOK)
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: 
         told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
         typer.echo(json_line(told))
     if not made.n_rules_:
-        fail(f"no context decides a label: lower --cutoff ({cutoff}) or --threshold ({threshold:g})", INFEASIBLE)
+        fail(f"no context decides a label: lower --cutoff ({cutoff}) or --threshold ({threshold:g})", LOOK)
 
 
 def _joint(
@@ -194,8 +196,8 @@ def _joint(
 ) -> _Found:  # fmt: skip
     """The rules with penalties learned by decoding."""
     learner = JointWeights([one.rule for one in found.learned], tagger, start="penalties", **settings)
-    X, y, given = _split(examples)
-    held = None if dev is None else _split(dev)
+    X, y, given = split(examples)
+    held = None if dev is None else split(dev)
     interrupted = False
     try:
         learner.fit(
@@ -217,10 +219,6 @@ def _joint(
     return replace(found, told=told, interrupted=interrupted)
 
 
-def _split(examples: list[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:
-    return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
-
-
 def _watch(asked: bool | None) -> Callable[[Step], None]:
     def watch(step: Step) -> None:
         if shown(asked):
@@ -229,6 +227,18 @@ def _watch(asked: bool | None) -> Callable[[Step], None]:
             typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
 
     return watch
+
+
+def _keep_edited(out: str, made: list[str]) -> None:
+    """Somebody may have worked on the file that is there: it stays, as FILE.bak, if it says something else."""
+    try:
+        before = Path(out).read_bytes() if Path(out).is_file() else b""
+        if before.strip() and before.split(b"\n") != [*(line.encode() for line in made), b""]:
+            Path(f"{out}.bak").write_bytes(before)
+            typer.echo(f"bridle: what was in {out} is kept in {out}.bak", err=True)
+    except (OSError, ValueError) as error:
+        got = getattr(error, "strerror", None) or str(error)
+        raise FileError(f"cannot keep {out} as {out}.bak", got=got, wanted="a place with room for it") from None
 
 
 # ---- what is written ------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import typer
 from bridle.data import formats
 from bridle.engines import engine_names
 from bridle.features import SETS
-from bridle.tasks.base import Recipe
 
 
 class AnyScheme(StrEnum):
@@ -31,10 +30,16 @@ def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
+def _recipes() -> list[str]:
+    from bridle.tasks.base import Recipe  # it brings models and learners along
+
+    return sorted(Recipe.known)
+
+
 FORMATS = one_of(formats)
 ENGINES = one_of(lambda: ["auto", *engine_names()])
 FEATURES = one_of(lambda: ["auto", *SETS])
-RECIPES = one_of(lambda: sorted(Recipe.known))
+RECIPES = one_of(_recipes)
 _ENGINES = "auto, search, viterbi, product, relax, ilp, beam, two_stage."
 
 Labelled = Annotated[

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.options import FORMATS
 from bridle.data import Example, Examples, read
-from bridle.errors import FileError, ModelFileError
+from bridle.errors import FileError, ModelFileError, RuleError
+from bridle.labels import Labels, Scheme, scheme_of
+from bridle.lint import unknown_labels
+from bridle.rules.base import Rule
+from bridle.rules.text import load_lines
 
 TheFormat = Annotated[
     str | None,
@@ -122,6 +127,39 @@ def reading(
             yield examples, bar
         for what, count in examples.left_out.items():
             typer.echo(f"bridle: {path}: left out {count:,} {what}", err=True)
+
+
+def split(examples: Sequence[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:
+    """X, y and what is given, as models take them."""
+    return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
+
+
+def labels_in(gold: Iterable[Iterable[str]], scheme: str | None, extra: Iterable[str] = ()) -> Labels:
+    """The labels of data; scheme "auto": the one that they look like."""
+    names = sorted({*chain.from_iterable(gold), *extra})
+    return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
+
+
+def rules_of(path: Path | None, labels: Labels | None) -> list[Rule]:
+    """The rules of a file, if there is one. Names that are no labels are told with their lines, all at once.
+
+    labels: None where they are not known yet, but mistakes of other kinds should be told before the data is read.
+    """
+    lines = [] if path is None else load_lines(path)
+    wrong = [] if labels is None else [one for line in lines for one in unknown_labels(line, labels)]
+    unknown = [f"{path}:{one.line}: {one.message}" for one in wrong]
+    if unknown:
+        cause = "\n".join([*unknown[1:], "Are these rules for other data, or other labels?"])
+        raise RuleError(unknown[0], cause=cause)
+    return [line.rule for line in lines]
+
+
+def tell_unknown(gold: Iterable[str], known: Labels) -> None:
+    """Gold labels that a model can never find."""
+    if strange := sorted(set(gold).difference(known)):
+        more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
+        told = ", ".join(strange[:10]) + more
+        typer.echo(f"bridle: gold has labels that the model does not know: {told}", err=True)
 
 
 def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], Reader]:

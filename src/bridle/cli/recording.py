@@ -15,13 +15,14 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.base import json_line, text_of
+from bridle.cli.base import json_line
 from bridle.data import Example, Lines
 from bridle.errors import FileError
 from bridle.models import Tagger
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.report import Scores
 from bridle.report.tables import versions
+from bridle.rules.text import text_of
 
 _COMMAND = "bridle train"
 # How a run is looked at is no part of it; and whoever repeats a run that was resumed wants all of it.

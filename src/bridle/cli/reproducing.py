@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.base import app, exits
+from bridle.cli.base import app
 from bridle.cli.options import RECIPES, AsJson, TheSeed, TheThreads
 from bridle.data import Lines
 from bridle.errors import BridleError, FileError
-from bridle.report.tables import Report
-from bridle.tasks import Run, recipe_named
+
+if TYPE_CHECKING:
+    from bridle.report.tables import Report
 
 
 @app.command()
@@ -53,13 +54,14 @@ def reproduce(
       2    the data is not there, or bad usage
       130  stopped by Ctrl-C
     """
-    with exits():
-        recipe = recipe_named(name)
-        report = recipe.run(Run(_folder(data), quick, seed, threads, _say if progress else lambda text: None))
-        report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
-        typer.echo(report.json() if as_json else report.markdown())
-        if out is not None:
-            _write(report, out)
+    from bridle.tasks import Run, recipe_named  # they bring models and learners along
+
+    recipe = recipe_named(name)
+    report = recipe.run(Run(_folder(data), quick, seed, threads, _say if progress else lambda text: None))
+    report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
+    typer.echo(report.json() if as_json else report.markdown())
+    if out is not None:
+        _write(report, out)
 
 
 def _folder(asked: Path | None) -> Path:

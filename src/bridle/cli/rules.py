@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,23 +13,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import bridle
 from bridle.cli.bars import on_terminal
 from bridle.cli.base import (
     BAD,
-    INFEASIBLE,
+    LOOK,
     Names,
     NamesFile,
     Scheme,
     TheScheme,
     app,
-    exits,
+    in_options,
     json_line,
     labels_of,
     names_of,
-    text_of,
 )
+from bridle.errors import LabelError
 from bridle.lint import Finding, lint
-from bridle.rules.text import load_lines
+from bridle.rules.text import load_lines, text_of
 
 _HELP = """Look at .rules files: check, show and test them.
 
@@ -55,6 +57,7 @@ def rules_check(
     labels: Names = None,
     labels_file: NamesFile = None,
     scheme: TheScheme = Scheme.NONE,
+    model: Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Take its labels and scheme.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="For machines: one JSON object per finding, a line each.")
     ] = False,
@@ -66,6 +69,7 @@ def rules_check(
     \b
     Examples:
       bridle rules check my.rules --labels O,A0,A1 --scheme IO
+      bridle rules check my.rules --model m.bridle
       bridle rules check my.rules --labels-file labels.txt --json
 
     \b
@@ -74,20 +78,22 @@ def rules_check(
       1    warnings only
       2    errors, or the file cannot be read
     """
-    with exits():
-        names = names_of(labels, labels_file)
-        known = None if names is None else labels_of(names, scheme)
-        found = lint(text_of(rules).split("\n"), known)
-        if as_json:
-            for finding in found:
-                typer.echo(json_line({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))
-        elif on_terminal(sys.stdout):
-            Console().print(_table(found) if found else "[green]nothing to complain about[/green]")
-        else:
-            for f in found:
-                typer.echo(f"{rules}:{f.line}: {f.level} {f.code} {f.message}")
-        levels = {finding.level for finding in found}
-        raise typer.Exit(BAD if "error" in levels else INFEASIBLE if "warning" in levels else 0)
+    names = names_of(labels, labels_file)
+    if model is not None and (names is not None or scheme is not Scheme.NONE):
+        raise LabelError("the model brings its labels", got="--labels or --scheme too", wanted="--model alone")
+    known = bridle.load(model).labels_ if model is not None else None if names is None else labels_of(names, scheme)
+    found = [replace(f, message=in_options(f.message)) for f in lint(text_of(rules).split("\n"), known)]
+    if as_json:
+        for finding in found:
+            typer.echo(json_line({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))
+    elif on_terminal(sys.stdout):
+        Console().print(_table(found) if found else "[green]nothing to complain about[/green]")
+    else:
+        for f in found:
+            where = f"{rules}:{f.line}" if f.line else f"{rules}"
+            typer.echo(f"{where}: {f.level} {f.code} {f.message}")
+    levels = {finding.level for finding in found}
+    raise typer.Exit(BAD if "error" in levels else LOOK if "warning" in levels else 0)
 
 
 @rules_app.command("show")
@@ -109,13 +115,12 @@ def rules_show(
       0    printed
       2    a line is no rule, or the file cannot be read
     """
-    with exits():
-        for line in load_lines(rules):
-            if as_json:
-                told = {"file": str(rules), "line": line.number, "rule": str(line.rule), "comment": line.comment}
-                typer.echo(json_line(told))
-            else:
-                typer.echo(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
+    for line in load_lines(rules):
+        if as_json:
+            told = {"file": str(rules), "line": line.number, "rule": str(line.rule), "comment": line.comment}
+            typer.echo(json_line(told))
+        else:
+            typer.echo(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
 
 
 def _table(found: list[Finding]) -> Table:

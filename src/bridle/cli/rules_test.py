@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.bar import Bar
@@ -13,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import bridle
-from bridle.cli.base import INFEASIBLE, Names, NamesFile, exits, json_line, names_of, text_of
+from bridle.cli.base import LOOK, Names, NamesFile, json_line, keep, names_of
 from bridle.cli.options import (
     AnyScheme,
     AsJson,
@@ -24,16 +23,23 @@ from bridle.cli.options import (
     TheProgress,
     TheThreads,
 )
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
+from bridle.cli.reading import (
+    Reader,
+    TheColumns,
+    TheFormat,
+    TheLabel,
+    TheOptions,
+    labels_in,
+    read_all,
+    reader_of,
+    rules_of,
+)
 from bridle.cli.rules import Rules, rules_app
 from bridle.data import Example
 from bridle.errors import LabelError, RuleError
-from bridle.labels import Labels, Scheme, scheme_of
 from bridle.learn.audit import Audit, audit, audit_model
-from bridle.lint import lint
 from bridle.models import Tagger
 from bridle.rules.base import Rule
-from bridle.rules.text import load_lines
 
 
 @rules_app.command("test")
@@ -86,53 +92,34 @@ def rules_test(
       3    no labelling was found in time
       130  stopped by Ctrl-C
     """
-    with exits():
-        tagger = None if model is None else bridle.load(model)
-        before = None if tagger is None else Reader.noted(tagger.notes_)
-        examples, _ = read_all(reader_of(format, columns, label, option, before), data, progress)
-        gold = [list(e.labels or ()) for e in examples]
-        extra = names_of(labels, labels_file) or ()
-        if extra and tagger is not None:
-            raise LabelError("the model brings its labels", got="--labels", wanted="--model without --labels")
-        known = _labels(tagger, gold, extra, scheme)
-        obeyed = _rules(rules, known)
-        if tagger is None:
-            given = [{"tokens": list(e.tokens), **e.given} for e in examples]
-            found = audit(obeyed, gold, known, given=given, threads=threads)
-        else:
-            found = _of_model(obeyed, tagger, examples, gold, {
-                "leave_out": "each" if leave_out else "none", "engine": engine, "time_limit": time_limit,
-                "threads": threads,
-            })  # fmt: skip
-        if plot is not None:
-            found.plot(plot)
-        if as_json:
-            typer.echo(json_line(found.to_dict()))
-        else:
-            typer.echo("\n".join(found.lines()))
-            _bars(found)
-        raise typer.Exit(INFEASIBLE if found.all is not None and found.all.relaxed else 0)
-
-
-def _labels(tagger: Tagger | None, gold: list[list[str]], extra: tuple[str, ...], scheme: AnyScheme) -> Labels:
-    """The labels of the model, or of the data."""
-    if tagger is not None:
-        return tagger.labels_
-    names = sorted({*chain.from_iterable(gold), *extra})
-    asked = scheme_of(names) if scheme is AnyScheme.AUTO else scheme.asked
-    return Labels(names, cast(Scheme | None, asked))
-
-
-def _rules(path: Path, labels: Labels) -> list[Rule]:
-    """The rules of a file. Names that are no labels are told with their lines, all at once."""
-    lines = load_lines(path)
-    unknown = [f for f in lint(text_of(path).split("\n"), labels) if f.code == "unknown-label"]
-    if unknown:
-        first, *more = (f"{path}:{finding.line}: {finding.message}" for finding in unknown)
-        raise RuleError(first, cause="\n".join([*more, "Are these rules for other data, or other labels?"]))
-    if not lines:
-        raise RuleError(f"{path}: there are no rules", got="an empty file or comments", wanted="one rule per line")
-    return [line.rule for line in lines]
+    keep(plot, rules, *data, model, labels_file, flag="--plot")
+    tagger = None if model is None else bridle.load(model)
+    before = None if tagger is None else Reader.noted(tagger.notes_)
+    examples, _ = read_all(reader_of(format, columns, label, option, before), data, progress)
+    gold = [list(e.labels or ()) for e in examples]
+    extra = names_of(labels, labels_file) or ()
+    if extra and tagger is not None:
+        raise LabelError("the model brings its labels", got="--labels", wanted="--model without --labels")
+    known = labels_in(gold, scheme.asked, extra) if tagger is None else tagger.labels_
+    obeyed = rules_of(rules, known)
+    if not obeyed:
+        raise RuleError(f"{rules}: there are no rules", got="an empty file or comments", wanted="one rule per line")
+    if tagger is None:
+        given = [{"tokens": list(e.tokens), **e.given} for e in examples]
+        found = audit(obeyed, gold, known, given=given, threads=threads)
+    else:
+        found = _of_model(obeyed, tagger, examples, gold, {
+            "leave_out": "each" if leave_out else "none", "engine": engine, "time_limit": time_limit,
+            "threads": threads,
+        })  # fmt: skip
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        typer.echo(json_line(found.to_dict()))
+    else:
+        typer.echo("\n".join(found.lines()))
+        _bars(found)
+    raise typer.Exit(LOOK if found.all is not None and found.all.relaxed else 0)
 
 
 def _of_model(

@@ -11,15 +11,14 @@ from typing import Annotated
 import typer
 
 import bridle
-from bridle.cli.base import OnInfeasible, app, ended, exits, keep, writing
+from bridle.cli.base import OnInfeasible, app, ended, keep, writing
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads, one_of
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_of
 from bridle.data import Chunk, Example, Pace
 from bridle.data.base import Format, format_named
 from bridle.decode import Decoder
 from bridle.errors import BridleError, FileError, ModelError
 from bridle.models import Tagger
-from bridle.rules.text import load
 from bridle.stream import Record, Stream, to_json
 
 STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged")  # formats without a head or a foot
@@ -81,27 +80,26 @@ def tag(
       130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
       141  the reader of the output went away
     """
-    with exits():
-        keep(out, model, rules)
-        tagger = bridle.load(model)
-        reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
-        decoder = tagger.decoder(
-            load(rules) if rules is not None else (), engine=engine, time_limit=time_limit,
-            on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
-        )  # fmt: skip
-        lines_of_json = as_json or k is not None or scores
-        if to is not None and to not in ("jsonl", "json") and lines_of_json:
-            raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
-        made = None if lines_of_json else _output(to, reader, tagger)
-        stream = Stream(decoder, on_infeasible.value, threads, k, "all" if made is None else "labels")
-        pace = Pace(sequences=1, most=4096)  # the first answer comes at once
-        with writing(out) as lines:
-            for path in data or ["-"]:
-                with reading(reader, path, progress, "tagging", out) as (examples, bar):
-                    for some in _tagged(examples, tagger, decoder, stream, pace):
-                        lines.write(_lines(some, made, tagger, decoder if scores else None))
-                        bar()
-        ended(stream.tally)
+    keep(out, model, rules, *(data or ()))
+    tagger = bridle.load(model)
+    reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
+    decoder = tagger.decoder(
+        rules_of(rules, tagger.labels_), engine=engine, time_limit=time_limit,
+        on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+    )  # fmt: skip
+    lines_of_json = as_json or k is not None or scores
+    if to is not None and to not in ("jsonl", "json") and lines_of_json:
+        raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
+    made = None if lines_of_json else _output(to, reader, tagger)
+    stream = Stream(decoder, on_infeasible.value, threads, k, "all" if made is None else "labels")
+    pace = Pace(sequences=1, most=4096)  # the first answer comes at once
+    with writing(out) as lines:
+        for path in data or ["-"]:
+            with reading(reader, path, progress, "tagging", out) as (examples, bar):
+                for some in _tagged(examples, tagger, decoder, stream, pace):
+                    lines.write(_lines(some, made, tagger, decoder if scores else None))
+                    bar()
+    ended(stream.tally)
 
 
 def _tagged(

@@ -19,9 +19,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import bridle
 from bridle.cli.bars import on_terminal, shown
-from bridle.cli.base import INTERRUPTED, app, exits, fail, json_line, keep, text_of
+from bridle.cli.base import INTERRUPTED, app, check_kind, check_place, fail, json_line, keep
 from bridle.cli.options import FEATURES, AnyScheme, AsJson, DataScheme, TheProgress, TheSeed, TheThreads
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of
+from bridle.cli.reading import (
+    Reader,
+    TheColumns,
+    TheFormat,
+    TheLabel,
+    TheOptions,
+    labels_in,
+    read_all,
+    reader_of,
+    rules_of,
+    split,
+)
 from bridle.cli.recording import (
     TheConfig,
     changes,
@@ -37,7 +48,8 @@ from bridle.errors import BridleError, FeatureError, FileError, LabelError, Mode
 from bridle.features import SETS, Templates
 from bridle.models import CRF, LocalTagger, Step, Tagger
 from bridle.report import score
-from bridle.rules.text import load
+from bridle.rules.base import Rule
+from bridle.rules.text import text_of
 
 Split = tuple[list[Any], list[list[str]], list[dict[str, Any]]]  # X, y, given
 _ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
@@ -132,67 +144,68 @@ def train(
       2    bad input, bad usage, or the model cannot be written
       130  stopped by Ctrl-C; the best model so far is saved
     """
-    with exits():
-        data = data or (context.default_map or {}).get("data")
-        if not data or out is None:
-            what, wanted = ("no data", "DATA") if not data else ("no place for the model", "-o MODEL")
-            raise FileError(f"there is {what}", got="nothing", wanted=f"{wanted}, or --config FILE")
-        keep(out, *data, dev, rules, resume)
-        place = place_beside(out)
-        _check_places(out, checkpoint, place)
-        examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
-        common = {
-            "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": scheme.asked,
-            "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
-            "iterations": _ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
-        }  # fmt: skip
-        own = {"c1": c1, "c2": c2, "margin": margin, "average": None if average is None else average.value}
-        model = _model(learner, common, {name: value for name, value in own.items() if value is not None}, rules)
-        X, y, given = _split(examples)
-        beside = None if dev is None else read_all(reader, [dev], progress)[0]
-        held = None if beside is None else _split(beside)
-        used = {"data": described(data, examples), "dev": None if beside is None else described([str(dev)], beside)}
-        for change in changes(config, used) if config is not None else ():
-            typer.echo(f"bridle: {change}", err=True)
-        notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
-        trouble: BaseException | None = None
-        begun = time.perf_counter()
-        with _watched(progress, log) as watch:
-            try:
-                model.fit(
-                    X, y, given=given, dev=None if held is None else (held[0], held[1]),
-                    dev_given=None if held is None else held[2], on_unknown=on_unknown.value, watch=watch,
-                    checkpoint=checkpoint, every=every, resume=resume,
-                )  # fmt: skip
-            except (KeyboardInterrupt, BridleError) as error:
-                if not hasattr(model, "linear_"):
-                    raise _with_place(error, examples) from None
-                trouble = error  # what has been learned is saved first
-        took = time.perf_counter() - begun
-        model.save(out, notes=notes)
-        scores = None if held is None else _scores(model, held, rules, threads)
-        record = recorded(model, {**settings_of(context), "data": data}, used, took, scores)
-        write_config(place, record)
-        typer.echo(f"bridle: {_told(model)}; saved as {out}", err=True)
-        if as_json:
-            typer.echo(json_line(record))
-        if isinstance(trouble, KeyboardInterrupt):
-            fail("interrupted; this is the best model so far", INTERRUPTED)
-        if trouble is not None:
-            raise trouble
-
-
-def _check_places(out: Path, checkpoint: Path | None, config: Path) -> None:
-    """Can the results be written? Better to know before than after training."""
-    for path in (out, checkpoint, config):
-        if path is None:
-            continue
-        folder = path.resolve().parent
-        if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            wanted = "the name of a file in a folder that exists and can be written to"
-            raise FileError(f"cannot write {path}", got="no such place", wanted=wanted)
-    if checkpoint is not None and checkpoint.resolve() in (out.resolve(), config.resolve()):
-        raise FileError("model and checkpoint are the same file", got=str(checkpoint), wanted="two names")
+    data = data or (context.default_map or {}).get("data")
+    if not data or out is None:
+        what, wanted = ("no data", "DATA") if not data else ("no place for the model", "-o MODEL")
+        raise FileError(f"there is {what}", got="nothing", wanted=f"{wanted}, or --config FILE")
+    if rules is not None and learner is not Learner.IBT:
+        raise ModelError(
+            "rules are for inference-based training", got=f"--learner {learner}", wanted="--learner ibt",
+            cause="To obey rules when tagging, pass them to bridle tag.",
+        )  # fmt: skip
+    if log == "-" and as_json:
+        raise FileError("--json stands alone on standard output", got="--log -", wanted="--log FILE")
+    place = place_beside(out)
+    read = [*data, dev, rules, features if features not in ("auto", *SETS) and "[" not in features else None]
+    keep(out, *read, resume)
+    keep(checkpoint, *read, out, place, flag="--checkpoint")  # it may be what is resumed
+    keep(log, *read, resume, out, checkpoint, place, flag="--log")
+    for path in filter(None, (out, checkpoint, place)):
+        check_place(path)
+    for path in filter(None, (out, checkpoint)):
+        check_kind(path)
+    rules_of(rules, None)
+    examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
+    common = {
+        "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": scheme.asked,
+        "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
+        "iterations": _ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
+    }  # fmt: skip
+    own = {"c1": c1, "c2": c2, "margin": margin, "average": None if average is None else average.value}
+    X, y, given = split(examples)
+    obeyed = rules_of(rules, labels_in(y, scheme.asked) if rules is not None else None)
+    model = _model(learner, common, {name: value for name, value in own.items() if value is not None}, obeyed)
+    beside = None if dev is None else read_all(reader, [dev], progress)[0]
+    held = None if beside is None else split(beside)
+    used = {"data": described(data, examples), "dev": None if beside is None else described([str(dev)], beside)}
+    for change in changes(config, used) if config is not None else ():
+        typer.echo(f"bridle: {change}", err=True)
+    notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
+    trouble: BaseException | None = None
+    begun = time.perf_counter()
+    with _watched(progress, log) as watch:
+        try:
+            model.fit(
+                X, y, given=given, dev=None if held is None else (held[0], held[1]),
+                dev_given=None if held is None else held[2], on_unknown=on_unknown.value, watch=watch,
+                checkpoint=checkpoint, every=every, resume=resume,
+            )  # fmt: skip
+        except (KeyboardInterrupt, BridleError) as error:
+            if not hasattr(model, "linear_"):
+                raise _with_place(error, examples) from None
+            trouble = error  # what has been learned is saved first
+    took = time.perf_counter() - begun
+    model.save(out, notes=notes)
+    scores = None if held is None else _scores(model, held, obeyed, threads)
+    record = recorded(model, {**settings_of(context), "data": data}, used, took, scores)
+    write_config(place, record)
+    typer.echo(f"bridle: {_told(model)}; saved as {out}", err=True)
+    if as_json:
+        typer.echo(json_line(record))
+    if isinstance(trouble, KeyboardInterrupt):
+        fail("interrupted; this is the best model so far", INTERRUPTED)
+    if trouble is not None:
+        raise trouble
 
 
 def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
@@ -203,13 +216,8 @@ def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
     return error
 
 
-def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: Path | None) -> Tagger:
+def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: list[Rule]) -> Tagger:
     """The model that the options ask for; options that say nothing to it are refused."""
-    if rules is not None and learner is not Learner.IBT:
-        raise ModelError(
-            "rules are for inference-based training", got=f"--learner {learner}", wanted="--learner ibt",
-            cause="To obey rules when tagging, pass them to bridle tag.",
-        )  # fmt: skip
     local = learner in (Learner.LOCAL, Learner.WINNOW)
     takes = {"c1", "c2"} if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
     if other := sorted(set(own) - takes):
@@ -218,7 +226,7 @@ def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules:
     algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
     if local:
         return LocalTagger(algorithm, **own, **common)
-    return CRF(algorithm, rules=tuple(load(rules)) if rules is not None else (), **own, **common)
+    return CRF(algorithm, rules=tuple(rules), **own, **common)
 
 
 def _features(asked: str, example: Example, reader: Reader) -> list[str]:
@@ -250,17 +258,11 @@ def _templates_of(asked: str) -> Templates:
         raise
 
 
-def _scores(model: Tagger, dev: Split, rules: Path | None, threads: int) -> dict[str, Any]:
+def _scores(model: Tagger, dev: Split, rules: list[Rule], threads: int) -> dict[str, Any]:
     """What the model that was kept does on the development set."""
     X, y, given = dev
-    obeyed = load(rules) if rules is not None else ()
-    guessed = model.predict(X, obeyed, given=given, threads=threads, on_infeasible="relax")
+    guessed = model.predict(X, rules, given=given, threads=threads, on_infeasible="relax")
     return scores_of(score(y, guessed), model.progress_.best_iteration)
-
-
-def _split(examples: list[Example]) -> Split:
-    """X, y and what is given."""
-    return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
 
 
 def _told(model: Tagger) -> str:

@@ -15,7 +15,8 @@ from bridle.data.output import Lines
 from bridle.data.scores import Chunk, Pace, ScoreFile, open_scores, save_scores
 
 for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+    if not _module.ispkg:  # the references are no format
+        import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "Chunk", "Example", "Examples", "Lines", "Pace", "ScoreFile", "formats", "load", "open_scores", "read",

@@ -42,6 +42,11 @@ class Format:
         """May a file that begins so be of this format? `head` ends with a whole line if the file goes on."""
         return False
 
+    @classmethod
+    def misfit(cls, head: str) -> str:
+        """Why a file that begins so is not of this format: a sentence, or ""."""
+        return ""
+
     def read(self, source: Source) -> Iterator[Example]:
         """The sequences of a source."""
         raise NotImplementedError
@@ -139,6 +144,7 @@ def format_guessed(path: str, source: Source | None = None) -> str:
     """The name of the format of a file, from its suffix or, if there is a source to read, from how it begins."""
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     found = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
+    misfit = ""
     if not found and source is not None:
         head = source.head()
         text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
@@ -150,12 +156,13 @@ def format_guessed(path: str, source: Source | None = None) -> str:
         # a special kind of a format that fits as well: CoNLL-U is CoNLL too
         special = {base for kind in likely.values() for base in kind.__mro__[1:]}
         found = [name for name, kind in likely.items() if kind not in special]
+        misfit = "" if found else _FORMATS["conll"].misfit(text)  # what most files are meant to be
     if len(found) == 1:
         return found[0]
     raise FileError(
         f"{source.name if source else path}: cannot tell the format of this file",
         got=f"what may be {' or '.join(sorted(found))}" if found else f"the suffix {suffix!r}",
-        wanted=f"format= one of {', '.join(formats())}",
+        wanted=f"format= one of {', '.join(formats())}", cause=misfit or None,
     )
 
 

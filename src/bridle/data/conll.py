@@ -70,11 +70,17 @@ class Conll(Format):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        rows = [
-            line.split("\t") if "\t" in line else line.split()
-            for line in head.split("\n") if line.strip() and not line.startswith(("# ", DOCSTART))
-        ]  # fmt: skip
-        return len(rows) > 1 and 1 < len(rows[0]) < 100 and {len(row) for row in rows} == {len(rows[0])}
+        widths = list(_widths(head).values())
+        return len(widths) > 1 and 1 < widths[0] < 100 and set(widths) == {widths[0]}
+
+    @classmethod
+    def misfit(cls, head: str) -> str:
+        widths = _widths(head)
+        first = next(iter(widths), 0)
+        for number, width in widths.items():
+            if width != widths[first]:
+                return f"As {cls.name}: line {number} has {_columns(width)}, line {first} has {widths[first]}."
+        return ""
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -213,10 +219,13 @@ class _Table:
                 self.comments.append(line)
                 continue
             if len(row) != self.width:
-                wanted = f"{self.width}, as {'columns= says' if self.format.columns else 'in the lines above'}"
+                known = f"columns= says: {', '.join(self.names)}" if self.format.columns else "in the lines above"
+                cause = "Columns are separated by " + ("TABs" if self.tab else "blanks") + " in this file."
+                if not self.tab and len(row) > self.width:
+                    cause += " Is it plain text? Pass format='text'."
                 raise self.source.error(
-                    at, "another number of columns", got=f"{len(row)} in {line[:60]!r}", wanted=wanted,
-                    cause="Columns are separated by " + ("TABs" if self.tab else "blanks") + " in this file.",
+                    at, "another number of columns", got=f"{len(row)} in {line[:60]!r}",
+                    wanted=f"{self.width}, as {known}", cause=cause,
                 )  # fmt: skip
             if self.format.ids and not row[0].isdecimal():  # a range of tokens, or an empty one
                 self.source.leave_out("lines that are no tokens")
@@ -275,6 +284,19 @@ class _Table:
         for at, line in self.doubtful:
             if len(_cut(line, bool(self.tab))) == self.width:
                 raise self.unclear(at, line)
+
+
+def _widths(head: str) -> dict[int, int]:
+    """How many columns the lines of tokens have, by their numbers."""
+    tokens = {
+        number: line for number, line in enumerate(head.split("\n"), 1)
+        if line.strip() and not line.startswith(("# ", DOCSTART))
+    }  # fmt: skip
+    return {number: len(line.split("\t") if "\t" in line else line.split()) for number, line in tokens.items()}
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
 
 
 def _cut(line: str, tab: bool) -> list[str]:

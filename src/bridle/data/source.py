@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 from bridle.errors import FileError
 
 BLOCK = 1 << 18  # bytes read at once
+_OTHER = "Is it in another encoding? Pass encoding='latin-1', for example."
 LONGEST = 1 << 28  # characters of one line; more is no text but a mistake, or an attack
 
 
@@ -149,10 +150,12 @@ class Source:
             except UnicodeDecodeError as error:
                 good = error.object[: error.start]
                 at = before + len(block) - len(error.object) + error.start
+                marked = not at and error.object[:2] in (b"\xff\xfe", b"\xfe\xff")  # a byte-order mark
+                maybe = "Is it UTF-16? Pass encoding='utf-16'." if marked else _OTHER
                 raise self.error(
                     line + good.decode(encoding, "ignore").count("\n"), f"not {encoding}",
                     got=f"byte 0x{error.object[error.start]:02x} at byte {at:,} of the file ({error.reason})",
-                    wanted=encoding, cause="Is it in another encoding? Pass encoding='latin-1', for example.",
+                    wanted=encoding, cause=maybe,
                 ) from None  # fmt: skip
             except UnicodeError as error:
                 raise self.error(line, f"not {encoding}", got=str(error), wanted=encoding) from None

@@ -9,16 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bridle.demo.experiment import Change, Rate, Story
+from bridle.demo.experiment import Change, Story
+from bridle.demo.words import HEADS, cells, head
 from bridle.report.page import fills
-
-HEADS = ("", "tokens right", "fields, F1", "references all right", "break a rule", "references/s")
-
-
-def cells(name: str, rate: Rate, per_second: float | None = None) -> tuple[str, ...]:
-    """A row of the table."""
-    shares = (f"{100 * share:.1f} %" for share in (rate.accuracy, rate.f1, rate.exact, rate.broken))
-    return (name, *shares, "" if per_second is None else f"{per_second:,.0f}")
 
 
 def show(story: Story, console: Console) -> None:
@@ -35,14 +28,6 @@ def show(story: Story, console: Console) -> None:
     console.print(f"\nWritten rules: {100 * gain:+.1f} points of tokens right over plain Viterbi.\n", highlight=False)
     for change in story.changes:
         _change(change, console)
-
-
-def head(story: Story) -> str:
-    """What was done."""
-    return (
-        f"A CRF learned from {story.train} references in two styles ({story.seconds:.1f} s); here it labels "
-        f"{story.test} references to other works in four other styles ({story.tokens:,} tokens)."
-    )
 
 
 def runs(tokens: Sequence[str], labels: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -253,16 +253,16 @@ class Tagger:
         self._fitted()
         return with_tokens(self.features_, X, given, decoder.asks)
 
-    def decoder(self, rules: Iterable[Rule] = (), **options: Any) -> Decoder:
+    def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
         """A decoder for the labels of this model."""
         self._fitted()
         return Decoder(self.labels_, rules, **options)
 
     def predict(
-        self, X: Sequence[Any], rules: Iterable[Rule] = (), *, given: Sequence[Given] | None = None,
+        self, X: Sequence[Any], rules: Iterable[Rule | str] = (), *, given: Sequence[Given] | None = None,
         threads: int = 0, **options: Any,
     ) -> list[list[str]]:  # fmt: skip
-        """The best labels under the rules. options: those of Decoder, such as on_infeasible="relax"."""
+        """The best labels under the rules, which may be sentences. options: of Decoder, as on_infeasible="relax"."""
         decoder = self.decoder(rules, **options)
         check_sequences(X)
         check_given("given", given, X)

@@ -12,6 +12,8 @@ import numpy as np
 from bridle.errors import GivenError, RuleError
 from bridle.labels import Labels
 
+GIVE = "Pass given=... to decode, or one dict per sequence to decode_batch."
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -37,7 +39,7 @@ def missing(key: str, given: object, sequence: int | None = None) -> GivenError:
     where = "" if sequence is None else f" of sequence {sequence}"
     return GivenError(
         f"given[{key!r}]{where} is missing", got=keys, wanted=f"given={{{key!r}: ...}}",
-        cause="Pass given=... to decode, or one dict per sequence to decode_batch.",
+        cause=GIVE,
     )
 
 

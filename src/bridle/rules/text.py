@@ -330,9 +330,10 @@ def parse(line: str) -> Rule:
         rest = reader.tokens[reader.far :]
         got = repr(" ".join(token.text for token in rest[:6])) if rest else "the end of the line"
         hopes = sorted(reader.hopes) if "a rule" not in reader.hopes else ["a rule such as 'A before B'"]
+        named = "a label name" in hopes and rest and rest[0].text in _reserved()
         raise RuleSyntaxError(
             f"not a rule: {line.strip()!r}", got=got, wanted=", or ".join(hopes[:6]),
-            cause="Names that are also words of the rule language go between quotation marks.",
+            cause=f'A label of that name goes between quotation marks: "{rest[0].text}".' if named else None,
         ) from None
 
 
@@ -373,12 +374,20 @@ def load(path: str | Path) -> list[Rule]:
 
 def load_lines(path: str | Path) -> list[Line]:
     """The rules of a .rules file with their line numbers and comments."""
+    lines = text_of(path, "the rules file ").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
+    return parse_lines(lines, str(path))
+
+
+def text_of(path: str | Path, what: str = "") -> str:
+    """The text of a file that people write."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
-    except (OSError, ValueError) as error:  # a ValueError: bytes that are not UTF-8, or a path with a null in it
-        utf8 = "bytes that are not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        return Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
+    except UnicodeDecodeError as error:
+        line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
         raise FileError(
-            f"cannot read the rules file {path}", got=getattr(error, "strerror", None) or utf8,
-            wanted="a text file with one rule per line",
+            f"{path}:{line}: not UTF-8", got=f"byte 0x{byte:02x}", wanted="text in UTF-8",
+            cause="Save it as UTF-8" + (" (it may be UTF-16)." if error.start == 0 and byte >= 0xFE else "."),
         ) from None
-    return parse_lines(text.split("\n"), str(path))  # not splitlines: a label may hold other breaks such as U+2028
+    except (OSError, ValueError) as error:  # a ValueError: a path with a null in it
+        got = getattr(error, "strerror", None) or str(error)
+        raise FileError(f"cannot read {what}{path}", got=got, wanted="a text file") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridle.demo.experiment import UNSEEN, Story
-from bridle.demo.terminal import HEADS, cells, head
+from bridle.demo.words import HEADS, cells, head
 from bridle.report.page import Page, fills
 
 
