@@ -103,3 +103,11 @@ def test_json() -> None:
     made = json.loads(json.dumps(story().to_dict()))
     assert [way["name"] for way in made["ways"]] == ["plain Viterbi", "learned rules", "written rules"]
     assert made["ways"][2]["accuracy"] == story().ways[2].rate.accuracy
+
+
+def test_the_readme_tells_these_figures() -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    for way in story().ways:
+        rate = way.rate
+        shares = " | ".join(f"{100 * share:.1f} %" for share in (rate.accuracy, rate.f1, rate.exact, rate.broken))
+        assert f"| {shares} |" in text, way.name

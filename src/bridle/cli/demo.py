@@ -24,7 +24,7 @@ def demo(
     \b
     A table, three references before and after, and a report; in some seconds. A CRF learns from a few references in two
     citation styles and labels other works in four styles that it has never seen: by plain Viterbi, with rules learned
-    from the training references, and with ten written ones.
+    from the training references, and with eleven written ones.
 
     \b
     Examples:
