@@ -15,7 +15,7 @@ from bridle.learn import DeterministicRules
 from bridle.learn.joint import JointWeights
 from bridle.learn.weights import penalty_of
 from bridle.rules.base import Soft
-from bridle.rules.text import load_lines, parse_lines
+from bridle.rules.files import load_lines, parse_lines
 
 Run = Any  # what CliRunner.invoke returns
 COLUMNS = ["--columns", "word,label"]

@@ -14,7 +14,7 @@ import bridle.rules as r
 from bridle import CRF, Decoder, Labels
 from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError
 from bridle.rules.base import Rule
-from bridle.rules.text import load_lines
+from bridle.rules.files import load_lines
 from strategies import odd_names, penalties, random_labels, random_rule, random_soft, seeds, token_patterns
 
 # ---- there and back ---------------------------------------------------------------------------------------------

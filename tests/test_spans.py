@@ -381,7 +381,7 @@ def test_bad_decoders() -> None:
     with pytest.raises(EngineError, match="threads"):
         SpanDecoder().decode_batch([lattice], threads=-1)
     with pytest.raises(RuleError, match="not a rule"):
-        SpanDecoder(rules=["A before B"])  # type: ignore[list-item]
+        SpanDecoder(rules=[7])  # type: ignore[list-item]
     with pytest.raises(LabelError):
         SpanDecoder(["A"], [r.forbid("B")])
     with pytest.raises(GivenError, match="no characters"):
@@ -392,3 +392,7 @@ def test_bad_decoders() -> None:
         SpanDecoder().decode_batch([lattice], {"x": 1})  # type: ignore[arg-type]
     with pytest.raises(GivenError, match="missing"):
         SpanDecoder(["A"], [r.present(r.given("x"))]).decode(lattice)
+
+
+def test_sentences_are_rules() -> None:
+    assert SpanDecoder(["A", "B"], ["at most 1 segment of A"]).rules == (r.at_most(1, of="A"),)

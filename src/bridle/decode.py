@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,15 +13,15 @@ import numpy as np
 from bridle import _native
 from bridle.decoding import Decoding, Decodings
 from bridle.engines import Engine, engine_named, solve_one
-from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached, RuleError
+from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.marginals import Probability, marginals, probability
 from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given, offsets_of
 from bridle.rules.base import Rule, Soft
+from bridle.rules.files import as_rules
 from bridle.rules.lower import Lowering
-from bridle.rules.text import parse
 from bridle.threads import cores, in_threads
 
 Given = Mapping[str, Any]
@@ -71,7 +70,7 @@ class Decoder:
     ) -> None:
         if not isinstance(labels, Labels):
             labels = Labels(labels)
-        self.labels, self.rules = labels, _rules(rules)
+        self.labels, self.rules = labels, as_rules(rules)
         self.engine, self.on_infeasible = engine, on_infeasible
         _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, seed, fold_states)
         self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, fold_states)
@@ -241,15 +240,6 @@ class Decoder:
             found, score=found.score + dear * broken, bound=found.bound + dear * broken, penalty=float(cost),
             violated=violated, relaxed=True,
         )
-
-
-def _rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
-    """Rules as they are; sentences become rules."""
-    if isinstance(rules, (str, os.PathLike, Rule)) or not isinstance(rules, Iterable):
-        file = isinstance(rules, os.PathLike) or str(rules).endswith(".rules")
-        cause = f"A file? Pass bridle.rules.load({str(rules)!r})." if file else "One rule? Pass [rule]."
-        raise RuleError("rules are not a list", got=repr(rules)[:60], wanted="a list of rules", cause=cause)
-    return tuple(parse(rule) if isinstance(rule, str) else rule for rule in rules)
 
 
 def _check_lattice(lattice: Lattice) -> None:

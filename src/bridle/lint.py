@@ -25,10 +25,10 @@ from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
+from bridle.rules.files import Line, parse_lines
 from bridle.rules.neighbours import NextTo
 from bridle.rules.questions import Questions, Static, TooLarge
 from bridle.rules.refer import Given
-from bridle.rules.text import Line, parse_lines
 
 Level = Literal["error", "warning", "info"]
 

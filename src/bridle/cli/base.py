@@ -22,8 +22,8 @@ from bridle.data import Lines
 from bridle.errors import BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
 from bridle.models.files import MAGIC
+from bridle.rules.files import text_of
 from bridle.rules.refer import GIVE
-from bridle.rules.text import text_of
 from bridle.stream import Tally
 
 LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below

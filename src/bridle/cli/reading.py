@@ -19,7 +19,7 @@ from bridle.errors import FileError, ModelFileError, RuleError
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lint import unknown_labels
 from bridle.rules.base import Rule
-from bridle.rules.text import load_lines
+from bridle.rules.files import load_lines
 
 TheFormat = Annotated[
     str | None,

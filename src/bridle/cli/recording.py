@@ -22,7 +22,7 @@ from bridle.models import Tagger
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.report import Scores
 from bridle.report.tables import versions
-from bridle.rules.text import text_of
+from bridle.rules.files import text_of
 
 _COMMAND = "bridle train"
 # How a run is looked at is no part of it; and whoever repeats a run that was resumed wants all of it.

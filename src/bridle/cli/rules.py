@@ -30,7 +30,7 @@ from bridle.cli.base import (
 )
 from bridle.errors import LabelError
 from bridle.lint import Finding, lint
-from bridle.rules.text import load_lines, text_of
+from bridle.rules.files import load_lines, text_of
 
 _HELP = """Look at .rules files: check, show and test them.
 

@@ -49,7 +49,7 @@ from bridle.features import SETS, Templates
 from bridle.models import CRF, LocalTagger, Step, Tagger
 from bridle.report import score
 from bridle.rules.base import Rule
-from bridle.rules.text import text_of
+from bridle.rules.files import text_of
 
 Split = tuple[list[Any], list[list[str]], list[dict[str, Any]]]  # X, y, given
 _ITERATIONS = {True: 100, False: 20}  # of a CRF, of others

@@ -17,7 +17,7 @@ from bridle.learn import RelationalRules
 from bridle.models import CRF
 from bridle.report import score
 from bridle.rules.base import Rule, Soft
-from bridle.rules.text import parse_lines
+from bridle.rules.files import parse_lines
 
 SEEN = ("acm", "lncs")  # styles to learn from
 UNSEEN = ("ieee", "apa", "mla", "bibtex")

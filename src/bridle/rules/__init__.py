@@ -16,10 +16,11 @@ from typing import Any
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import Matches
 from bridle.rules.counts import AtLeast, AtMost, Exactly, Length, NoDuplicates, Unit
+from bridle.rules.files import load, parse_lines
 from bridle.rules.neighbours import Around, ForbidTransition, NextTo, SameLabel, WellFormed
 from bridle.rules.order import Before, EndsWith, FollowedBy, IfPresent, Present, StartsWith
 from bridle.rules.refer import Given, Names, Place, Tokens
-from bridle.rules.text import load, parse, parse_lines
+from bridle.rules.text import parse
 from bridle.rules.tokens import Allow, Fix, Forbid, LabelAt
 
 __all__ = [

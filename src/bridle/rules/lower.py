@@ -217,8 +217,6 @@ class Lowering:
         self.labels, self.rules = labels, tuple(rules)
         self._conjuncts: list[_Conjunct] = []
         for k, rule in enumerate(self.rules):
-            if not isinstance(rule, Rule):
-                raise RuleError("not a rule", got=repr(rule), wanted="a rule, such as rules.at_most(1, of='A0')")
             hard = not isinstance(rule, Soft)
             for part in rule.conjuncts() if hard else (rule,):
                 fixed = all(names.fixed for names in part.names())

@@ -11,13 +11,11 @@ small grammar around sentences:  not, and, or, implies, iff, parentheses, a pena
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from bridle.errors import BridleError, FileError, RuleSyntaxError
+from bridle.errors import RuleSyntaxError
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import And, Iff, Implies, Not, Or, _Pair
 from bridle.rules.refer import Given, Names, Place, Tokens
@@ -337,57 +335,7 @@ def parse(line: str) -> Rule:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A rule of a file and where it stands."""
-
-    rule: Rule
-    number: int
-    comment: str
-
-
-def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
-    """Read the lines of a .rules file; empty lines and comments are passed over. All bad lines are reported at once."""
-    found: list[Line] = []
-    wrong: list[RuleSyntaxError] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            reader = _Reader(line)
-            if reader.tokens:
-                found.append(Line(parse(line), number, reader.comment))
-        except BridleError as error:
-            parts = {"got": error.got, "wanted": error.wanted, "cause": error.cause}
-            wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
-    if wrong:
-        first = wrong[0]
-        more = [str(e).split("\n")[0] for e in wrong[1:6]] + [f"and {len(wrong) - 6} more"] * (len(wrong) > 6)
-        if more:
-            first.args = ("\n".join([first.args[0], *more]),)
-        raise first
-    return found
-
-
-def load(path: str | Path) -> list[Rule]:
-    """The rules of a .rules file."""
-    return [line.rule for line in load_lines(path)]
-
-
-def load_lines(path: str | Path) -> list[Line]:
-    """The rules of a .rules file with their line numbers and comments."""
-    lines = text_of(path, "the rules file ").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
-    return parse_lines(lines, str(path))
-
-
-def text_of(path: str | Path, what: str = "") -> str:
-    """The text of a file that people write."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
-    except UnicodeDecodeError as error:
-        line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
-        raise FileError(
-            f"{path}:{line}: not UTF-8", got=f"byte 0x{byte:02x}", wanted="text in UTF-8",
-            cause="Save it as UTF-8" + (" (it may be UTF-16)." if error.start == 0 and byte >= 0xFE else "."),
-        ) from None
-    except (OSError, ValueError) as error:  # a ValueError: a path with a null in it
-        got = getattr(error, "strerror", None) or str(error)
-        raise FileError(f"cannot read {what}{path}", got=got, wanted="a text file") from None
+def comment_of(line: str) -> tuple[bool, str]:
+    """Is there a rule on a line, and what does its comment say?"""
+    reader = _Reader(line)
+    return bool(reader.tokens), reader.comment

@@ -11,10 +11,11 @@ import numpy as np
 
 from bridle import _native
 from bridle.decode import Plan
-from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached, RuleError
+from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.labels import UNTYPED, Labels
 from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Options, check_given
 from bridle.rules.base import Rule, Soft
+from bridle.rules.files import as_rules
 from bridle.rules.lower import Lowering
 from bridle.rules.refer import Tokens
 from bridle.spans import ilp
@@ -108,14 +109,12 @@ class SpanDecoder:
     """
 
     def __init__(
-        self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule] = (), engine: str = "auto", *,
+        self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule | str] = (), engine: str = "auto", *,
         time_limit: float | None = None, max_states: int | None = None,
     ) -> None:
         self.labels = labels if isinstance(labels, Labels) else Labels([UNTYPED] if labels is None else labels)
-        self.rules = tuple(rules)
+        self.rules = as_rules(rules)
         for rule in self.rules:
-            if not isinstance(rule, Rule):
-                raise RuleError("not a rule", got=repr(rule), wanted="a rule, such as rules.at_most(1, of='A0')")
             for place in rule.places():
                 if not isinstance(place.source, Tokens):
                     raise EngineError(

@@ -1,0 +1,81 @@
+"""Rules from where people keep them: lines of a .rules file, lists of rules and sentences."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError
+from bridle.rules.base import Rule
+from bridle.rules.text import comment_of, parse
+
+
+def as_rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
+    """Rules as they are; sentences become rules."""
+    if isinstance(rules, (str, os.PathLike, Rule)) or not isinstance(rules, Iterable):
+        file = isinstance(rules, os.PathLike) or str(rules).endswith(".rules")
+        cause = f"A file? Pass bridle.rules.load({str(rules)!r})." if file else "One rule? Pass [rule]."
+        raise RuleError("rules are not a list", got=repr(rules)[:60], wanted="a list of rules", cause=cause)
+    found = tuple(parse(rule) if isinstance(rule, str) else rule for rule in rules)
+    for rule in found:
+        if not isinstance(rule, Rule):
+            raise RuleError("not a rule", got=repr(rule), wanted="a rule, such as rules.at_most(1, of='A0')")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A rule of a file and where it stands."""
+
+    rule: Rule
+    number: int
+    comment: str
+
+
+def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
+    """Read the lines of a .rules file; empty lines and comments are passed over. All bad lines are reported at once."""
+    found: list[Line] = []
+    wrong: list[RuleSyntaxError] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            there, comment = comment_of(line)
+            if there:
+                found.append(Line(parse(line), number, comment))
+        except BridleError as error:
+            parts = {"got": error.got, "wanted": error.wanted, "cause": error.cause}
+            wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
+    if wrong:
+        first = wrong[0]
+        more = [str(e).split("\n")[0] for e in wrong[1:6]] + [f"and {len(wrong) - 6} more"] * (len(wrong) > 6)
+        if more:
+            first.args = ("\n".join([first.args[0], *more]),)
+        raise first
+    return found
+
+
+def load(path: str | Path) -> list[Rule]:
+    """The rules of a .rules file."""
+    return [line.rule for line in load_lines(path)]
+
+
+def load_lines(path: str | Path) -> list[Line]:
+    """The rules of a .rules file with their line numbers and comments."""
+    lines = text_of(path, "the rules file ").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
+    return parse_lines(lines, str(path))
+
+
+def text_of(path: str | Path, what: str = "") -> str:
+    """The text of a file that people write."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
+    except UnicodeDecodeError as error:
+        line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
+        raise FileError(
+            f"{path}:{line}: not UTF-8", got=f"byte 0x{byte:02x}", wanted="text in UTF-8",
+            cause="Save it as UTF-8" + (" (it may be UTF-16)." if error.start == 0 and byte >= 0xFE else "."),
+        ) from None
+    except (OSError, ValueError) as error:  # a ValueError: a path with a null in it
+        got = getattr(error, "strerror", None) or str(error)
+        raise FileError(f"cannot read {what}{path}", got=got, wanted="a text file") from None
