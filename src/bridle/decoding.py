@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -80,8 +79,7 @@ class Decodings(Sequence[Decoding]):
     @property
     def labels(self) -> list[list[str]]:
         """All labellings, by names, without a Decoding for each."""
-        flat, cuts = np.array(self._labels.names, dtype=object)[self.ids].tolist(), self.offsets.tolist()
-        return [flat[a:b] for a, b in pairwise(cuts)]
+        return self._labels.named(self.ids, self.offsets)
 
     @overload
     def __getitem__(self, k: int) -> Decoding: ...

@@ -151,6 +151,11 @@ class Labels:
             raise self._unknown(list(names)[int(found.argmin())])
         return found
 
+    def named(self, ids: npt.NDArray[np.integer], offsets: npt.NDArray[np.integer]) -> list[list[str]]:
+        """Labellings that lie end to end, by names. offsets: where each begins, and the end."""
+        flat = np.array(self.names, dtype=object)[ids].tolist()
+        return [flat[a:b] for a, b in pairwise(offsets.tolist())]
+
     def _checked(self, y: object) -> int:
         """The id of a name or of an id; -1 for what is neither (a float is neither: it would be cut silently)."""
         if isinstance(y, str):

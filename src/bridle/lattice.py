@@ -195,3 +195,16 @@ class Batch:
             raise IndexError(f"sequence {k} of {len(self)}")
         k %= len(self)
         return Lattice(self.unary[self.offsets[k] : self.offsets[k + 1]], self.pairwise, self.start, self.end)
+
+
+Lattices = Batch | Sequence[Lattice]
+
+
+def subset(lattices: Lattices, chosen: npt.NDArray[np.integer]) -> Lattices:
+    """Some sequences of a batch, in this order."""
+    if not isinstance(lattices, Batch):
+        return [lattices[k] for k in chosen.tolist()]
+    lengths = np.diff(lattices.offsets)[chosen]
+    cuts = np.concatenate([[0], np.cumsum(lengths)])
+    tokens = np.arange(cuts[-1]) + np.repeat(lattices.offsets[chosen] - cuts[:-1], lengths)
+    return Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)

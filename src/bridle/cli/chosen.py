@@ -18,6 +18,7 @@ from bridle.cli.reading import Reader, at_the_keyboard, reader_of, reading, tell
 from bridle.cli.tagging import until_bad
 from bridle.data import Example, open_scores
 from bridle.data.markup import TOKENS
+from bridle.data.source import called
 from bridle.decode import Decoder
 from bridle.errors import BridleError, FileError, LabelError
 from bridle.labels import Labels
@@ -136,11 +137,11 @@ def from_scores(
                 break
         names = agreed(asked, source.labels) if ids else ()
     if not ids:
-        raise wanted.missing(_called(path))
+        raise wanted.missing(called(path))
     tokens = [
         [str(t) for t in given.get("tokens") or range(len(one))] for given, one in zip(givens, lattices, strict=True)
     ]
-    return Chosen(_called(path), decoder_of(labels_of(names, scheme)), lattices, givens, ids, where, tokens, None)
+    return Chosen(called(path), decoder_of(labels_of(names, scheme)), lattices, givens, ids, where, tokens, None)
 
 
 def from_model(
@@ -158,7 +159,7 @@ def from_model(
         reader = reader_of(*reads, before if tags.format == "text" else tags)
         with reading(reader, str(data), progress, "reading") as (examples, bar):
             found = list(_picked(examples, wanted, bar))
-    source = "--text" if data is None else _called(data)
+    source = "--text" if data is None else called(data)
     if not found:
         raise wanted.missing(source)
     lattices = _scored(tagger, found)
@@ -169,10 +170,6 @@ def from_model(
         [first + b if e.id is None else e.id for b, e in enumerate(found)], [e.where for e in found],
         [list(map(str, e.tokens)) for e in found], _gold(found, tagger.labels_, source),
     )  # fmt: skip
-
-
-def _called(path: str) -> str:
-    return "<stdin>" if path == "-" else path
 
 
 def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]] | None:

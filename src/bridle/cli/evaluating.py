@@ -27,6 +27,7 @@ from bridle.cli.reading import (
     tell_unknown,
 )
 from bridle.data import Example
+from bridle.data.source import called
 from bridle.errors import FileError
 from bridle.models import Tagger
 from bridle.report import Scores, score
@@ -103,8 +104,7 @@ def evaluate(
             pairs = map(_side_by_side, examples)
         found = _scores(pairs, None if scheme is Segments.NONE else scheme.value, bar)
     if not found.sequences:
-        name = "<stdin>" if gold == "-" else gold
-        raise FileError(f"{name}: there are no sequences", got="nothing", wanted="labelled sequences")
+        raise FileError(f"{called(gold)}: there are no sequences", got="nothing", wanted="labelled sequences")
     if not found.correct_tokens and guess is None and tagger is None:
         typer.echo("bridle: gold and guess never agree; are they the last two columns?", err=True)
     if as_json:

@@ -15,6 +15,7 @@ import typer
 from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.options import FORMATS
 from bridle.data import Example, Examples, read
+from bridle.data.source import called
 from bridle.errors import FileError, ModelFileError, RuleError
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lint import unknown_labels
@@ -178,6 +179,6 @@ def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[l
                 if k % 1000 == 0:
                     bar()
     if not found:
-        names = ", ".join("<stdin>" if path == "-" else path for path in paths)
+        names = ", ".join(map(called, paths))
         raise FileError(f"{names}: there are no sequences", got="nothing", wanted="labelled sequences")
     return found, reader.settled(found[0])

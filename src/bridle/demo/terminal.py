@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bridle.data.markup import runs_of
 from bridle.demo.experiment import Change, Story
 from bridle.demo.words import HEADS, cells, head
 from bridle.report.page import fills
@@ -30,15 +31,6 @@ def show(story: Story, console: Console) -> None:
         _change(change, console)
 
 
-def runs(tokens: Sequence[str], labels: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Tokens of one label in a row, joined: (label, text)."""
-    begin = 0
-    for t in range(1, len(tokens) + 1):
-        if t == len(tokens) or labels[t] != labels[begin]:
-            yield labels[begin], " ".join(tokens[begin:t])
-            begin = t
-
-
 def _change(change: Change, console: Console) -> None:
     colours = fills(sorted({*change.before, *change.after}))
     console.print(Text(f"{change.example.id}: without rules, it breaks", style="bold"))
@@ -47,7 +39,8 @@ def _change(change: Change, console: Console) -> None:
     table = Table.grid(padding=(0, 2))
     for name, labels in (("before", change.before), ("after", change.after)):
         line = Text()
-        for label, text in runs(change.example.tokens, labels):
+        for label, tokens in runs_of(replace(change.example, labels=labels)):
+            text = " ".join(tokens)
             if label == "O":
                 line.append(f"{text} ", style="dim")
             else:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bridle.decoding import Decoding, Decodings
 from bridle.errors import LabelError, LimitReached, RuleError
 from bridle.explain.why import LEAST
-from bridle.lattice import Batch, Lattice
+from bridle.lattice import Lattices, subset
 from bridle.problem import check_given
 from bridle.rules.base import Rule, Soft
 
@@ -107,7 +107,7 @@ class Survey:
 
 
 def survey(
-    decoder: Decoder, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, *,
+    decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None = None, *,
     gold: Sequence[Sequence[str]] | None = None, threads: int = 0, watch: Callable[[int, int], None] | None = None,
 ) -> Survey:  # fmt: skip
     """Find out what the decoder's rules did. watch: called with how many rules are done, and how many there are.
@@ -161,12 +161,12 @@ def survey(
 
 
 def _decoded(
-    decoder: Decoder, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None, some: list[int], threads: int,
+    decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None, some: list[int], threads: int,
 ) -> list[Decoding | None]:  # fmt: skip
     """The best labellings of some sequences; None where a limit came before any was found."""
     try:
-        few, theirs = [lattices[b] for b in some], None if given is None else [given[b] for b in some]
-        return list(decoder.decode_batch(few, theirs, threads))
+        theirs = None if given is None else [given[b] for b in some]
+        return list(decoder.decode_batch(subset(lattices, np.array(some, dtype=np.intp)), theirs, threads))
     except LimitReached:  # it ends a whole batch
         if len(some) == 1:
             return [None]

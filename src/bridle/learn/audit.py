@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from bridle.decode import Decoder
 from bridle.errors import FileError, LabelError, LatticeError
 from bridle.labels import Bools, Labels
-from bridle.learn.joint import Lattices, subset
+from bridle.lattice import Lattices, subset
 from bridle.learn.weights import Given, violations
 from bridle.models.checks import one_of
 from bridle.models.tagger import Tagger
@@ -277,9 +276,7 @@ class _Trial:
         decoder = Decoder(self.labels, rules, **self.options)
         given = None if self.given is None else [self.given[b] for b in some.tolist()]
         found = decoder.decode_batch(subset(self.lattices, some), given, threads=self.threads)
-        names = np.array(self.labels.names, dtype=object)[found.ids].tolist()
-        labellings = [names[a:b] for a, b in pairwise(found.offsets.tolist())]
-        return labellings, sum(one.relaxed for one in found) if rules else 0
+        return found.labels, int(found.relaxed.sum()) if rules else 0
 
     def _counts(self, some: Sequence[int], guessed: Labellings) -> npt.NDArray[np.int64]:
         """Right tokens, tokens, correct segments, guessed + gold segments: numbers that add up over sequences."""

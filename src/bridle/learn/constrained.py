@@ -195,14 +195,10 @@ class ConstrainedTagger:
     def predict(self, X: Sequence[Any], *, threads: int = 0) -> list[list[str]]:
         """The labels of sequences."""
         self._fitted()
-        names = np.array(self.labels_.names, dtype=object)
         context = self._context(len(self.labels_))
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
-            some = X[low:high]
-            ids, offsets = self._ids(some, context, stop)
-            flat, cuts = names[ids].tolist(), offsets.tolist()
-            return [flat[a:b] for a, b in pairwise(cuts)]
+            return self.labels_.named(*self._ids(X[low:high], context, stop))
 
         return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 

@@ -27,7 +27,7 @@ from bridle.decode import Decoder
 from bridle.engines import solve_one
 from bridle.errors import LabelError, ModelError, RuleError
 from bridle.labels import Labels
-from bridle.lattice import Batch, Lattice
+from bridle.lattice import Batch, Lattices, subset
 from bridle.learn.weights import Given, Ids, counter, penalty_of, priced
 from bridle.models.checks import (
     check_given,
@@ -48,18 +48,7 @@ from bridle.rules.lower import Lowering
 from bridle.threads import over_parts
 
 Floats = npt.NDArray[np.float64]
-Lattices = Batch | Sequence[Lattice]
 _LEAST = 0.01  # of the model's scale: without it rules would decide alone
-
-
-def subset(lattices: Lattices, chosen: npt.NDArray[np.integer]) -> Lattices:
-    """Some sequences of a batch, in this order."""
-    if not isinstance(lattices, Batch):
-        return [lattices[k] for k in chosen.tolist()]
-    lengths = np.diff(lattices.offsets)[chosen]
-    cuts = np.concatenate([[0], np.cumsum(lengths)])
-    tokens = np.arange(cuts[-1]) + np.repeat(lattices.offsets[chosen] - cuts[:-1], lengths)
-    return Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)
 
 
 class _Data:
@@ -189,7 +178,7 @@ class JointWeights:
     start       "zero": a rule that no guess breaks stays there; or the "penalties" of the rules, which are corrected
     max_states  what a guess may cost; a guess that is not proved best teaches as well
 
-    >>> from bridle import rules
+    >>> from bridle import Lattice, rules
     >>> soft = [rules.at_most(1, of="A").soft(1), rules.starts_with("B").soft(1)]
     >>> wrong = Lattice([[1, 0], [0, 1], [1, 0]])
     >>> made = JointWeights(soft, Labels(["A", "B"]), rate=0.5).fit([wrong] * 9, [["A", "B", "B"]] * 9)
@@ -295,4 +284,4 @@ class JointWeights:
         self.progress_ = progress
 
 
-__all__ = ["JointWeights", "subset"]
+__all__ = ["JointWeights"]

@@ -17,14 +17,13 @@ from bridle.tasks.fields import (
     SAID,
     TIES,
     Fields,
-    Figures,
     Setting,
     Tally,
     Taught,
     Tokens,
-    crfsuite,
     crfsuite_on,
     figures,
+    peers_of,
     rule_sets,
     trial,
     tuned,
@@ -117,10 +116,9 @@ class Addresses(Recipe):
         run.say(f"{said}: {len(train)} addresses for training, {len(test)} for testing")
         paper: Paper = TABLE_5 if said.startswith("US50") else {}
         taught = Taught.by(train, setting)
-        tally, peers = Tally(), dict[str, list[Figures]]()
+        tally = Tally()
         trial(taught, tuned(train, setting), test, tally)
-        if (found := crfsuite(train, test, setting.features)) is not None:
-            peers["CRFsuite, same features"] = [figures(test.y, found, taught.names())]
+        peers = peers_of(taught, train, test, setting.features)
         own = usaddress_says(train, test) if not paper else {}
         peers |= {name: [figures(test.y, labels, taught.names())] for name, labels in own.items()}
         title = f"Table 5: {said}" if paper else said

@@ -25,8 +25,7 @@ from bridle.tasks.fields import (
     Tally,
     Taught,
     Tokens,
-    crfsuite,
-    figures,
+    peers_of,
     rule_sets,
     shares,
     trial,
@@ -137,8 +136,8 @@ class Citations(Recipe):
             train, test = cora.part(inside), cora.part(outside)
             taught = Taught.by(train, setting)
             trial(taught, tuned(train, setting), test, tally)
-            if (found := crfsuite(train, test, setting.features)) is not None:
-                peers.setdefault("CRFsuite, same features", []).append(figures(test.y, found, taught.names()))
+            for name, found in peers_of(taught, train, test, setting.features).items():
+                peers.setdefault(name, []).extend(found)
         add_tables(report, f"Cora, {said}", f"Table 3: Cora, {said}", tally, TABLE_3, peers)
         report.figures[f"Cora, {said}"] = tally.to_dict()
 
@@ -149,10 +148,9 @@ class Citations(Recipe):
         taught, chosen = Taught.by(cora, setting), tuned(cora, setting)
         for name, test in tests.items():
             run.say(f"out of domain, {said}: {name}")
-            tally, peers = Tally(), dict[str, list[Figures]]()
+            tally = Tally()
             trial(taught, chosen, test, tally)
-            if (found := crfsuite(cora, test, setting.features)) is not None:
-                peers["CRFsuite, same features"] = [figures(test.y, found, taught.names())]
+            peers = peers_of(taught, cora, test, setting.features)
             there = f"Cora to {name}, {said}"
             add_tables(report, there, f"Table 4: {there}", tally, TABLE_4, peers)
             report.figures[f"{name}, {said}"] = tally.to_dict()

@@ -265,6 +265,12 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
         })  # fmt: skip
 
 
+def peers_of(taught: Taught, train: Fields, test: Fields, features: str | Sequence[str]) -> dict[str, list[Figures]]:
+    """CRFsuite beside the model; nothing if it is not installed."""
+    found = crfsuite(train, test, features)
+    return {} if found is None else {"CRFsuite, same features": [figures(test.y, found, taught.names())]}
+
+
 def crfsuite(train: Fields, test: Fields, features: str | Sequence[str]) -> list[list[str]] | None:
     """What CRFsuite says with the same features and the same L2; None if it is not installed."""
     made = features_of(features)
