@@ -7,7 +7,7 @@ SAN    := build/sanitize
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
-NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*)
+NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 

@@ -4,24 +4,13 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "vectors.h"
+#include "simd/kernels.h"
 
 namespace bridle {
 namespace {
 
 constexpr uint64_t kSparse = 16;  // a column with fewer attributes than one in so many ids is not worth an array
 constexpr int kBlock = 128;  // tokens looked at together, so that their look-ups overlap
-
-// One more place of a template: its ids join the keys; where one is no id, there is no attribute.
-BRIDLE_CLONES void add_place(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
-                             int count, uint64_t* key, int32_t* none) {
-    const auto most = static_cast<int32_t>(std::min<uint64_t>(size, INT32_MAX));
-    for (int c = 0; c < count; ++c) {
-        const int32_t id = room[c] >= offset ? ids[c] : beyond;
-        none[c] |= (id <= 0) | (id >= most);
-        key[c] = key_with(key[c], size, id, exact);
-    }
-}
 
 }  // namespace
 
@@ -44,14 +33,14 @@ int32_t& Keys::add(uint64_t key) {
 Attributes::Attributes(std::vector<std::vector<Place>> templates, std::vector<int64_t> sizes) {
     for (std::vector<Place>& places : templates) {
         Template& one = templates_.emplace_back();
-        unsigned __int128 product = 1;
+        uint64_t product = 1;
         one.exact = true;
         for (const Place& place : places) {
             const int64_t size = sizes.at(static_cast<size_t>(place.column));
             if (size < 3) throw std::invalid_argument("a column has no ids");
             one.sizes.push_back(static_cast<uint64_t>(size));
-            product *= static_cast<uint64_t>(size);
-            if (product >> 64) one.exact = false, product = 1;
+            if (product > UINT64_MAX / static_cast<uint64_t>(size)) one.exact = false, product = 1;
+            else product *= static_cast<uint64_t>(size);
         }
         one.places = std::move(places);
     }
@@ -89,7 +78,7 @@ int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* 
                 if (!wanted && first + offset >= 0 && first + offset + count <= N) std::copy_n(from + first + offset, count, ids);
                 else
                     for (int c = 0; c < count; ++c) ids[c] = room[c] >= std::abs(offset) ? from[at[c] + offset] : 0;
-                add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count, key, none);
+                kernels().add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count, key, none);
             }
             look(k, key, none, count, found.data() + k * kBlock);
         }

@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "vectors.h"
+#include "salt.h"
+#include "simd/key.h"
 
 namespace bridle {
 
@@ -24,7 +25,7 @@ class Keys {
     size_t size() const { return used_; }
     int32_t find(uint64_t key) const { return slots_[slot_of(key)].number; }
     int32_t& add(uint64_t key);  // its number; -1 if it is new
-    void prefetch(uint64_t key) const { __builtin_prefetch(&slots_[home(key)]); }
+    void prefetch(uint64_t key) const { BRIDLE_PREFETCH(&slots_[home(key)]); }
     template <class Each> void each(const Each& call) const {
         for (const Slot& slot : slots_)
             if (slot.number >= 0) call(slot.key, slot.number);
@@ -51,15 +52,6 @@ struct Place {
     int column, offset;
     bool operator==(const Place&) const = default;
 };
-
-// The key of one more id.
-BRIDLE_INLINE uint64_t key_with(uint64_t key, uint64_t size, int32_t id, bool exact) {
-    if (!exact) {
-        key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
-        key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
-    }
-    return key * size + static_cast<uint32_t>(id);
-}
 
 // Columns of many sequences, end to end.
 struct Columns {

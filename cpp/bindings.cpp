@@ -2,8 +2,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "bindings.h"
 #include "engines.h"
+#include "simd/tiers.h"
 #include "spans.h"
 
 using namespace bridle;
@@ -21,10 +25,21 @@ struct PyProblem {
     }
 };
 
-std::vector<double> mask_of(In<uint8_t> allowed) {
-    std::vector<double> mask(allowed.size());
-    for (size_t c = 0; c < mask.size(); ++c) mask[c] = allowed.data()[c] ? 0.0 : -kInf;
+// None: nothing is masked
+std::vector<double> mask_of(const nb::object& allowed) {
+    if (allowed.is_none()) return {};
+    const auto from = nb::cast<In<uint8_t>>(allowed);
+    std::vector<double> mask(from.size());
+    for (size_t c = 0; c < mask.size(); ++c) mask[c] = from.data()[c] ? 0.0 : -kInf;
     return mask;
+}
+
+std::vector<double> padded_with_none(const nb::object& scores) {
+    if (scores.is_none()) return {};
+    const auto from = nb::cast<In<double>>(scores);
+    std::vector<double> out(padded(static_cast<int>(from.size())), -kInf);
+    std::copy_n(from.data(), from.size(), out.begin());
+    return out;
 }
 
 void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t> final, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
@@ -35,28 +50,33 @@ void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t>
     self->find_local();
 }
 
-void make_problem(PyProblem* self, nb::object unary, nb::object offsets, int m, In<uint8_t> step_allowed, In<uint8_t> same_type) {
+void make_tables(TableCache* self, int m, nb::object step_allowed, nb::object same_type) {
+    std::vector<double> free = mask_of(step_allowed), tied = mask_of(same_type);
+    for (size_t c = 0; c < tied.size() && !free.empty(); ++c) tied[c] += free[c];
+    new (self) TableCache(m, std::move(free), std::move(tied));
+}
+
+void make_problem(PyProblem* self, nb::object unary, nb::object offsets, nb::object tables) {
     new (self) PyProblem();
     Problem& p = self->problem;
-    p.m = m;
+    self->kept.push_back(tables);
+    p.tables = nb::cast<TableCache*>(tables);
+    p.m = p.tables->m;
     p.offsets = self->keep<int64_t>(offsets);
     p.B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
     p.N = p.offsets[p.B];
     if (nb::isinstance<In<float>>(unary)) p.unary32 = self->keep<float>(unary);
     else p.unary64 = self->keep<double>(unary);
-    p.free_mask = mask_of(step_allowed);
-    p.tied_mask = mask_of(same_type);
-    for (size_t c = 0; c < p.free_mask.size(); ++c) p.tied_mask[c] += p.free_mask[c];
 }
 
 void add_head(PyProblem& self, nb::object pairwise, bool per_step, nb::object start, nb::object end) {
     Problem& p = self.problem;
-    Head& head = p.heads.emplace_back(Head{self.keep<double>(pairwise), per_step, self.keep<double>(start), self.keep<double>(end), {}, {}});
-    if (per_step) return;
-    std::vector<double> free = p.free_mask, tied = p.tied_mask;
-    for (size_t c = 0; head.pairwise && c < free.size(); ++c) free[c] += head.pairwise[c], tied[c] += head.pairwise[c];
-    head.free.build(free.data(), p.m, true);
-    head.tied.build(tied.data(), p.m, true);
+    Head& head = p.heads.emplace_back();
+    head.pairwise = self.keep<double>(pairwise);
+    head.per_step = per_step;
+    head.start = padded_with_none(start);
+    head.end = padded_with_none(end);
+    if (!per_step) head.tables = freely({}, -1, [&](Control& c) { return p.tables->find(head.pairwise, c); });
 }
 
 void add_part(PyProblem& self, int rule, nb::list machines, nb::object which, nb::object marks) {
@@ -120,6 +140,10 @@ NB_MODULE(_native, module) {
     nb::set_leak_warnings(false);  // engines that users define live until the interpreter ends
     module.doc() = "Kernels of Bridle.";
     module.attr("N_COUNTERS") = kCounters;
+    choose_tier(std::getenv("BRIDLE_SIMD"));
+    module.attr("TIER") = kernels().name;
+    module.attr("TIERS") = nb::tuple(nb::cast(tiers_here()));
+    module.attr("PROCESSOR") = processor();
     bind_learning(module);
     nb::class_<Machine>(module, "Machine")
         .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
@@ -133,8 +157,10 @@ NB_MODULE(_native, module) {
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);
     nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
+    nb::class_<TableCache>(module, "TableCache")
+        .def("__init__", &make_tables, nb::arg("m"), nb::arg("step_allowed").none(), nb::arg("same_type").none());
     nb::class_<PyProblem>(module, "Problem")
-        .def("__init__", &make_problem, nb::arg("unary"), nb::arg("offsets"), nb::arg("m"), nb::arg("step_allowed"), nb::arg("same_type"))
+        .def("__init__", &make_problem, nb::arg("unary"), nb::arg("offsets"), nb::arg("tables"))
         .def("add_head", &add_head, nb::arg("pairwise").none(), nb::arg("per_step"), nb::arg("start").none(), nb::arg("end").none())
         .def("set_masks", &set_masks, nb::arg("head_of"), nb::arg("allowed").none(), nb::arg("words"), nb::arg("tied").none())
         .def("add_rule", [](PyProblem& p, int mode, double penalty) { p.problem.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))

@@ -218,7 +218,7 @@ void combine_of(In<double> shares, const std::vector<In<double>>& rows, int64_t 
 }  // namespace
 
 void bind_learning(nb::module_& module) {
-    module.attr("ROW_WIDTH") = kLanes;
+    module.attr("ROW_WIDTH") = kRowLanes;
     module.attr("VECTOR_BLOCK") = kVectorBlock;
     module.def("products", &products_of, nb::arg("rows"), nb::arg("columns"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
     module.def("combine", &combine_of, nb::arg("shares"), nb::arg("rows"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
@@ -257,7 +257,7 @@ void bind_learning(nb::module_& module) {
             return perceptron_update(x, v, b, guess.data(), v.step); }, nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
         .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"), nb::arg("order"));
     nb::class_<Context>(module, "Context")
-        .def("__init__", [](Context* c, int m, bool triple, bool ahead, bool into) { new (c) Context{m, padded(m), triple, ahead, into}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
+        .def("__init__", [](Context* c, int m, bool triple, bool ahead, bool into) { new (c) Context{m, padded_row(m), triple, ahead, into}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
         .def_prop_ro("size", &Context::size)
         .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
         .def("learn", [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead, Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {

@@ -103,11 +103,11 @@ void Search::dive(int width, Control& control) {
     std::vector<Guide> guides{{&fold_, H_valid_ ? best_H_.data() : H_.data()}};
     for (const Estimate& e : estimates_) guides.push_back({&e.fold, e.H.data()});
     for (const Found& found : beam(trellis_, plain_, all_, width, guides, control))
-        consider(found.path.data(), trellis_.score(found.path.data(), plain_));
+        consider(found.path.data());
 }
 
 // Puts the multipliers on the transitions; returns what they add to every labelling.
-double Search::adjust() {
+double Search::adjust(Control& control) {
     const int m = trellis_.m;
     adjust_.assign(static_cast<size_t>(m) * m, 0.0);
     first_.assign(m, 0.0);
@@ -121,7 +121,7 @@ double Search::adjust() {
         for (int j = 0; j < m; ++j) first_[j] -= l * machine.edges[m * m + j];
         base += lambda_[p] * machine.room[0];
     }
-    adjusted_.adjusted(trellis_.sequence(), adjust_.data(), first_.data());
+    adjusted_.adjusted(trellis_.sequence(), adjust_.data(), first_.data(), control);
     return base;
 }
 
@@ -131,7 +131,7 @@ bool Search::multiply(Control& control) {
     double lowest = kInf, pace = 1.0;
     int stale = 0;
     for (int pass = 0; pass < kPasses; ++pass) {
-        const double base = adjust();
+        const double base = adjust(control);
         ++counters.passes;
         const double value = trellis_.backward(fold_, adjusted_, H_, control) + base;
         if (!(value > -kInf)) {  // even the relaxed problem has no answer
@@ -147,7 +147,7 @@ bool Search::multiply(Control& control) {
             H_valid_ = true;
             bound_ = std::min(bound_, value);
         }
-        if (!consider(path_.data(), trellis_.score(path_.data(), plain_))) activate_broken();
+        if (!consider(path_.data())) activate_broken();
         if (pass == 0 && !(best_.score > -kInf)) dive(3, control);
         if (proved()) break;
         // Polyak's step towards the best answer so far, shorter when it does not help.

@@ -9,10 +9,6 @@ namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
-BRIDLE_CLONES void add_row(double* out, const double* row, int width) {
-    for (int j = 0; j < width; j += kLanes) vector_at(out + j) += vector_at(row + j);
-}
-
 class Search {
   public:
     Search(const Context& context, int beam) : c_(context), beam_(beam), base_(c_.width), row_(c_.width) {}
@@ -26,8 +22,8 @@ class Search {
             if (fixed[t] >= 0) go_on(fixed[t], w, d1);
             else {
                 fill(t, base_.data());
-                if (d1 >= 0) add_row(base_.data(), w + c_.next(d1), c_.width);
-                if (d2 >= 0) add_row(base_.data(), w + c_.next2(d1, d2), c_.width);
+                if (d1 >= 0) kernels().add_row(base_.data(), w + c_.next(d1), c_.width);
+                if (d2 >= 0) kernels().add_row(base_.data(), w + c_.next2(d1, d2), c_.width);
                 if (beam_) widen(w, d1);
                 else best_per_label(w, d1);
             }
@@ -78,9 +74,9 @@ class Search {
 
     const double* scores(const Way& way, const double* w, int d1) {
         std::copy(base_.begin(), base_.end(), row_.begin());
-        add_row(row_.data(), w + c_.pair(way.y1), c_.width);
-        if (c_.triple) add_row(row_.data(), w + c_.of_triple(way.y2, way.y1), c_.width);
-        if (d1 >= 0) add_row(row_.data(), w + c_.around(way.y1, d1), c_.width);
+        kernels().add_row(row_.data(), w + c_.pair(way.y1), c_.width);
+        if (c_.triple) kernels().add_row(row_.data(), w + c_.of_triple(way.y2, way.y1), c_.width);
+        if (d1 >= 0) kernels().add_row(row_.data(), w + c_.around(way.y1, d1), c_.width);
         return row_.data();
     }
 

@@ -7,15 +7,10 @@
 
 namespace bridle {
 
-Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search&, int64_t*) {
-    thread_local Trellis trellis;
-    thread_local Steps steps;
-    static const Fold plain = [] { Fold f; f.clear(); return f; }();
+Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search& search, int64_t*) {
     Answer out;
     out.path.resize(s.n);
-    trellis.load(s);
-    steps.plain(s);
-    out.score = out.bound = trellis.best_path(plain, steps, out.path.data(), control);
+    out.score = out.bound = search.first_path(s, out.path.data(), control);
     out.status = out.score > -kInf ? Status::optimal : Status::infeasible;
     return out;
 }

@@ -11,6 +11,7 @@ namespace bridle {
 class Judge {
   public:
     void load(const Sequence& s);
+    const Sequence& sequence() const { return *sequence_; }
     double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
     // After cost():
     std::vector<int> broken;    // pieces

@@ -14,93 +14,13 @@
 #include <vector>
 
 #include "learn.h"
-#include "vectors.h"
+#include "simd/kernels.h"
 
 namespace bridle {
 namespace {
 
 constexpr double kRange = 300;
 constexpr double kZero = 0;
-
-// out[j] = sum over i of x[i] * M[i][j]: kVectors vectors of columns stay in registers
-template <int kVectors> BRIDLE_INLINE void times_block(const double* x, const double* M, int m, int w, double* out) {
-    Vector sum[kVectors] = {};
-    for (int i = 0; i < m; ++i, M += w)
-        for (int v = 0; v < kVectors; ++v) sum[v] += x[i] * vector_at(M + v * kLanes);
-    for (int v = 0; v < kVectors; ++v) vector_at(out + v * kLanes) = sum[v];
-}
-
-BRIDLE_INLINE void times(const double* x, const double* M, int m, int w, double* out) {
-    int j = 0;
-    for (; w - j >= 4 * kLanes; j += 4 * kLanes) times_block<4>(x, M + j, m, w, out + j);
-    if (w - j == 3 * kLanes) times_block<3>(x, M + j, m, w, out + j);
-    else if (w - j == 2 * kLanes) times_block<2>(x, M + j, m, w, out + j);
-    else if (w - j == kLanes) times_block<1>(x, M + j, m, w, out + j);
-}
-
-// sum[i][j] += over `count` positions of a[i] v[j]; eight at a time
-BRIDLE_CLONES void add_outer(const double* a, const double* v, int count, int m, int w, double* sum) {
-    constexpr int kSome = 8;
-    int t = 0;
-    for (; t + kSome <= count; t += kSome, a += kSome * w, v += kSome * w)
-        for (int j = 0; j < w; j += kLanes) {
-            Vector right[kSome];
-            for (int k = 0; k < kSome; ++k) right[k] = vector_at(v + k * w + j);
-            for (int i = 0; i < m; ++i) {
-                Vector row = vector_at(sum + i * w + j);
-                for (int k = 0; k < kSome; ++k) row += a[k * w + i] * right[k];
-                vector_at(sum + i * w + j) = row;
-            }
-        }
-    for (; t < count; ++t, a += w, v += w)
-        for (int i = 0; i < m; ++i)
-            for (int j = 0; j < w; j += kLanes) vector_at(sum + i * w + j) += a[i] * vector_at(v + j);
-}
-
-BRIDLE_CLONES void exp_all(double* x, int64_t count) {
-    for (int64_t k = 0; k < count; ++k) x[k] = fast_exp(x[k]);
-}
-
-// U := exp(u - top of the row); the sum of the tops
-double lift(double* u, int n, int m, int w) {
-    double tops = 0;
-    for (int t = 0; t < n; ++t) {
-        double* row = u + static_cast<size_t>(t) * w;
-        const double top = *std::max_element(row, row + m);
-        tops += top;
-        for (int y = 0; y < m; ++y) row[y] -= top;
-        for (int y = m; y < w; ++y) row[y] = -1e9;  // its exp is 0
-    }
-    exp_all(u, static_cast<int64_t>(n) * w);
-    return tops;
-}
-
-BRIDLE_CLONES double forward(const double* U, const double* E, int n, int m, int w, double* a, double* c) {
-    double log_c = 0;
-    for (int t = 0; t < n; ++t) {
-        double* now = a + static_cast<size_t>(t) * w;
-        const double* u = U + static_cast<size_t>(t) * w;
-        if (t) times(now - w, E, m, w, now);
-        else std::fill(now, now + w, 1.0);
-        double sum = 0;
-        for (int j = 0; j < w; ++j) now[j] *= u[j], sum += now[j];
-        c[t] = 1 / sum;
-        for (int j = 0; j < w; ++j) now[j] *= c[t];
-        log_c += std::log(sum);
-    }
-    return log_c;
-}
-
-// v as above, and p(y at t) into p
-BRIDLE_CLONES void backward(const double* U, const double* back, int n, int m, int w, const double* a, const double* c,
-                            double* b, double* v, double* p) {
-    for (int t = n - 1; t >= 0; --t) {
-        if (t == n - 1) std::fill(b, b + w, 1.0);
-        else times(v + static_cast<size_t>(t + 1) * w, back, m, w, b);
-        const size_t row = static_cast<size_t>(t) * w;
-        for (int j = 0; j < w; ++j) v[row + j] = c[t] * U[row + j] * b[j], p[row + j] = a[row + j] * b[j];
-    }
-}
 
 // log of the sum of exp(x[0]), ..., exp(x[m - 1])
 double log_sum(const double* x, int m) {
@@ -146,6 +66,7 @@ double expected_counts(const Joined& x, const double* w, const double* pairwise,
             E[static_cast<size_t>(i) * width + j] = pairwise ? std::exp(pairwise[i * m + j] - shift) : 1.0;
             back[static_cast<size_t>(j) * width + i] = E[static_cast<size_t>(i) * width + j];
         }
+    const Kernels& k = kernels();
     double log_z = 0;
     for (int64_t s = low; s < high; ++s) {
         if (s % 64 == 0) control.check();
@@ -160,11 +81,12 @@ double expected_counts(const Joined& x, const double* w, const double* pairwise,
             x.expect(first, n, p.data(), state);
             continue;
         }
-        log_z += (n - 1) * shift + lift(u.data(), n, m, width);
-        log_z += forward(u.data(), E.data(), n, m, width, a.data(), c.data());
-        backward(u.data(), back.data(), n, m, width, a.data(), c.data(), b.data(), v.data(), p.data());
+        log_z += (n - 1) * shift + k.lift(u.data(), n, m, width);
+        k.forward(u.data(), E.data(), n, m, width, a.data(), c.data());
+        for (int t = 0; t < n; ++t) log_z -= std::log(c[t]);
+        k.backward(u.data(), back.data(), n, m, width, a.data(), c.data(), b.data(), v.data(), p.data());
         x.expect(first, n, p.data(), state);
-        if (n > 1) add_outer(a.data(), v.data() + width, n - 1, m, width, sum.data());
+        if (n > 1) k.add_outer(a.data(), v.data() + width, n - 1, m, width, sum.data());
     }
     for (int i = 0; pairwise && i < m; ++i)
         for (int j = 0; j < m; ++j) pair[i * m + j] += E[static_cast<size_t>(i) * width + j] * sum[static_cast<size_t>(i) * width + j];

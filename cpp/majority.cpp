@@ -77,7 +77,7 @@ void Decider::decide(const Columns& columns, int32_t* out) const {
 int32_t Decider::agreed(uint32_t may, const int32_t* ids) const {
     int32_t label = -1;
     for (; may; may &= may - 1)
-        for (size_t k = static_cast<size_t>(__builtin_ctz(may)); k < rules_.size(); k += 32) {
+        for (size_t k = static_cast<size_t>(lowest_bit(may)); k < rules_.size(); k += 32) {
             const Rules& rules = rules_[k];
             uint64_t key = 0;
             for (size_t p = 0; p < rules.places.size(); ++p) key = key_with(key, rules.sizes[p], ids[rules.places[p]], rules.exact);

@@ -32,10 +32,10 @@ bool Search::obey(Control& control) {
         team.set(std::move(others));
         folded = fold_.build(team, s.n, s.m, small_fold, control);
         if (!folded) return free;
-        strict_.load(trellis_, plain_, local);
+        strict_.load(trellis_, plain_, local, control);
         ++counters.passes;
         const double value = strict_.trellis.best_path(fold_, strict_.steps, path_.data(), control);
-        if (value > -kInf) consider(path_.data(), trellis_.score(path_.data(), plain_));
+        if (value > -kInf) consider(path_.data());
         else judge_.broken.clear();
         return value;
     };

@@ -5,27 +5,13 @@
 #include <vector>
 
 #include "learn.h"
-#include "vectors.h"
+#include "simd/kernels.h"
 
 namespace bridle {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 constexpr double kLargest = 1e12;  // of a weight that only grows by factors
-
-// out[j] = max over i of before[i] + pair[i][j]
-BRIDLE_CLONES void best_step(const double* before, const double* pair, int m, int w, double* out) {
-    for (int j = 0; j < w; j += kLanes) {
-        double top[kLanes];
-        for (double& x : top) x = kNone;
-        for (int i = 0; i < m; ++i) {
-            const double f = before[i];
-            const double* row = pair + static_cast<size_t>(i) * w + j;
-            for (int k = 0; k < kLanes; ++k) top[k] = f + row[k] > top[k] ? f + row[k] : top[k];
-        }
-        for (int k = 0; k < kLanes; ++k) out[j + k] = top[k];
-    }
-}
 
 // Best paths under weights that change all the time; the transitions are kept in padded rows beside them.
 class Best {
@@ -43,7 +29,7 @@ class Best {
         x.score(first, n, weights, best_.data());
         for (int t = 1; t < n; ++t) {
             double* now = &best_[static_cast<size_t>(t) * w_];
-            best_step(now - w_, pair_.data(), m_, w_, step_.data());
+            kernels().step_ahead(now - w_, pair_.data(), m_, w_, step_.data());
             for (int j = 0; j < m_; ++j) now[j] += step_[j];
         }
         for (int t = n - 1; t >= 0; --t) {

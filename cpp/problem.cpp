@@ -37,9 +37,9 @@ void Sequence::row(int t, double* out) const {
         const double* u = p.unary64 + at * m;
         std::copy_n(u, m, out);
     }
-    if (t == 0 && head->start)
+    if (t == 0 && !head->start.empty())
         for (int y = 0; y < m; ++y) out[y] += head->start[y];
-    if (t == n - 1 && head->end)
+    if (t == n - 1 && !head->end.empty())
         for (int y = 0; y < m; ++y) out[y] += head->end[y];
     if (p.allowed) {
         const uint64_t* bits = p.allowed + at * p.words;
@@ -49,6 +49,22 @@ void Sequence::row(int t, double* out) const {
             for (; banned; banned &= banned - 1) out[low + std::countr_zero(banned)] = -kInf;
         }
     }
+}
+
+double Sequence::unary(int t, int y) const {
+    const int64_t at = (begin + t) * m + y;
+    double score = problem->unary32 ? problem->unary32[at] : problem->unary64[at];
+    if (t == 0 && !head->start.empty()) score += head->start[y];
+    if (t == n - 1 && !head->end.empty()) score += head->end[y];
+    return score;
+}
+
+RawScores Sequence::raw() const {
+    const Problem& p = *problem;
+    const auto data = [](const std::vector<double>& x) { return x.empty() ? nullptr : x.data(); };
+    return {p.unary32 ? p.unary32 + begin * m : nullptr, p.unary64 ? p.unary64 + begin * m : nullptr, n, m, padded(m),
+            data(head->start), data(head->end), p.allowed ? p.allowed + begin * p.words : nullptr, p.words, tied,
+            {&head->tables->free.view(), &head->tables->tied.view()}};
 }
 
 void Team::set(std::vector<Piece> members) {

@@ -7,10 +7,9 @@
 
 #include <cstdint>
 #include <limits>
-#include <deque>
 #include <vector>
 
-#include "table.h"
+#include "heads.h"
 
 namespace bridle {
 
@@ -45,26 +44,18 @@ struct Part {
     const uint8_t* marks;                 // (N) which of the machine's tables to use at a token, or null: the first
 };
 
-// Scores that do not depend on the token; many sequences share one head.
-struct Head {
-    const double* pairwise;  // (m, m) or, per_step, (n - 1, m, m); null: none
-    bool per_step;
-    const double *start, *end;  // (m) or null
-    Table free, tied;           // pairwise with the transition mask; and where the type must not change
-};
-
 struct Problem {
-    int m = 0;
+    int m = 0;  // labels
     int64_t B = 0, N = 0;
     const int64_t* offsets = nullptr;  // (B + 1)
     const float* unary32 = nullptr;    // (N, m), one of the two
     const double* unary64 = nullptr;
-    std::deque<Head> heads;
+    std::vector<Head> heads;
     const int32_t* head_of = nullptr;   // (B)
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
     int words = 0;
     const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
-    std::vector<double> free_mask, tied_mask;  // (m, m) 0 or -inf
+    TableCache* tables = nullptr;   // has the transition masks
     std::vector<Rule> rules;
     std::vector<Part> parts;  // ordered by rule
 };
@@ -95,6 +86,8 @@ struct Sequence {
 
     Sequence(const Problem& p, int64_t b);
     void row(int t, double* out) const;  // unary scores of a position: start, end and masks folded in
+    double unary(int t, int y) const;    // one of them, masks left out
+    RawScores raw() const;               // all of them as they came, with their tables
 };
 
 }  // namespace bridle

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "control.h"
-#include "vectors.h"
+#include "simd/kernels.h"
 
 namespace bridle {
 
@@ -26,16 +26,9 @@ struct Examples {
 };
 
 struct Rows {
-    // What of an attribute is needed to score it, in eight bytes.
-    struct Row {
-        uint32_t begin;
-        uint16_t count;  // `width`: a full row
-        uint16_t label;  // of the first weight
-    };
-
     Rows(int m, const int64_t* begin, int64_t A, const uint16_t* label, const uint8_t* free);
 
-    int m, width;           // width: padded(m)
+    int m, width;           // width: padded_row(m)
     const int64_t* begin;   // (A + 1) weights of attribute a; `width` of them: a full row
     const uint16_t* label;  // (W) whose weight it is
     const uint8_t* free;    // (W) may it change? null: all may. In a full row, labels never seen with the attribute may not

@@ -22,11 +22,20 @@ double Search::slack() {
 
 bool Search::proved() { return best_.score > -kInf && bound_ <= best_.score + slack(); }
 
-bool Search::consider(const int32_t* path, double lattice_score) {
-    const double score = lattice_score - judge_.cost(path, trellis_.n);
+double Search::first_path(const Sequence& s, int32_t* path, Control& control) {
+    if (!s.head->per_step) return viterbi_.best_path(s, path, control);
+    trellis_.load(s);
+    plain_.plain(s);
+    fold_.clear();
+    return trellis_.best_path(fold_, plain_, path, control);
+}
+
+bool Search::consider(const int32_t* path) {
+    const int n = static_cast<int>(path_.size());
+    const double score = plain_.score(judge_.sequence(), path) - judge_.cost(path, n);
     if (score > best_.score) {
         best_.score = score;
-        best_.path.assign(path, path + trellis_.n);
+        best_.path.assign(path, path + n);
         best_.hits = judge_.hits;
     }
     for (int k : judge_.broken)
@@ -55,7 +64,6 @@ Answer Search::stopped() {
 }
 
 Answer Search::solve(const Sequence& s, Control& control) {
-    trellis_.load(s);
     plain_.plain(s);
     judge_.load(s);
     fold_.clear();
@@ -72,8 +80,9 @@ Answer Search::solve(const Sequence& s, Control& control) {
     path_.assign(s.n, 0);
 
     ++counters.passes;
-    bound_ = trellis_.best_path(fold_, plain_, path_.data(), control);
-    if (!(bound_ > -kInf) || consider(path_.data(), trellis_.score(path_.data(), plain_))) return finished();
+    bound_ = first_path(s, path_.data(), control);
+    if (!(bound_ > -kInf) || consider(path_.data())) return finished();
+    trellis_.load(s);
     all_.set(s.pieces);
     try {
         control.armed = true;  // from here on there is a bound to show
@@ -112,14 +121,14 @@ Answer Search::work(Control& control) {
                 best_.score = -kInf;
                 return finished();
             }
-            if (consider(path_.data(), trellis_.score(path_.data(), plain_)) || proved()) return finished();
+            if (consider(path_.data()) || proved()) return finished();
             activate_broken();
             continue;
         }
         const int64_t active_before = counters.active;
         if (multiply(control)) return finished();
         if (counters.active > active_before) continue;  // rules that were met on the way come in first
-        adjust();  // back to the best multipliers
+        adjust(control);  // back to the best multipliers
         estimate(control);
         if (!(best_.score > -kInf)) dive(64, control);
         else if (!estimates_.empty()) dive(8, control);
@@ -140,7 +149,7 @@ Answer Search::work(Control& control) {
         if (between.found.empty()) return finished();  // nothing above the best answer
         const Found& top = between.found[0];
         bound_ = std::min(bound_, top.score);
-        if (consider(top.path.data(), trellis_.score(top.path.data(), plain_)) || proved()) return finished();
+        if (consider(top.path.data()) || proved()) return finished();
         activate_broken();
     }
 }
@@ -158,6 +167,8 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
         if (first.status != Status::infeasible) out.push_back(first);
         return out;
     }
+    trellis_.load(s);  // the first path may have been the answer
+    all_.set(s.pieces);
     for (;;) {
         if (arranged_ < counters.active) {  // rules that were met meanwhile
             arrange(control);
@@ -179,7 +190,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
             Answer a;
             const double cost = judge_.cost(found.path.data(), s.n);
             activate_broken();
-            a.score = trellis_.score(found.path.data(), plain_) - cost;
+            a.score = plain_.score(s, found.path.data()) - cost;
             a.path = found.path;
             a.bound = a.score;
             out.push_back(std::move(a));

@@ -19,6 +19,7 @@
 #include "judge.h"
 #include "strict.h"
 #include "trellis.h"
+#include "viterbi.h"
 
 namespace bridle {
 
@@ -42,14 +43,16 @@ class Search {
 
     int small_fold = 64;  // fold everything while the product has at most so many states
 
+    // The best path by scores and masks alone; its score, -inf if there is none.
+    double first_path(const Sequence& s, int32_t* path, Control& control);
     Answer best(const Sequence& s, int64_t max_states, Control& control);
     std::vector<Answer> k_best(const Sequence& s, int k, int64_t max_states, Control& control);
 
   private:
-    bool consider(const int32_t* path, double lattice_score);  // may be the best so far; false: some inactive piece broke
+    bool consider(const int32_t* path);  // may be the best so far; false: some inactive piece broke
     bool obey(Control& control);      // all broken rules obeyed, then the bound above; true: the optimum is proved
     void arrange(Control& control);   // active pieces -> fold_ and team_
-    double adjust();
+    double adjust(Control& control);
     bool multiply(Control& control);  // subgradient steps; true: the optimum is proved
     void dive(int width, Control& control);  // a quick beam for a first answer
     double slack();                   // what rounding alone can make of equal scores
@@ -61,7 +64,8 @@ class Search {
     Answer finished() const;
     Answer work(Control& control);
 
-    Trellis trellis_;
+    Viterbi viterbi_;
+    Trellis trellis_;  // loaded when the first path is not the answer
     Strict strict_;
     Steps plain_, adjusted_;
     Fold fold_;

@@ -1,5 +1,7 @@
 #include "strict.h"
 
+#include <algorithm>
+
 namespace bridle {
 namespace {
 
@@ -7,13 +9,14 @@ constexpr size_t kKnownCells = size_t{1} << 21;  // of all tables that are kept
 
 }  // namespace
 
-void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces) {
+void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces, Control& control) {
     const int n = base.n, m = base.m, width = base.width;
     trellis.sequence_ = base.sequence_;
     trellis.n = n, trellis.m = m, trellis.width = width;
     trellis.unary_ = base.unary_;
     trellis.row_.resize(width);
     trellis.w_.assign(width, -kInf);
+    trellis.room_.resize(width);
     steps.plain(*base.sequence_);
     bool neighbours = false;
     for (const Piece& p : pieces) {
@@ -41,17 +44,17 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
         uint64_t marks = plain.tie(t - 1);
         for (const Piece& p : marked) marks = marks << 8 | p.marks[t];
         if (marked.size() > 7) {
-            tables_[t] = table_to(t, plain, pieces);
+            tables_[t] = table_to(t, plain, pieces, control);
             continue;
         }
         const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == marks; });
-        tables_[t] = same != seen.end() ? same->second : table_to(t, plain, pieces);
+        tables_[t] = same != seen.end() ? same->second : table_to(t, plain, pieces, control);
         if (same == seen.end()) seen.emplace_back(marks, tables_[t]);
     }
     steps.tables_ = tables_.data();
 }
 
-const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece>& pieces) {
+const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece>& pieces, Control& control) {
     const Table& usual = plain.table(t - 1);
     const int m = trellis.m;
     key_.assign(1, reinterpret_cast<int64_t>(&usual));
@@ -76,7 +79,7 @@ const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece
             dense_[static_cast<size_t>(i) * m + j] = score;
         }
     made = std::make_unique<Table>();
-    made->build(dense_.data(), m, true);
+    made->build(m, dense_.data(), nullptr, control);
     return made.get();
 }
 

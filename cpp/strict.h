@@ -16,10 +16,10 @@ class Strict {
 
     // Can pieces be held on this trellis? Not on one whose rows are not kept or whose transitions differ by position.
     static bool fits(const Trellis& base, const Steps& plain) { return !base.unary_.empty() && !plain.per_step_; }
-    void load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces);
+    void load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces, Control& control);
 
   private:
-    const Table* table_to(int t, const Steps& plain, const std::vector<Piece>& pieces);
+    const Table* table_to(int t, const Steps& plain, const std::vector<Piece>& pieces, Control& control);
 
     using Key = std::vector<int64_t>;
     std::vector<const Table*> tables_;

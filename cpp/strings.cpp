@@ -4,7 +4,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "vectors.h"
+#include "salt.h"
+#include "simd/compiler.h"
 
 namespace bridle {
 
@@ -16,11 +17,6 @@ uint64_t salt() {
 namespace {
 
 // Eight bytes at a time, each step a multiplication whose halves are folded.
-uint64_t fold(uint64_t a, uint64_t b) {
-    const auto wide = static_cast<unsigned __int128>(a) * b;
-    return static_cast<uint64_t>(wide) ^ static_cast<uint64_t>(wide >> 64);
-}
-
 uint64_t hash_of(std::string_view text) {
     constexpr uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xd6e8feb86659fd93u;
     static const uint64_t start = k0 ^ salt();
@@ -30,11 +26,11 @@ uint64_t hash_of(std::string_view text) {
     for (; left >= 8; at += 8, left -= 8) {
         uint64_t word;
         std::memcpy(&word, at, 8);
-        h = fold(h ^ word, k1);
+        h = folded_product(h ^ word, k1);
     }
     uint64_t word = 0;
     if (left) std::memcpy(&word, at, left);
-    return fold(h ^ word, k1 ^ h);
+    return folded_product(h ^ word, k1 ^ h);
 }
 
 constexpr int kSome = 32;  // strings whose look-ups overlap
@@ -105,11 +101,11 @@ bool Strings::find_all(std::string_view text, int64_t count, int32_t* out) const
         uint64_t hash[kSome];
         for (int j = 0; j < held; ++j) {
             hash[j] = hash_of(pieces[j]);
-            __builtin_prefetch(&slots_[hash[j] & (slots_.size() - 1)]);
+            BRIDLE_PREFETCH(&slots_[hash[j] & (slots_.size() - 1)]);
         }
         for (int j = 0; j < held; ++j) {  // the string that is most likely it
             const int32_t number = slots_[hash[j] & (slots_.size() - 1)].number;
-            if (number != kUnknown) __builtin_prefetch(&ends_[number]);
+            if (number != kUnknown) BRIDLE_PREFETCH(&ends_[number]);
         }
         for (int j = 0; j < held; ++j) out[k + j] = slots_[slot_of(pieces[j], hash[j])].number;
     });

@@ -2,6 +2,7 @@
 //   A[t][q][j] = log of the sum of exp(score) over all ways to reach label j and state q at position t
 //   B[t][q][i] = the same over all ways to go on from there
 //   log Z = log sum over q, j of exp(A[n-1][q][j]), final states only;   p(t, y) = sum over q of exp(A + B - log Z)
+#include <algorithm>
 #include <cmath>
 
 #include "engines.h"

@@ -1,47 +1,125 @@
 #include "table.h"
 
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
 namespace bridle {
+namespace {
 
-constexpr size_t kDearer = 2;  // a vector of a group costs so many times that of a column that nobody looks at
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int kTile = 16;  // rows and columns that are turned together, so that both stay near
 
-void Table::build(const double* dense, int m, bool grouped) {
-    constexpr double none = -std::numeric_limits<double>::infinity();
-    m_ = m;
-    width_ = padded(m);
-    dense_.assign(static_cast<size_t>(m) * width_, none);
-    for (int i = 0; i < m; ++i) std::copy_n(dense + static_cast<size_t>(i) * m, m, dense_.begin() + static_cast<size_t>(i) * width_);
-    flat_ = grouped && std::all_of(dense, dense + static_cast<size_t>(m) * m, [](double v) { return v == 0; });
-    groups_.clear();
-    members_.clear();
-    columns_.assign(static_cast<size_t>(m) * width_, none);
-    every_ = false;
-    if (flat_) return;
-    std::vector<char> done(m, 0);
-    double* column = columns_.data();
-    for (int j = 0; j < m; ++j) {
-        if (done[j]) continue;
-        int low = m, high = 0;
-        for (int i = 0; i < m; ++i) {
-            column[i] = at(i, j);
-            if (column[i] > none) low = std::min(low, i), high = i + 1;
-        }
-        if (low >= high) continue;  // nothing leads to j
-        Group g{static_cast<int>(members_.size()), 0, low / kLanes * kLanes, padded(high)};
-        members_.push_back(j);
-        for (int k = j + 1; grouped && k < m; ++k) {
-            bool alike = !done[k];
-            for (int i = 0; alike && i < m; ++i) alike = column[i] == at(i, k);
-            if (alike) members_.push_back(k), done[k] = 1;
-        }
-        g.end = static_cast<int>(members_.size());
-        groups_.push_back(g);
-        column += width_;
+}  // namespace
+
+void Table::shape(int m) {
+    view_ = TableView{};
+    view_.m = m, view_.width = padded(m);
+    const size_t cells = static_cast<size_t>(m) * view_.width;
+    rows_.assign(cells, -kInf);
+    columns_.assign(cells, -kInf);
+}
+
+void Table::turn(Control& control) {
+    const int m = view_.m, width = view_.width;
+    for (int i0 = 0; i0 < m; i0 += kTile) {
+        control.check();
+        for (int j0 = 0; j0 < m; j0 += kTile)
+            for (int j = j0; j < std::min(m, j0 + kTile); ++j)
+                for (int i = i0; i < std::min(m, i0 + kTile); ++i)
+                    columns_[static_cast<size_t>(j) * width + i] = rows_[static_cast<size_t>(i) * width + j];
     }
-    size_t touched = 0;  // what the groups would read, in vectors
-    for (const Group& g : groups_) touched += (g.high - g.low) / kLanes;
-    every_ = kDearer * touched > static_cast<size_t>(m) * width_ / kLanes;
-    for (int j = 0; every_ && j < m; ++j)
-        for (int i = 0; i < width_; ++i) columns_[static_cast<size_t>(j) * width_ + i] = i < m ? at(i, j) : none;
+}
+
+void Table::publish() {
+    view_.columns = columns_.data(), view_.rows = rows_.data();
+    view_.least = least_.data(), view_.most = most_.data();
+    view_.low = low_.data(), view_.high = high_.data();
+    view_.narrow = narrow_.data();
+}
+
+void Table::build(int m, const double* pairwise, const double* mask, Control& control) {
+    const size_t square = static_cast<size_t>(m) * m;
+    const auto zero = [&](const double* x) { return !x || std::all_of(x, x + square, [](double v) { return v == 0; }); };
+    if (zero(pairwise) && zero(mask)) {
+        view_ = TableView{};
+        view_.m = m, view_.width = padded(m), view_.flat = true;
+        rows_.assign(view_.width, 0.0);
+        return;
+    }
+    shape(m);
+    for (int i = 0; i < m; ++i) {
+        double* row = &rows_[static_cast<size_t>(i) * view_.width];
+        const size_t from = static_cast<size_t>(i) * m;
+        for (int j = 0; j < m; ++j) row[j] = (pairwise ? pairwise[from + j] : 0.0) + (mask ? mask[from + j] : 0.0);
+    }
+    turn(control);
+    find_support(control);
+    find_limits();
+    publish();
+}
+
+void Table::adjust(const Table& base, const double* adjust, Control& control) {
+    const int m = base.view_.m;
+    if (base.view_.flat) return build(m, adjust, nullptr, control);
+    shape(m);
+    for (int i = 0; i < m; ++i) {
+        const double* from = base.row(i);
+        for (int j = 0; j < m; ++j) rows_[static_cast<size_t>(i) * view_.width + j] = from[j] + adjust[static_cast<size_t>(i) * m + j];
+    }
+    turn(control);
+    from_ = base.from_, low_ = base.low_, high_ = base.high_, narrow_ = base.narrow_;
+    find_limits();
+    publish();
+}
+
+// D: the labels that those columns lead from which together hold the most scores.
+void Table::find_support(Control& control) {
+    const int m = view_.m, width = view_.width, lanes = kernels().lanes;
+    const size_t words = (static_cast<size_t>(width) + 63) / 64;
+    low_.assign(m, 0), high_.assign(m, 0);
+    narrow_.assign(words, 0);
+    from_.assign(m, From::all);
+    std::vector<uint64_t> leads(words * m, 0), hash(m, 1469598103934665603ull);  // leads: bit i of column j
+    std::unordered_map<uint64_t, int64_t> held;  // scores of the columns that lead from the same labels
+    int dominant = 0;
+    for (int j = 0; j < m; ++j) {
+        if (j % kTile == 0) control.check();
+        const double* column = &columns_[static_cast<size_t>(j) * width];
+        uint64_t* bits = &leads[words * j];
+        int low = m, high = 0, count = 0;
+        for (int i = 0; i < m; ++i) {
+            if (column[i] == -kInf) continue;
+            bits[i / 64] |= uint64_t{1} << (i % 64);
+            low = std::min(low, i), high = i + 1, ++count;
+        }
+        low_[j] = low / lanes * lanes, high_[j] = (high + lanes - 1) / lanes * lanes;
+        if (4 * (high_[j] - low_[j]) <= width) narrow_[j / 64] |= uint64_t{1} << (j % 64);
+        for (size_t k = 0; k < words; ++k) hash[j] = (hash[j] ^ bits[k]) * 1099511628211ull;
+        if ((held[hash[j]] += count) > held[hash[dominant]]) dominant = j;
+    }
+    const uint64_t* D = &leads[words * dominant];
+    for (int j = 0; j < m; ++j)
+        for (size_t k = 0; k < words; ++k) {
+            const uint64_t bits = leads[words * j + k];
+            if (bits & ~D[k]) from_[j] = From::others;
+            else if (bits != D[k] && from_[j] == From::all) from_[j] = From::some;
+        }
+}
+
+void Table::find_limits() {
+    const int m = view_.m, width = view_.width;
+    least_.assign(width, -kInf), most_.assign(width, -kInf);
+    for (int j = 0; j < m; ++j) {
+        const double* column = &columns_[static_cast<size_t>(j) * width];
+        double least = kInf, most = -kInf;
+        for (int i = low_[j]; i < std::min(high_[j], m); ++i) {
+            most = std::max(most, column[i]);
+            if (column[i] > -kInf) least = std::min(least, column[i]);
+        }
+        if (from_[j] == From::all) least_[j] = least;
+        most_[j] = from_[j] == From::others ? kInf : most;
+    }
 }
 
 }  // namespace bridle

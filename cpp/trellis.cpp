@@ -1,5 +1,6 @@
 #include "trellis.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace bridle {
@@ -7,112 +8,60 @@ namespace {
 
 constexpr size_t kKeepCells = size_t{1} << 22;  // 32 MB of doubles: above that, rows are made twice instead of kept
 
-// out[i] = max over j of step[i][j] + add[i][j] + w[j], eight lanes at a time
-BRIDLE_CLONES void back_dense(const double* step, const double* add, const double* w, double* out, int m, int width) {
-    for (int i = 0; i < m; ++i) {
-        double lane[kLanes];
-        for (double& x : lane) x = -kInf;
-        const double *s = step + static_cast<size_t>(i) * m, *a = add + static_cast<size_t>(i) * m;
-        int j = 0;
-        for (; j + kLanes <= m; j += kLanes)
-            for (int k = 0; k < kLanes; ++k) {
-                const double v = s[j + k] + a[j + k] + w[j + k];
-                lane[k] = v > lane[k] ? v : lane[k];
-            }
-        double best = -kInf;
-        for (; j < m; ++j) {
-            const double v = s[j] + a[j] + w[j];
-            best = v > best ? v : best;
-        }
-        out[i] = std::max(best, largest_lane(lane));
-    }
-    for (int i = m; i < width; ++i) out[i] = -kInf;
-}
-
-// Rows high-1 .. low of H over one state (no automaton), the row above being `after`. unary: of positions low+1 .. high.
-BRIDLE_CLONES void back_plain(const Table& free, const Table& tie, const uint8_t* tied, const Table* const* tables,
-                              const double* unary, int low, int high, const double* after, double* H, double* w, int width) {
-    for (int t = high - 1; t >= low; --t) {
-        const double* u = unary + static_cast<size_t>(t - low) * width;
-        for (int j = 0; j < width; j += kLanes)
-            for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] + after[j + k];
-        double* row = H + static_cast<size_t>(t - low) * width;
-        const Table& table = tables ? *tables[t + 1] : tied && tied[t + 1] ? tie : free;
-        table.back(w, row);
-        after = row;
-    }
-}
-
-// One row back, for all states of a fold.
-BRIDLE_CLONES void back_fold(const Table& table, const Fold& fold, int t, const double* u, const double* after, double* row,
-                             double* w, int width) {
-    const int Q = fold.Q;
-    const double* cost = fold.cost(t + 1, 0);
-    const int32_t* cell = fold.cell(t + 1, 0);
-    for (int q = 0; q < Q; ++q, cost += width, cell += width, row += width) {
-        for (int j = 0; j < width; j += kLanes)
-            for (int k = 0; k < kLanes; ++k) w[j + k] = u[j + k] - cost[j + k] + after[cell[j + k]];
-        table.back(w, row);
-    }
-}
-
-// The first j with the largest a[j] + b[j] + c[j]; -1 if all are -inf.
-BRIDLE_CLONES int best_of(const double* a, const double* b, const double* c, double* sum, int width) {
-    double lane[kLanes];
-    for (double& x : lane) x = -kInf;
-    for (int j = 0; j < width; j += kLanes)
-        for (int k = 0; k < kLanes; ++k) {
-            const double v = a[j + k] + b[j + k] + c[j + k];
-            sum[j + k] = v;
-            lane[k] = v > lane[k] ? v : lane[k];
-        }
-    const double best = largest_lane(lane);
-    if (best == -kInf) return -1;
-    for (int j = 0;; j += kLanes) {  // the block first, then the place in it
-        int here = 0;
-        for (int k = 0; k < kLanes; ++k) here |= sum[j + k] == best;
-        if (!here) continue;
-        while (sum[j] != best) ++j;
-        return j;
-    }
-}
-
-void with_mask(const double* pairwise, const std::vector<double>& mask, const double* adjust, std::vector<double>& out) {
-    out = mask;
-    for (size_t c = 0; c < out.size(); ++c) out[c] += (pairwise ? pairwise[c] : 0.0) + (adjust ? adjust[c] : 0.0);
+// mask + adjust, (m, m) each; an empty mask is 0
+void with_mask(const std::vector<double>& mask, const double* adjust, int m, std::vector<double>& out) {
+    if (mask.empty()) out.assign(static_cast<size_t>(m) * m, 0.0);
+    else out = mask;
+    for (size_t c = 0; adjust && c < out.size(); ++c) out[c] += adjust[c];
 }
 
 }  // namespace
 
 void Steps::plain(const Sequence& s) {
-    const Problem& p = *s.problem;
     m_ = s.m;
     tied_ = s.tied;
-    free_ = &s.head->free;
-    tie_ = &s.head->tied;
+    free_ = s.head->per_step ? nullptr : &s.head->tables->free;
+    tie_ = s.head->per_step ? nullptr : &s.head->tables->tied;
     per_step_ = s.head->per_step ? s.head->pairwise : nullptr;
-    add_free_ = p.free_mask.data();
-    add_tied_ = p.tied_mask.data();
     first_ = nullptr;
     tables_ = nullptr;
+    views_.clear();
+    if (!per_step_) return;
+    with_mask(s.problem->tables->free_mask, nullptr, m_, sum_free_);
+    if (tied_) with_mask(s.problem->tables->tied_mask, nullptr, m_, sum_tied_);
+    add_free_ = sum_free_.data();
+    add_tied_ = sum_tied_.data();
 }
 
-void Steps::adjusted(const Sequence& s, const double* adjust, const double* first) {
+void Steps::adjusted(const Sequence& s, const double* adjust, const double* first, Control& control) {
     plain(s);
-    const Problem& p = *s.problem;
     first_ = first;
-    const double* pairwise = per_step_ ? nullptr : s.head->pairwise;
-    with_mask(pairwise, p.free_mask, adjust, sum_free_);
-    if (tied_) with_mask(pairwise, p.tied_mask, adjust, sum_tied_);
     if (per_step_) {
-        add_free_ = sum_free_.data();
-        add_tied_ = sum_tied_.data();
+        with_mask(s.problem->tables->free_mask, adjust, m_, sum_free_);
+        if (tied_) with_mask(s.problem->tables->tied_mask, adjust, m_, sum_tied_);
         return;
     }
-    own_free_.build(sum_free_.data(), m_, false);
-    if (tied_) own_tied_.build(sum_tied_.data(), m_, false);
+    own_free_.adjust(s.head->tables->free, adjust, control);
+    if (tied_) own_tied_.adjust(s.head->tables->tied, adjust, control);
     free_ = &own_free_;
     tie_ = &own_tied_;
+}
+
+double Steps::score(const Sequence& s, const int32_t* path) const {
+    double total = 0;
+    for (int t = 0; t < s.n; ++t) {
+        total += s.unary(t, path[t]);
+        if (t > 0) total += at(t - 1, path[t - 1], path[t]);
+    }
+    return total;
+}
+
+const TableView* const* Steps::views(int n) const {
+    if (views_.empty() && n > 1) {
+        views_.resize(n);
+        for (int t = 1; t < n; ++t) views_[t] = &table(t - 1).view();
+    }
+    return views_.data();
 }
 
 void Trellis::load(const Sequence& s) {
@@ -122,6 +71,7 @@ void Trellis::load(const Sequence& s) {
     width = padded(m);
     row_.assign(width, -kInf);
     w_.assign(width, -kInf);
+    room_.resize(width);
     unary_.clear();
     rows_first_ = 0, rows_last_ = -1;
     const size_t cells = static_cast<size_t>(n) * width;
@@ -152,8 +102,7 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
         if (fold.plain() && !steps.per_step_) {
             const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
             if (unary_.empty()) u = read_rows(bottom + 1, top);
-            back_plain(*steps.free_, *steps.tie_, steps.tied_, steps.tables_, u, bottom, top, after,
-                       H + (bottom - low) * layer, w_.data(), width);
+            kernels().rows_back(steps.views(n), u, bottom, top, after, H + (bottom - low) * layer, w_.data(), room_.data());
             after = H + (bottom - low) * layer;
             top = bottom;
             continue;
@@ -161,8 +110,8 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
         for (int t = top - 1; t >= bottom; --t) {
             const double* u = unary(t + 1);
             double* row = H + (t - low) * layer;
-            if (!steps.per_step_ && !fold.plain()) {
-                back_fold(steps.table(t), fold, t, u, after, row, w_.data(), width);
+            if (!steps.per_step_) {
+                kernels().fold_back(steps.table(t).view(), Q, fold.cost(t + 1, 0), fold.cell(t + 1, 0), u, after, row, w_.data(), room_.data());
             } else {
                 for (int q = 0; q < Q; ++q) {
                     if (fold.plain())
@@ -170,9 +119,7 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                     else
                         for (int j = 0; j < width; ++j)
                             w_[j] = u[j] - fold.cost(t + 1, q)[j] + after[fold.cell(t + 1, q)[j]];
-                    double* out = row + static_cast<size_t>(q) * width;
-                    if (steps.per_step_) back_dense(steps.score(t), steps.extra(t), w_.data(), out, m, width);
-                    else steps.table(t).back(w_.data(), out);
+                    kernels().dense_back(steps.score(t), steps.extra(t), w_.data(), row + static_cast<size_t>(q) * width, m, width);
                 }
             }
             after = row;
@@ -210,7 +157,7 @@ void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, i
     double best = -kInf;
     const double* u = unary(t);
     if (fold.plain() && !steps.per_step_) {
-        y = best_of(steps.table(t - 1).row(y), u, H, w_.data(), width);
+        y = kernels().best_of(steps.table(t - 1).row(y), u, H, width);
         return;
     }
     const int32_t* next = fold.plain() ? nullptr : fold.next(t, q);
@@ -294,15 +241,6 @@ double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, C
     return best;
 }
 
-double Trellis::score(const int32_t* path, const Steps& steps) const {
-    double total = 0;
-    for (int t = 0; t < n; ++t) {
-        total += unary(t)[path[t]];
-        if (t > 0) total += steps.at(t - 1, path[t - 1], path[t]);
-    }
-    return total;
-}
-
 double Trellis::rounding(const Steps& steps) const {
     const auto largest = [](const double* scores, size_t count) {
         double top = 0;
@@ -315,7 +253,7 @@ double Trellis::rounding(const Steps& steps) const {
     const size_t square = static_cast<size_t>(m) * m;
     if (steps.per_step_)
         for (int t = 0; t + 1 < n; ++t) scale += largest(steps.score(t), square);
-    else scale += n * largest(steps.free_->row(0), static_cast<size_t>(m) * width);
+    else if (!steps.free_->view().flat) scale += n * largest(steps.free_->row(0), static_cast<size_t>(m) * width);
     return std::numeric_limits<double>::epsilon() * (n + 8) * scale;
 }
 

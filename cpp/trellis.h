@@ -18,7 +18,7 @@ class Steps {
   public:
     void plain(const Sequence& s);
     // adjust (m, m): added to every transition; first (m): added to the first label.
-    void adjusted(const Sequence& s, const double* adjust, const double* first);
+    void adjusted(const Sequence& s, const double* adjust, const double* first, Control& control);
 
     double at(int t, int i, int j) const {  // from position t to t + 1
         if (!per_step_) return table(t).at(i, j);
@@ -26,11 +26,13 @@ class Steps {
         return score(t)[cell] + extra(t)[cell];
     }
     double first(int j) const { return first_ ? first_[j] : 0.0; }
+    double score(const Sequence& s, const int32_t* path) const;  // of a labelling, rules not counted
 
   private:
     friend class Trellis;
     friend class Strict;
     bool tie(int t) const { return tied_ && tied_[t + 1]; }
+    const TableView* const* views(int n) const;  // (n) of the tables that lead to each position
     const Table& table(int t) const { return tables_ ? *tables_[t + 1] : *(tie(t) ? tie_ : free_); }
     const double* score(int t) const { return per_step_ + static_cast<size_t>(t) * m_ * m_; }
     const double* extra(int t) const { return tie(t) ? add_tied_ : add_free_; }
@@ -39,9 +41,10 @@ class Steps {
     const Table *free_ = nullptr, *tie_ = nullptr;
     const Table* const* tables_ = nullptr;  // (n) the table that leads to each position, if they differ
     const double* per_step_ = nullptr;  // (n - 1, m, m)
-    const double *add_free_ = nullptr, *add_tied_ = nullptr, *first_ = nullptr;
+    const double *add_free_ = nullptr, *add_tied_ = nullptr, *first_ = nullptr;  // add: with per_step_ only
     Table own_free_, own_tied_;  // when adjusted
     std::vector<double> sum_free_, sum_tied_;
+    mutable std::vector<const TableView*> views_;  // empty: not asked for yet
 };
 
 class Trellis {
@@ -60,7 +63,6 @@ class Trellis {
     // Both at once; keeps only every so many rows of a long sequence and fills the gaps a second time.
     double best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control);
 
-    double score(const int32_t* path, const Steps& steps) const;  // of a labelling, rules not counted
     // How far apart two sums of the scores of one labelling, added up in another order, can be by rounding.
     double rounding(const Steps& steps) const;
 
@@ -74,6 +76,7 @@ class Trellis {
     const Sequence* sequence_ = nullptr;
     std::vector<double> unary_;
     mutable std::vector<double> row_, rows_, w_;
+    mutable std::vector<int32_t> room_;
     mutable int rows_first_ = 0, rows_last_ = -1;  // what is in rows_
     std::vector<double> buffer_, kept_;
 };

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -138,14 +137,11 @@ class Problem:
 
     def native(self, *, absorb: bool) -> _native.Problem:
         """The problem in the kernels' hands. absorb: hard masks are folded into the lattice, else all are automata."""
-        labels = self.labels
         bound = self.lowering.bind(self.offsets, self.givens, absorb=absorb, first=self.first)
         made = _native.Problem(
             unary=self.unary,
             offsets=self.offsets,
-            m=len(labels),
-            step_allowed=bound.step.view(np.uint8),
-            same_type=_same_type(labels),
+            tables=self.lowering.tables(absorb=absorb, tied=bound.tied is not None),
         )
         for pairwise, start, end in self.heads:
             double = [None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (pairwise, start, end)]
@@ -193,11 +189,6 @@ def check_given(given: Givens, count: int) -> None:
         if type(values) is not dict and not isinstance(values, Mapping):
             what = "given is not a dict" if count == 1 else f"given of sequence {k} is not a dict"
             raise GivenError(what, got=repr(values)[:60], wanted="a dict, such as {'verb': 3}")
-
-
-@cache
-def _same_type(labels: Labels) -> npt.NDArray[np.uint8]:
-    return np.ascontiguousarray(labels.same_type).view(np.uint8)
 
 
 def _expect(got: int, wanted: int, number: int | None = None) -> None:

@@ -43,7 +43,7 @@ class Part:
 class Bound:
     """The rules of a batch in the form that engines read."""
 
-    step: Bools  # (m, m)  allowed transitions
+    step: Bools | None = None  # (m, m)  allowed transitions; None: all are
     allowed: npt.NDArray[np.uint64] | None = None  # (N, words)  allowed labels of each token, as bits
     tied: npt.NDArray[np.uint8] | None = None  # (N,)  must a token have the type of the one before?
     parts: list[Part] = field(default_factory=list)
@@ -230,6 +230,7 @@ class Lowering:
                     Names(tuple(item for item in names.items if isinstance(item, str))).resolve(labels, {})
                 if conjunct.fixed and not conjunct.places:
                     self._walks(conjunct, self._fixed_sets(conjunct), (0,))
+        self._tables: dict[tuple[bool, bool], _native.TableCache] = {}
         self._static = {absorb: self._bind_static(absorb) for absorb in (True, False)}
 
     @property
@@ -261,8 +262,7 @@ class Lowering:
 
     def _bind_static(self, absorb: bool) -> tuple[Bound, list[_Conjunct]]:
         """What does not depend on the sequences; and the rules that do."""
-        m = len(self.labels)
-        bound = Bound(np.ones((m, m), dtype=bool))
+        bound = Bound()
         later = []
         for one in self._conjuncts:
             if not one.fixed or one.places:
@@ -274,10 +274,22 @@ class Lowering:
                 bound.parts += [Part(one.number, [machine]) for machine in self._walks(one, sets, (0,))]
                 continue
             if mask.step is not None:
-                bound.step &= mask.step
+                bound.step = mask.step if bound.step is None else bound.step & mask.step
             if mask.token is not None or mask.first is not None or mask.last is not None:
                 later.append(one)
         return bound, later
+
+    def tables(self, *, absorb: bool, tied: bool) -> _native.TableCache:
+        """Where the kernels keep transition scores with the masks of these rules. tied: some tokens have the type of
+        the one before.
+        """
+        if (absorb, tied) not in self._tables:
+            step = self._static[absorb][0].step
+            self._tables[absorb, tied] = _native.TableCache(
+                len(self.labels), None if step is None else step.view(np.uint8),
+                np.ascontiguousarray(self.labels.same_type).view(np.uint8) if tied else None,
+            )  # fmt: skip
+        return self._tables[absorb, tied]
 
     def bind(self, offsets: Ints, givens: Givens, *, absorb: bool, first: int = 0) -> Bound:
         """The rules for these sequences, numbered from `first`.

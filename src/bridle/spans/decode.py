@@ -236,9 +236,7 @@ class SpanDecoder:
         if allowed is not None:
             bits = allowed[np.arange(len(allowed)), packed.label >> 6] >> (packed.label & 63).astype(np.uint64)
             packed.scores = np.where(bits & np.uint64(1), packed.scores, -np.inf)
-        m = len(self.labels)
-        anything = np.ones((m, m), dtype=np.uint8)
-        problem = _native.Problem(packed.scores, packed.offsets, m, anything, anything)
+        problem = _native.Problem(packed.scores, packed.offsets, _native.TableCache(len(self.labels), None, None))
         problem.add_head(None, False, None, None)
         problem.set_masks(np.zeros(len(lattices), dtype=np.int32), None, 0, None)
         for rule in self.beyond:

@@ -1,0 +1,40 @@
+// What compilers call differently.
+#pragma once
+
+#include <cstdint>
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#define BRIDLE_INLINE __forceinline
+#define BRIDLE_PREFETCH(address) ((void)0)
+#else
+#define BRIDLE_INLINE __attribute__((always_inline)) inline
+#define BRIDLE_PREFETCH(address) __builtin_prefetch(address)
+#endif
+
+namespace bridle {
+
+// The two halves of a 128-bit product, folded into one.
+BRIDLE_INLINE uint64_t folded_product(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+    __extension__ using Wide = unsigned __int128;
+    const Wide wide = static_cast<Wide>(a) * b;
+    return static_cast<uint64_t>(wide) ^ static_cast<uint64_t>(wide >> 64);
+#else
+    const uint64_t low = uint64_t{static_cast<uint32_t>(a)} * static_cast<uint32_t>(b), cross = (a >> 32) * static_cast<uint32_t>(b);
+    const uint64_t middle = uint64_t{static_cast<uint32_t>(a)} * (b >> 32) + static_cast<uint32_t>(cross) + (low >> 32);
+    return (a * b) ^ ((a >> 32) * (b >> 32) + (cross >> 32) + (middle >> 32));
+#endif
+}
+
+BRIDLE_INLINE int lowest_bit(uint64_t bits) {  // of some that are set
+#if defined(_MSC_VER) && !defined(__clang__)
+    unsigned long at;
+    _BitScanForward64(&at, bits);
+    return static_cast<int>(at);
+#else
+    return __builtin_ctzll(bits);
+#endif
+}
+
+}  // namespace bridle

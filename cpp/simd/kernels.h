@@ -1,0 +1,128 @@
+// The inner loops, one table of them per tier; `kernels()` is the table of the tier in use.
+//
+// Every kernel is written once (the .inl files beside this one) and compiled for each tier. Arrays are plain pointers; rows
+// of scores have `width` numbers, a whole number of vectors, the padding being -inf (weights: 0).
+//   n positions (t)    m labels (i, then j)    Q states of a fold (q)    N tokens    A attributes    W weights
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bridle {
+
+// Transition scores i -> j, laid out for one step back (table.h).
+struct TableView {
+    int m, width;
+    bool flat;                    // all scores are 0; nothing below is there
+    const double* columns;        // (m, width)  column j: the scores of all i -> j
+    const double* rows;           // (m, width)  row i: the scores of i -> all j
+    const double *least, *most;   // (width)     of column j, where it may be passed over
+    const int32_t *low, *high;    // (m)         where column j is not all -inf, in whole vectors
+    const uint64_t* narrow;       // (width / 64, rounded up)  bit j: column j is short
+};
+
+// The scores of one sequence as they came: one of the two types, unpadded rows.
+struct RawScores {
+    const float* f32;         // (n, m) or null
+    const double* f64;        // (n, m) or null
+    int n, m, width;
+    const double *start, *end;  // (width) or null
+    const uint64_t* allowed;  // (n, words)  bit y: label y is allowed; null: all are
+    int words;
+    const uint8_t* tied;      // (n)  which table leads to a position: 1 the second; null: always the first
+    const TableView* tables[2];
+};
+
+// Entries of tokens as training wants them (rows.h).
+struct Entries {
+    const uint32_t* slot;   // where a full row begins, or a single weight
+    const uint16_t* label;  // of a single weight
+    const float* value;     // null: all are 1
+};
+
+struct Row {  // what of an attribute is needed to score it, in eight bytes
+    uint32_t begin;
+    uint16_t count;  // the width of a full row, or how many weights there are
+    uint16_t label;  // of the first weight
+};
+
+struct TokenRows {  // attributes of tokens and the weights that score them
+    const Row* rows;         // (A)
+    const uint16_t* label;   // (W)
+    const int64_t* indptr;   // (N + 1)
+    const int32_t* attrs;    // (indptr[N])
+    const float* values;     // or null
+    int64_t last;            // indptr[N]
+    int width;
+};
+
+struct TokenRoom {  // for the attributes of one token
+    uint32_t* full;
+    Row* list;
+    float *value, *list_value;
+};
+
+struct Kernels {
+    const char* name;
+    int lanes;  // doubles per vector
+
+    // ---- best paths (viterbi.inl) -------------------------------------------------------------------------------------
+    // out[i] = max over j of score[i][j] + w[j];  w, out (width); room (width): for the columns that count
+    void (*step_back)(const TableView& table, const double* w, double* out, int32_t* room);
+    // Rows high-1 .. low of H over one state, the row above being `after`:  H[t] = step back of unary[t + 1] + H[t + 1].
+    // tables (n): what leads to each position. unary: of positions low+1 .. high; w (width).
+    void (*rows_back)(const TableView* const* tables, const double* unary, int low, int high, const double* after, double* H,
+                      double* w, int32_t* room);
+    // One row of H for all states of a fold; cost, cell (Q, width); u (width); after, row (Q, width).
+    void (*fold_back)(const TableView& table, int Q, const double* cost, const int32_t* cell, const double* u,
+                      const double* after, double* row, double* w, int32_t* room);
+    // out[i] = max over j of step[i][j] + add[i][j] + w[j];  step, add (m, m)
+    void (*dense_back)(const double* step, const double* add, const double* w, double* out, int m, int width);
+    // The first j with the largest a[j] + b[j] + c[j]; -1 if all are -inf.
+    int (*best_of)(const double* a, const double* b, const double* c, int width);
+    // Rows high-1 .. low of  V[t][j] = score of label j at t + the best that can follow.  `after`: row `high`, if high < n.
+    void (*scan)(const RawScores& x, int low, int high, const double* after, double* V, double* H, int32_t* room);
+    // The best path along rows low .. high-1 of V, y being the label before `low` (none if low is 0). -1: there is none.
+    int (*follow)(const RawScores& x, int low, int high, const double* V, int y, int32_t* path);
+    // out[j] = max over i of before[i] + pair[i][j];  pair (m, width)
+    void (*step_ahead)(const double* before, const double* pair, int m, int width, double* out);
+    // The first number that is NaN, +inf, or beyond +-largest but not -inf; count if there is none.
+    int64_t (*first_bad_float)(const float* x, int64_t count, float largest);
+    int64_t (*first_bad_double)(const double* x, int64_t count, double largest);
+
+    // ---- sums of weights (sums.inl) -----------------------------------------------------------------------------------
+    // out (count, width) := scores of tokens; begin (count + 1) their entries, full (count) how many are full rows
+    void (*score_entries)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
+                          const double* w, double* out);
+    void (*expect_entries)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
+                           const double* p, double* into);
+    void (*score_tokens)(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out, const TokenRoom& room);
+    void (*add_row)(double* out, const double* row, int width);
+
+    // ---- forward-backward (forward_backward.inl) ----------------------------------------------------------------------
+    // u (n, w) := exp(u - the largest of its row); returns the sum of the largest
+    double (*lift)(double* u, int n, int m, int w);
+    void (*forward)(const double* U, const double* E, int n, int m, int w, double* a, double* c);
+    void (*backward)(const double* U, const double* back, int n, int m, int w, const double* a, const double* c, double* b,
+                     double* v, double* p);
+    // sum[i][j] += over `count` positions of a[i] v[j]
+    void (*add_outer)(const double* a, const double* v, int count, int m, int w, double* sum);
+
+    // ---- long vectors (long_vectors.inl) --------------------------------------------------------------------------------
+    double (*product)(const double* a, const double* b, int64_t count);
+    void (*combine)(const double* shares, const double* const* rows, size_t n, int64_t low, int64_t high, double* out);
+
+    // ---- keys of attributes (keys.inl) ----------------------------------------------------------------------------------
+    void (*add_place)(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
+                      int count, uint64_t* key, int32_t* none);
+};
+
+const Kernels& kernels();
+
+// m rounded up to whole vectors of the tier in use
+inline int padded(int m) { return (m + kernels().lanes - 1) / kernels().lanes * kernels().lanes; }
+
+constexpr int kRowLanes = 8;  // full rows of weights are padded to this, on every tier: model files hold them
+constexpr int padded_row(int m) { return (m + kRowLanes - 1) / kRowLanes * kRowLanes; }
+
+}  // namespace bridle

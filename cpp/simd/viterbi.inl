@@ -1,0 +1,237 @@
+// Best paths: one step is out[i] = max over j of score[i][j] + w[j].
+//
+// Columns that cannot win anywhere are passed over. Let D be the set of labels i that most columns lead from (all of them, or
+// the closed labels of BIOES), least[j] and most[j] the least and the largest score of column j over D, and
+//   L = max over j of  w[j] + least[j]
+// Every out[i] with i in D is at least L, so a column j inside D with w[j] + most[j] < L wins nowhere. Rounding is monotone, so
+// that this holds to the last bit. What is left is often one column of many; when it is all, the test costs a tenth.
+
+namespace {
+
+constexpr double kNone = -std::numeric_limits<double>::infinity(), kLowest = -std::numeric_limits<double>::max();
+constexpr int kStrip = kRegisters - 4;  // vectors of out that stay in registers
+constexpr int kFew = 8;                 // labels for which the test of columns does not pay
+
+// kVectors vectors of out while the columns in `list` pass by; with few vectors two columns at a time, so that the maxima
+// need not wait for each other
+template <int kVectors>
+BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+    D top[kVectors];
+    for (D& v : top) v = D::set(kNone);
+    int c = 0;
+    if constexpr (kVectors <= 4) {
+        D other[kVectors];
+        for (D& v : other) v = D::set(kNone);
+        for (; c + 2 <= count; c += 2) {
+            const double *one = columns + static_cast<size_t>(list[c]) * width, *two = columns + static_cast<size_t>(list[c + 1]) * width;
+            const D x = D::set(w[list[c]]), y = D::set(w[list[c + 1]]);
+            for (int v = 0; v < kVectors; ++v) {
+                top[v] = max(D::load(one + v * D::lanes) + x, top[v]);
+                other[v] = max(D::load(two + v * D::lanes) + y, other[v]);
+            }
+        }
+        for (int v = 0; v < kVectors; ++v) top[v] = max(top[v], other[v]);
+    }
+    for (; c < count; ++c) {
+        const double* column = columns + static_cast<size_t>(list[c]) * width;
+        const D x = D::set(w[list[c]]);
+        for (int v = 0; v < kVectors; ++v) top[v] = max(D::load(column + v * D::lanes) + x, top[v]);
+    }
+    for (int v = 0; v < kVectors; ++v) top[v].store(out + v * D::lanes);
+}
+
+BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+    int left = width / D::lanes;
+    while (left > 0) {
+        const int strips = (left + kStrip - 1) / kStrip, now = (left + strips - 1) / strips;  // of about the same size
+        switch (now) {
+            case 1: strip<1>(columns, width, list, count, w, out); break;
+            case 2: strip<2>(columns, width, list, count, w, out); break;
+            case 3: strip<3>(columns, width, list, count, w, out); break;
+            case 4: strip<4>(columns, width, list, count, w, out); break;
+            case 5: strip<5>(columns, width, list, count, w, out); break;
+            case 6: strip<6>(columns, width, list, count, w, out); break;
+            case 7: strip<7>(columns, width, list, count, w, out); break;
+            case 8: strip<8>(columns, width, list, count, w, out); break;
+            case 9: strip<9>(columns, width, list, count, w, out); break;
+            case 10: strip<10>(columns, width, list, count, w, out); break;
+            case 11: strip<11>(columns, width, list, count, w, out); break;
+            default: strip<12>(columns, width, list, count, w, out); break;
+        }
+        const int done = now < 12 ? now : 12;
+        columns += done * D::lanes;
+        out += done * D::lanes;
+        left -= done;
+    }
+}
+
+BRIDLE_INLINE double largest(const double* w, int width) {
+    D top = D::load(w);
+    for (int j = D::lanes; j < width; j += D::lanes) top = max(D::load(w + j), top);
+    return top.top();
+}
+
+BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __restrict w, double* __restrict out, int32_t* room) {
+    const int width = table.width;
+    if (table.flat) {
+        const D best = D::set(largest(w, width));
+        for (int i = 0; i < width; i += D::lanes) best.store(out + i);
+        return;
+    }
+    D bound = D::set(kLowest);
+    if (table.m > kFew)
+        for (int j = 0; j < width; j += D::lanes) bound = max(D::load(w + j) + D::load(table.least + j), bound);
+    const D floor = D::set(bound.top());
+    int wide = 0, narrow = width;  // wide columns from the front of `room`, narrow ones from its end
+    for (int first = 0; first < width; first += 64) {
+        const int last = first + 64 < width ? first + 64 : width;
+        uint64_t bits = 0;
+        for (int j = first; j < last; j += D::lanes)
+            bits |= at_least(D::load(w + j) + D::load(table.most + j), floor) << (j - first);
+        for (uint64_t some = bits & ~table.narrow[first / 64]; some; some &= some - 1) room[wide++] = first + lowest_bit(some);
+        for (uint64_t some = bits & table.narrow[first / 64]; some; some &= some - 1) room[--narrow] = first + lowest_bit(some);
+    }
+    all_strips(table.columns, width, room, wide, w, out);
+    for (; narrow < width; ++narrow) {
+        const int j = room[narrow];
+        const double* column = table.columns + static_cast<size_t>(j) * width;
+        const D x = D::set(w[j]);
+        for (int i = table.low[j]; i < table.high[j]; i += D::lanes) max(D::load(column + i) + x, D::load(out + i)).store(out + i);
+    }
+}
+
+void step_back(const TableView& table, const double* w, double* out, int32_t* room) { step_back_inline(table, w, out, room); }
+
+void rows_back(const TableView* const* tables, const double* unary, int low, int high, const double* after, double* H, double* w,
+               int32_t* room) {
+    for (int t = high - 1; t >= low; --t) {
+        const TableView& table = *tables[t + 1];
+        const int width = table.width;
+        const double* u = unary + static_cast<size_t>(t - low) * width;
+        for (int j = 0; j < width; j += D::lanes) (D::load(u + j) + D::load(after + j)).store(w + j);
+        double* row = H + static_cast<size_t>(t - low) * width;
+        step_back_inline(table, w, row, room);
+        after = row;
+    }
+}
+
+void fold_back(const TableView& table, int Q, const double* cost, const int32_t* cell, const double* u, const double* after,
+               double* row, double* w, int32_t* room) {
+    const int width = table.width;
+    for (int q = 0; q < Q; ++q, cost += width, cell += width, row += width) {
+        for (int j = 0; j < width; j += D::lanes)
+            (D::load(u + j) - D::load(cost + j) + D::gather(after, cell + j)).store(w + j);
+        step_back_inline(table, w, row, room);
+    }
+}
+
+void dense_back(const double* step, const double* add, const double* w, double* out, int m, int width) {
+    for (int i = 0; i < m; ++i, step += m, add += m) {
+        D top = D::set(kNone);
+        int j = 0;
+        for (; j + D::lanes <= m; j += D::lanes) top = max(D::load(step + j) + D::load(add + j) + D::load(w + j), top);
+        if (j < m) top = max(D::load_some(step + j, m - j, kNone) + D::load_some(add + j, m - j, 0) + D::load(w + j), top);
+        out[i] = top.top();
+    }
+    for (int i = m; i < width; ++i) out[i] = kNone;
+}
+
+// The first j with the largest of what `at(j)` gives in vectors; -1 if all are -inf.
+template <class At> BRIDLE_INLINE int first_of_best(int width, const At& at) {
+    D top = at(0);
+    for (int j = D::lanes; j < width; j += D::lanes) top = max(at(j), top);
+    const double best = top.top();
+    if (best == kNone) return -1;
+    const D wanted = D::set(best);
+    for (int j = 0;; j += D::lanes)
+        if (const uint64_t bits = at_least(at(j), wanted)) return j + lowest_bit(bits);
+}
+
+int best_of(const double* a, const double* b, const double* c, int width) {
+    return first_of_best(width, [&](int j) { return D::load(a + j) + D::load(b + j) + D::load(c + j); });
+}
+
+// ---- a sequence as it came ----------------------------------------------------------------------------------------------
+
+BRIDLE_INLINE D read(const float* x) { return D::widen(x); }
+BRIDLE_INLINE D read(const double* x) { return D::load(x); }
+BRIDLE_INLINE D read_some(const float* x, int count) { return D::widen_some(x, count, kNone); }
+BRIDLE_INLINE D read_some(const double* x, int count) { return D::load_some(x, count, kNone); }
+
+template <class Score>
+BRIDLE_INLINE void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, double* H,
+                           int32_t* room) {
+    const int m = x.m, width = x.width;
+    for (int t = high - 1; t >= low; --t) {
+        const Score* u = unary + static_cast<size_t>(t) * m;
+        double* row = V + static_cast<size_t>(t - low) * width;
+        if (t == x.n - 1)
+            for (int j = 0; j < width; j += D::lanes) (x.end ? D::load(x.end + j) : D::set(0)).store(H + j);
+        else step_back_inline(*x.tables[x.tied && x.tied[t + 1]], after, H, room);
+        if (t == 0 && x.start)
+            for (int j = 0; j < width; j += D::lanes) (D::load(H + j) + D::load(x.start + j)).store(H + j);
+        int j = 0;
+        for (; j + D::lanes <= m; j += D::lanes) (read(u + j) + D::load(H + j)).store(row + j);
+        if (j < m) (read_some(u + j, m - j) + D::load(H + j)).store(row + j);
+        if (x.allowed)
+            for (int k = 0; k < x.words; ++k) {  // most tokens allow everything
+                const int count = m - 64 * k < 64 ? m - 64 * k : 64;
+                uint64_t banned = ~x.allowed[static_cast<size_t>(t) * x.words + k] & (~uint64_t{0} >> (64 - count));
+                for (; banned; banned &= banned - 1) row[64 * k + lowest_bit(banned)] = kNone;
+            }
+        after = row;
+    }
+}
+
+void scan(const RawScores& x, int low, int high, const double* after, double* V, double* H, int32_t* room) {
+    if (x.f32) scan_of(x, x.f32, low, high, after, V, H, room);
+    else scan_of(x, x.f64, low, high, after, V, H, room);
+}
+
+int follow(const RawScores& x, int low, int high, const double* V, int y, int32_t* path) {
+    const int width = x.width;
+    for (int t = low; t < high; ++t, V += width) {
+        const TableView& table = *x.tables[x.tied && x.tied[t]];
+        if (t == 0 || table.flat) y = first_of_best(width, [&](int j) { return D::load(V + j); });
+        else {
+            const double* row = table.rows + static_cast<size_t>(y) * width;
+            y = first_of_best(width, [&](int j) { return D::load(row + j) + D::load(V + j); });
+        }
+        if (y < 0) return -1;
+        path[t] = y;
+    }
+    return y;
+}
+
+void step_ahead(const double* before, const double* pair, int m, int width, double* out) {
+    for (int j = 0; j < width; j += D::lanes) {
+        D top = D::set(kNone), other = top;
+        const double* row = pair + j;
+        int i = 0;
+        for (; i + 2 <= m; i += 2, row += 2 * static_cast<size_t>(width)) {
+            top = max(D::load(row) + D::set(before[i]), top);
+            other = max(D::load(row + width) + D::set(before[i + 1]), other);
+        }
+        if (i < m) top = max(D::load(row) + D::set(before[i]), top);
+        max(top, other).store(out + j);
+    }
+}
+
+template <class T> BRIDLE_INLINE int64_t first_bad_of(const T* x, int64_t count, T largest) {
+    constexpr T none = static_cast<T>(kNone);
+    constexpr int kBlock = 256;
+    for (int64_t k = 0; k < count; k += kBlock) {
+        const int64_t last = k + kBlock < count ? k + kBlock : count;
+        int bad = 0;
+        for (int64_t c = k; c < last; ++c) bad |= !(x[c] <= largest) | ((x[c] < -largest) & (x[c] != none));
+        if (!bad) continue;
+        for (int64_t c = k;; ++c)
+            if (!(x[c] <= largest) || (x[c] < -largest && x[c] != none)) return c;
+    }
+    return count;
+}
+
+int64_t first_bad_float(const float* x, int64_t count, float largest) { return first_bad_of(x, count, largest); }
+int64_t first_bad_double(const double* x, int64_t count, double largest) { return first_bad_of(x, count, largest); }
+
+}  // namespace
