@@ -34,11 +34,14 @@ std::vector<double> mask_of(const nb::object& allowed) {
     return mask;
 }
 
-std::vector<double> padded_with_none(const nb::object& scores) {
-    if (scores.is_none()) return {};
+// scores (m), or None, and a mask (m), or none; padded
+std::vector<double> edge_of(const nb::object& scores, const std::vector<double>& mask, int m) {
+    if (scores.is_none() && mask.empty()) return {};
+    std::vector<double> out(padded(m), -kInf);
+    for (int y = 0; y < m; ++y) out[y] = mask.empty() ? 0.0 : mask[y];
+    if (scores.is_none()) return out;
     const auto from = nb::cast<In<double>>(scores);
-    std::vector<double> out(padded(static_cast<int>(from.size())), -kInf);
-    std::copy_n(from.data(), from.size(), out.begin());
+    for (int y = 0; y < m; ++y) out[y] += from.data()[y];
     return out;
 }
 
@@ -50,13 +53,13 @@ void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t>
     self->find_local();
 }
 
-void make_tables(TableCache* self, int m, nb::object step_allowed, nb::object same_type) {
+void make_tables(TableCache* self, int m, nb::object step_allowed, nb::object same_type, nb::object first, nb::object last) {
     std::vector<double> free = mask_of(step_allowed), tied = mask_of(same_type);
     for (size_t c = 0; c < tied.size() && !free.empty(); ++c) tied[c] += free[c];
-    new (self) TableCache(m, std::move(free), std::move(tied));
+    new (self) TableCache(m, std::move(free), std::move(tied), mask_of(first), mask_of(last));
 }
 
-void make_problem(PyProblem* self, nb::object unary, nb::object offsets, nb::object tables) {
+void make_problem(PyProblem* self, nb::object unary, nb::object offsets, nb::object first, nb::object tables) {
     new (self) PyProblem();
     Problem& p = self->problem;
     self->kept.push_back(tables);
@@ -65,6 +68,7 @@ void make_problem(PyProblem* self, nb::object unary, nb::object offsets, nb::obj
     p.offsets = self->keep<int64_t>(offsets);
     p.B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
     p.N = p.offsets[p.B];
+    p.first = self->keep<int64_t>(first);
     if (nb::isinstance<In<float>>(unary)) p.unary32 = self->keep<float>(unary);
     else p.unary64 = self->keep<double>(unary);
 }
@@ -74,8 +78,8 @@ void add_head(PyProblem& self, nb::object pairwise, bool per_step, nb::object st
     Head& head = p.heads.emplace_back();
     head.pairwise = self.keep<double>(pairwise);
     head.per_step = per_step;
-    head.start = padded_with_none(start);
-    head.end = padded_with_none(end);
+    head.start = edge_of(start, p.tables->first_mask, p.m);
+    head.end = edge_of(end, p.tables->last_mask, p.m);
     if (!per_step) head.tables = freely({}, -1, [&](Control& c) { return p.tables->find(head.pairwise, c); });
 }
 
@@ -145,6 +149,8 @@ NB_MODULE(_native, module) {
     module.attr("TIERS") = nb::tuple(nb::cast(tiers_here()));
     module.attr("PROCESSOR") = processor();
     bind_learning(module);
+    module.def("first_bad", [](In<float> x, double largest) { return kernels().first_bad_float(x.data(), static_cast<int64_t>(x.size()), static_cast<float>(std::min<double>(largest, std::numeric_limits<float>::max()))); }, nb::arg("scores"), nb::arg("largest"));
+    module.def("first_bad", [](In<double> x, double largest) { return kernels().first_bad_double(x.data(), static_cast<int64_t>(x.size()), largest); }, nb::arg("scores"), nb::arg("largest"));
     nb::class_<Machine>(module, "Machine")
         .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
     nb::class_<Options>(module, "Options")
@@ -158,9 +164,9 @@ NB_MODULE(_native, module) {
         .def_rw("arcs", &Options::arcs);
     nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
     nb::class_<TableCache>(module, "TableCache")
-        .def("__init__", &make_tables, nb::arg("m"), nb::arg("step_allowed").none(), nb::arg("same_type").none());
+        .def("__init__", &make_tables, nb::arg("m"), nb::arg("step_allowed").none(), nb::arg("same_type").none(), nb::arg("first").none(), nb::arg("last").none());
     nb::class_<PyProblem>(module, "Problem")
-        .def("__init__", &make_problem, nb::arg("unary"), nb::arg("offsets"), nb::arg("tables"))
+        .def("__init__", &make_problem, nb::arg("unary"), nb::arg("offsets"), nb::arg("first").none(), nb::arg("tables"))
         .def("add_head", &add_head, nb::arg("pairwise").none(), nb::arg("per_step"), nb::arg("start").none(), nb::arg("end").none())
         .def("set_masks", &set_masks, nb::arg("head_of"), nb::arg("allowed").none(), nb::arg("words"), nb::arg("tied").none())
         .def("add_rule", [](PyProblem& p, int mode, double penalty) { p.problem.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))

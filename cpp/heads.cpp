@@ -9,8 +9,10 @@ constexpr size_t kMostEntries = 4, kMostCells = size_t{1} << 22;  // numbers of 
 
 }  // namespace
 
-TableCache::TableCache(int m, std::vector<double> free_mask, std::vector<double> tied_mask)
-    : m(m), free_mask(std::move(free_mask)), tied_mask(std::move(tied_mask)) {}
+TableCache::TableCache(int m, std::vector<double> free_mask, std::vector<double> tied_mask, std::vector<double> first_mask,
+                       std::vector<double> last_mask)
+    : m(m), free_mask(std::move(free_mask)), tied_mask(std::move(tied_mask)), first_mask(std::move(first_mask)),
+      last_mask(std::move(last_mask)) {}
 
 std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& control) {
     const size_t cells = pairwise ? static_cast<size_t>(m) * m : 0;

@@ -20,14 +20,16 @@ struct Tables {
 // The tables of a decoder for the transition scores that it met last.
 class TableCache {
   public:
-    // masks (m, m): 0 or -inf; free_mask empty: nothing is masked; tied_mask empty: no second table
-    TableCache(int m, std::vector<double> free_mask, std::vector<double> tied_mask);
+    // Masks hold 0 or -inf. free_mask (m, m), first_mask, last_mask (m), empty: nothing is masked; tied_mask (m, m), empty: no
+    // second table.
+    TableCache(int m, std::vector<double> free_mask, std::vector<double> tied_mask, std::vector<double> first_mask,
+               std::vector<double> last_mask);
 
     // pairwise (m, m) or null. Throws Stopped.
     std::shared_ptr<const Tables> find(const double* pairwise, Control& control);
 
     const int m;
-    const std::vector<double> free_mask, tied_mask;
+    const std::vector<double> free_mask, tied_mask, first_mask, last_mask;
 
   private:
     struct Entry {

@@ -14,7 +14,7 @@ void Machine::find_local() {
 }
 
 Sequence::Sequence(const Problem& p, int64_t b)
-    : problem(&p), b(b), begin(p.offsets[b]), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
+    : problem(&p), b(b), begin(p.offsets[b]), first(p.first ? p.first[b] : begin), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
       head(&p.heads[p.head_of[b]]), tied(p.tied ? p.tied + begin : nullptr) {
     pieces.reserve(p.parts.size());
     for (size_t k = 0; k < p.parts.size(); ++k) {
@@ -31,10 +31,10 @@ void Sequence::row(int t, double* out) const {
     const Problem& p = *problem;
     const int64_t at = begin + t;
     if (p.unary32) {
-        const float* u = p.unary32 + at * m;
+        const float* u = p.unary32 + (first + t) * m;
         for (int y = 0; y < m; ++y) out[y] = u[y];
     } else {
-        const double* u = p.unary64 + at * m;
+        const double* u = p.unary64 + (first + t) * m;
         std::copy_n(u, m, out);
     }
     if (t == 0 && !head->start.empty())
@@ -52,7 +52,7 @@ void Sequence::row(int t, double* out) const {
 }
 
 double Sequence::unary(int t, int y) const {
-    const int64_t at = (begin + t) * m + y;
+    const int64_t at = (first + t) * m + y;
     double score = problem->unary32 ? problem->unary32[at] : problem->unary64[at];
     if (t == 0 && !head->start.empty()) score += head->start[y];
     if (t == n - 1 && !head->end.empty()) score += head->end[y];
@@ -62,7 +62,7 @@ double Sequence::unary(int t, int y) const {
 RawScores Sequence::raw() const {
     const Problem& p = *problem;
     const auto data = [](const std::vector<double>& x) { return x.empty() ? nullptr : x.data(); };
-    return {p.unary32 ? p.unary32 + begin * m : nullptr, p.unary64 ? p.unary64 + begin * m : nullptr, n, m, padded(m),
+    return {p.unary32 ? p.unary32 + first * m : nullptr, p.unary64 ? p.unary64 + first * m : nullptr, n, m, padded(m),
             data(head->start), data(head->end), p.allowed ? p.allowed + begin * p.words : nullptr, p.words, tied,
             {&head->tables->free.view(), &head->tables->tied.view()}};
 }

@@ -48,8 +48,9 @@ struct Problem {
     int m = 0;  // labels
     int64_t B = 0, N = 0;
     const int64_t* offsets = nullptr;  // (B + 1)
-    const float* unary32 = nullptr;    // (N, m), one of the two
+    const float* unary32 = nullptr;    // (rows, m), one of the two
     const double* unary64 = nullptr;
+    const int64_t* first = nullptr;    // (B) the row where sequence b begins; null: as in offsets
     std::vector<Head> heads;
     const int32_t* head_of = nullptr;   // (B)
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
@@ -78,7 +79,8 @@ struct Piece {
 // One sequence of a problem.
 struct Sequence {
     const Problem* problem;
-    int64_t b, begin;
+    int64_t b, begin;  // begin: its first token in all that is laid out like offsets
+    int64_t first;     // its first row of scores
     int n, m;
     const Head* head;
     const uint8_t* tied;  // (n) or null

@@ -15,7 +15,7 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
     trellis.n = n, trellis.m = m, trellis.width = width;
     trellis.unary_ = base.unary_;
     trellis.row_.resize(width);
-    trellis.w_.assign(width, -kInf);
+    trellis.w_.assign(width + 2 * kGuard, -kInf);
     trellis.room_.resize(width);
     steps.plain(*base.sequence_);
     bool neighbours = false;

@@ -1,6 +1,7 @@
 #include "table.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <unordered_map>
 
@@ -8,6 +9,7 @@ namespace bridle {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int kDiagonals = sizeof TableView::offset / sizeof(int);
 constexpr int kTile = 16;  // rows and columns that are turned together, so that both stay near
 
 }  // namespace
@@ -36,6 +38,7 @@ void Table::publish() {
     view_.least = least_.data(), view_.most = most_.data();
     view_.low = low_.data(), view_.high = high_.data();
     view_.narrow = narrow_.data();
+    find_diagonals();
 }
 
 void Table::build(int m, const double* pairwise, const double* mask, Control& control) {
@@ -45,6 +48,7 @@ void Table::build(int m, const double* pairwise, const double* mask, Control& co
         view_ = TableView{};
         view_.m = m, view_.width = padded(m), view_.flat = true;
         rows_.assign(view_.width, 0.0);
+        view_.least = view_.most = view_.same = rows_.data();
         return;
     }
     shape(m);
@@ -105,6 +109,54 @@ void Table::find_support(Control& control) {
             if (bits & ~D[k]) from_[j] = From::others;
             else if (bits != D[k] && from_[j] == From::all) from_[j] = From::some;
         }
+}
+
+void Table::find_diagonals() {
+    const int m = view_.m, width = view_.width;
+    view_.n_diagonals = 0;
+    const auto each = [&](const auto& call) {  // false: call said so
+        for (int j = 0; j < m; ++j)
+            if (narrow_[j / 64] >> (j % 64) & 1)
+                for (int i = low_[j]; i < std::min(high_[j], m); ++i)
+                    if (columns_[static_cast<size_t>(j) * width + i] > -kInf && !call(i, j)) return false;
+        return true;
+    };
+    const auto number = [&](int offset) {
+        return static_cast<int>(std::find(view_.offset, view_.offset + view_.n_diagonals, offset) - view_.offset);
+    };
+    const bool few = each([&](int i, int j) {
+        if (number(j - i) < view_.n_diagonals) return true;
+        if (view_.n_diagonals == kDiagonals || std::abs(j - i) > kGuard) return false;
+        view_.offset[view_.n_diagonals++] = j - i;
+        return true;
+    });
+    if (!few) view_.n_diagonals = 0;
+    diagonals_.assign(static_cast<size_t>(view_.n_diagonals) * width, -kInf);
+    short_from_.assign(m <= 64 ? m : 0, 0);
+    if (view_.n_diagonals)
+        each([&](int i, int j) {
+            diagonals_[static_cast<size_t>(number(j - i)) * width + i] = columns_[static_cast<size_t>(j) * width + i];
+            if (m <= 64) short_from_[i] |= uint64_t{1} << j;
+            return true;
+        });
+    bool alike = true;  // each of the others leads from D with the same score everywhere
+    double score = kInf;
+    for (int j = 0; j < m; ++j) {
+        if (narrow_[j / 64] >> (j % 64) & 1) alike = alike && (view_.n_diagonals > 0 || high_[j] == 0);
+        else {
+            alike = alike && from_[j] == From::all && least_[j] == most_[j] && (score == kInf || score == least_[j]);
+            score = least_[j];
+        }
+    }
+    if (alike && score < kInf) {
+        same_.assign(width, -kInf);
+        const auto wide = static_cast<int>(std::find(least_.begin(), least_.end(), score) - least_.begin());
+        for (int i = 0; i < m; ++i)
+            if (columns_[static_cast<size_t>(wide) * width + i] > -kInf) same_[i] = 0.0;
+        view_.same = same_.data();
+    }
+    view_.diagonals = diagonals_.data();
+    view_.short_from = m <= 64 ? short_from_.data() : nullptr;
 }
 
 void Table::find_limits() {

@@ -34,14 +34,17 @@ class Table {
     void shape(int m);     // room for rows and columns
     void turn(Control& control);          // rows -> columns
     void find_support(Control& control);  // D, and where columns lead from
-    void find_limits();    // least and most
-    void publish();        // the view
+    void find_limits();     // least and most
+    void find_diagonals();  // of the short columns, and whether the others are alike
+    void publish();         // the view
 
     TableView view_{};
     std::vector<double> rows_, columns_, least_, most_;
     std::vector<From> from_;
     std::vector<int32_t> low_, high_;
     std::vector<uint64_t> narrow_;
+    std::vector<double> diagonals_, same_;
+    std::vector<uint64_t> short_from_;
 };
 
 }  // namespace bridle

@@ -69,8 +69,8 @@ void Trellis::load(const Sequence& s) {
     n = s.n;
     m = s.m;
     width = padded(m);
-    row_.assign(width, -kInf);
-    w_.assign(width, -kInf);
+    row_.assign(width + 2 * kGuard, -kInf);
+    w_.assign(width + 2 * kGuard, -kInf);
     room_.resize(width);
     unary_.clear();
     rows_first_ = 0, rows_last_ = -1;
@@ -102,7 +102,7 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
         if (fold.plain() && !steps.per_step_) {
             const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
             if (unary_.empty()) u = read_rows(bottom + 1, top);
-            kernels().rows_back(steps.views(n), u, bottom, top, after, H + (bottom - low) * layer, w_.data(), room_.data());
+            kernels().rows_back(steps.views(n), u, bottom, top, after, H + (bottom - low) * layer, w_.data() + kGuard, room_.data());
             after = H + (bottom - low) * layer;
             top = bottom;
             continue;
@@ -111,7 +111,7 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
             const double* u = unary(t + 1);
             double* row = H + (t - low) * layer;
             if (!steps.per_step_) {
-                kernels().fold_back(steps.table(t).view(), Q, fold.cost(t + 1, 0), fold.cell(t + 1, 0), u, after, row, w_.data(), room_.data());
+                kernels().fold_back(steps.table(t).view(), Q, fold.cost(t + 1, 0), fold.cell(t + 1, 0), u, after, row, w_.data() + kGuard, room_.data());
             } else {
                 for (int q = 0; q < Q; ++q) {
                     if (fold.plain())

@@ -16,9 +16,10 @@ class Viterbi {
     double best_path(const Sequence& s, int32_t* path, Control& control);
 
   private:
-    void rows(const RawScores& x, int low, int high, const double* after, double* V, Control& control);
+    void rows(const RawScores& x, int low, int high, const double* after, Control& control);  // into V_ and few_
 
     std::vector<double> V_, kept_, H_;
+    std::vector<uint64_t> few_;
     std::vector<int32_t> room_;
 };
 

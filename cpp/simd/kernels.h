@@ -13,13 +13,22 @@ namespace bridle {
 // Transition scores i -> j, laid out for one step back (table.h).
 struct TableView {
     int m, width;
-    bool flat;                    // all scores are 0; nothing below is there
-    const double* columns;        // (m, width)  column j: the scores of all i -> j
-    const double* rows;           // (m, width)  row i: the scores of i -> all j
-    const double *least, *most;   // (width)     of column j, where it may be passed over
-    const int32_t *low, *high;    // (m)         where column j is not all -inf, in whole vectors
-    const uint64_t* narrow;       // (width / 64, rounded up)  bit j: column j is short
+    bool flat;                   // all scores are 0: there are no rows, columns and ranges
+    const double* same;          // (width)  null, or all columns but the short ones are alike: this one, less what it adds
+    const double* columns;       // (m, width)  column j: the scores of all i -> j
+    const double* rows;          // (m, width)  row i: the scores of i -> all j
+    const double *least, *most;  // (width)     of column j, where it may be passed over
+    const int32_t *low, *high;   // (m)         where column j is not all -inf, in whole vectors
+    const uint64_t* narrow;      // (width / 64, rounded up)  bit j: column j is short
+    // If the scores of the short columns lie on few diagonals (B-X -> I-X), they stand here too:
+    int n_diagonals;             // 0: they do not
+    int offset[4];               // j - i of each
+    const double* diagonals;     // (n_diagonals, width)  at i: the score of i -> i + offset, or -inf
+    const uint64_t* short_from;  // (m)  bit j of i: i -> j is one of them; null if m > 64
 };
+
+// w is read up to so many numbers before its beginning and after its end.
+constexpr int kGuard = 64;
 
 // The scores of one sequence as they came: one of the two types, unpadded rows.
 struct RawScores {
@@ -67,7 +76,7 @@ struct Kernels {
     int lanes;  // doubles per vector
 
     // ---- best paths (viterbi.inl) -------------------------------------------------------------------------------------
-    // out[i] = max over j of score[i][j] + w[j];  w, out (width); room (width): for the columns that count
+    // out[i] = max over j of score[i][j] + w[j];  w (width, with a guard), out (width); room (width): for columns that count
     void (*step_back)(const TableView& table, const double* w, double* out, int32_t* room);
     // Rows high-1 .. low of H over one state, the row above being `after`:  H[t] = step back of unary[t + 1] + H[t + 1].
     // tables (n): what leads to each position. unary: of positions low+1 .. high; w (width).
@@ -81,9 +90,10 @@ struct Kernels {
     // The first j with the largest a[j] + b[j] + c[j]; -1 if all are -inf.
     int (*best_of)(const double* a, const double* b, const double* c, int width);
     // Rows high-1 .. low of  V[t][j] = score of label j at t + the best that can follow.  `after`: row `high`, if high < n.
-    void (*scan)(const RawScores& x, int low, int high, const double* after, double* V, double* H, int32_t* room);
+    // few (high - low + 1): bit j of few[t - low]: label j may be best at t, whatever comes before; 0: not known.
+    void (*scan)(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H, int32_t* room);
     // The best path along rows low .. high-1 of V, y being the label before `low` (none if low is 0). -1: there is none.
-    int (*follow)(const RawScores& x, int low, int high, const double* V, int y, int32_t* path);
+    int (*follow)(const RawScores& x, int low, int high, const double* V, const uint64_t* few, int y, int32_t* path);
     // out[j] = max over i of before[i] + pair[i][j];  pair (m, width)
     void (*step_ahead)(const double* before, const double* pair, int m, int width, double* out);
     // The first number that is NaN, +inf, or beyond +-largest but not -inf; count if there is none.

@@ -5,6 +5,7 @@
 //   L = max over j of  w[j] + least[j]
 // Every out[i] with i in D is at least L, so a column j inside D with w[j] + most[j] < L wins nowhere. Rounding is monotone, so
 // that this holds to the last bit. What is left is often one column of many; when it is all, the test costs a tenth.
+// If all columns are alike (a tagging scheme without transition scores), L itself is what they give.
 
 namespace {
 
@@ -65,23 +66,23 @@ BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* l
     }
 }
 
-BRIDLE_INLINE double largest(const double* w, int width) {
-    D top = D::load(w);
-    for (int j = D::lanes; j < width; j += D::lanes) top = max(D::load(w + j), top);
-    return top.top();
+BRIDLE_INLINE void on_diagonals(const TableView& table, const double* w, double* out) {
+    for (int d = 0; d < table.n_diagonals; ++d) {
+        const double *scores = table.diagonals + static_cast<size_t>(d) * table.width, *there = w + table.offset[d];
+        for (int i = 0; i < table.width; i += D::lanes) max(D::load(scores + i) + D::load(there + i), D::load(out + i)).store(out + i);
+    }
 }
 
 BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __restrict w, double* __restrict out, int32_t* room) {
     const int width = table.width;
-    if (table.flat) {
-        const D best = D::set(largest(w, width));
-        for (int i = 0; i < width; i += D::lanes) best.store(out + i);
-        return;
-    }
-    D bound = D::set(kLowest);
-    if (table.m > kFew)
+    D bound = D::set(table.same ? kNone : kLowest);
+    if (table.m > kFew || table.same)
         for (int j = 0; j < width; j += D::lanes) bound = max(D::load(w + j) + D::load(table.least + j), bound);
     const D floor = D::set(bound.top());
+    if (table.same) {
+        for (int i = 0; i < width; i += D::lanes) (D::load(table.same + i) + floor).store(out + i);
+        return on_diagonals(table, w, out);
+    }
     int wide = 0, narrow = width;  // wide columns from the front of `room`, narrow ones from its end
     for (int first = 0; first < width; first += 64) {
         const int last = first + 64 < width ? first + 64 : width;
@@ -92,6 +93,7 @@ BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __rest
         for (uint64_t some = bits & table.narrow[first / 64]; some; some &= some - 1) room[--narrow] = first + lowest_bit(some);
     }
     all_strips(table.columns, width, room, wide, w, out);
+    if (table.n_diagonals) return on_diagonals(table, w, out);
     for (; narrow < width; ++narrow) {
         const int j = room[narrow];
         const double* column = table.columns + static_cast<size_t>(j) * width;
@@ -138,13 +140,19 @@ void dense_back(const double* step, const double* add, const double* w, double* 
 
 // The first j with the largest of what `at(j)` gives in vectors; -1 if all are -inf.
 template <class At> BRIDLE_INLINE int first_of_best(int width, const At& at) {
-    D top = at(0);
-    for (int j = D::lanes; j < width; j += D::lanes) top = max(at(j), top);
-    const double best = top.top();
+    D top = at(0), other = D::set(kNone);
+    int j = D::lanes;
+    for (; j + 2 * D::lanes <= width; j += 2 * D::lanes) top = max(at(j), top), other = max(at(j + D::lanes), other);
+    if (j < width) top = max(at(j), top);
+    const double best = max(top, other).top();
     if (best == kNone) return -1;
     const D wanted = D::set(best);
-    for (int j = 0;; j += D::lanes)
-        if (const uint64_t bits = at_least(at(j), wanted)) return j + lowest_bit(bits);
+    for (int first = 0;; first += 64) {  // a word of bits at a time, without a branch for every vector
+        const int last = first + 64 < width ? first + 64 : width;
+        uint64_t bits = 0;
+        for (j = first; j < last; j += D::lanes) bits |= at_least(at(j), wanted) << (j - first);
+        if (bits) return first + lowest_bit(bits);
+    }
 }
 
 int best_of(const double* a, const double* b, const double* c, int width) {
@@ -158,44 +166,162 @@ BRIDLE_INLINE D read(const double* x) { return D::load(x); }
 BRIDLE_INLINE D read_some(const float* x, int count) { return D::widen_some(x, count, kNone); }
 BRIDLE_INLINE D read_some(const double* x, int count) { return D::load_some(x, count, kNone); }
 
+BRIDLE_INLINE const TableView& table_to(const RawScores& x, int t) { return *x.tables[x.tied && x.tied[t]]; }
+
+// Labels that are not allowed at t; false if there are none, as for most tokens.
+BRIDLE_INLINE bool ban(const RawScores& x, int t, double* row) {
+    uint64_t any = 0;
+    for (int k = 0; k < x.words; ++k) {
+        const int count = x.m - 64 * k < 64 ? x.m - 64 * k : 64;
+        uint64_t banned = ~x.allowed[static_cast<size_t>(t) * x.words + k] & (~uint64_t{0} >> (64 - count));
+        any |= banned;
+        for (; banned; banned &= banned - 1) row[64 * k + lowest_bit(banned)] = kNone;
+    }
+    return any != 0;
+}
+
+// Few labels: the row under way stays in registers, and what can win is one word of bits.
+template <int kVectors, class Score>
+BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few,
+                            double* H) {
+    constexpr int width = kVectors * D::lanes;
+    const int m = x.m, whole = m / D::lanes;
+    const auto bound_of = [](const D* row, const TableView& table) {  // L
+        D left = row[0] + D::load(table.least), right = D::set(table.same ? kNone : kLowest);
+        for (int v = 1; v < kVectors; ++v) {
+            const D here = row[v] + D::load(table.least + v * D::lanes);
+            if (v % 2) right = max(here, right);
+            else left = max(here, left);
+        }
+        return D::set(max(left, right).top());
+    };
+    D row[kVectors];
+    for (D& r : row) r = D::set(0);
+    D floor = D::set(kLowest);
+    if (high < x.n) {
+        for (int v = 0; v < kVectors; ++v) row[v] = D::load(after + v * D::lanes);
+        floor = bound_of(row, table_to(x, high));
+    }
+    for (int t = high - 1; t >= low; --t) {
+        if (t == x.n - 1) {
+            for (int v = 0; v < kVectors; ++v) row[v] = x.end ? D::load(x.end + v * D::lanes) : D::set(0);
+        } else {
+            const TableView& table = table_to(x, t + 1);
+            uint64_t bits = 0;
+            for (int v = 0; v < kVectors; ++v) bits |= at_least(row[v] + D::load(table.most + v * D::lanes), floor) << (v * D::lanes);
+            few[t + 1 - low] = table.n_diagonals ? bits & ~table.narrow[0] : bits;
+            for (D& r : row) r = D::set(kNone);
+            for (int d = 0; d < table.n_diagonals; ++d) {
+                const double *scores = table.diagonals + d * width, *there = after + table.offset[d];
+                for (int v = 0; v < kVectors; ++v) row[v] = max(D::load(scores + v * D::lanes) + D::load(there + v * D::lanes), row[v]);
+            }
+            if (table.same) {
+                for (int v = 0; v < kVectors; ++v) row[v] = max(D::load(table.same + v * D::lanes) + floor, row[v]);
+            } else {
+                for (uint64_t some = bits & ~table.narrow[0]; some;) {  // two at a time: the maxima wait for each other
+                    const int j = lowest_bit(some);
+                    some &= some - 1;
+                    const int k = some ? lowest_bit(some) : j;
+                    some &= some - 1;
+                    const double *one = table.columns + j * width, *two = table.columns + k * width;
+                    const D w = D::set(after[j]), z = D::set(after[k]);
+                    for (int v = 0; v < kVectors; ++v)
+                        row[v] = max(max(D::load(one + v * D::lanes) + w, D::load(two + v * D::lanes) + z), row[v]);
+                }
+                if (uint64_t some = bits & table.narrow[0]; some && !table.n_diagonals) {
+                    for (int v = 0; v < kVectors; ++v) row[v].store(H + v * D::lanes);
+                    for (; some; some &= some - 1) {
+                        const int j = lowest_bit(some);
+                        const double* column = table.columns + j * width;
+                        const D w = D::set(after[j]);
+                        for (int i = table.low[j]; i < table.high[j]; i += D::lanes) max(D::load(column + i) + w, D::load(H + i)).store(H + i);
+                    }
+                    for (int v = 0; v < kVectors; ++v) row[v] = D::load(H + v * D::lanes);
+                }
+            }
+        }
+        if (t == 0 && x.start)
+            for (int v = 0; v < kVectors; ++v) row[v] = row[v] + D::load(x.start + v * D::lanes);
+        const Score* u = unary + static_cast<size_t>(t) * m;
+        double* out = V + static_cast<size_t>(t - low) * width;
+        for (int v = 0; v < kVectors; ++v) {
+            row[v] = row[v] + (v < whole ? read(u + v * D::lanes) : read_some(u + v * D::lanes, m - v * D::lanes));
+            row[v].store(out + v * D::lanes);
+        }
+        if (x.allowed && ban(x, t, out))
+            for (int v = 0; v < kVectors; ++v) row[v] = D::load(out + v * D::lanes);
+        if (t > 0) floor = bound_of(row, table_to(x, t));
+        after = out;
+    }
+}
+
 template <class Score>
-BRIDLE_INLINE void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, double* H,
-                           int32_t* room) {
+BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, double* H,
+                             int32_t* room) {
     const int m = x.m, width = x.width;
     for (int t = high - 1; t >= low; --t) {
         const Score* u = unary + static_cast<size_t>(t) * m;
         double* row = V + static_cast<size_t>(t - low) * width;
         if (t == x.n - 1)
             for (int j = 0; j < width; j += D::lanes) (x.end ? D::load(x.end + j) : D::set(0)).store(H + j);
-        else step_back_inline(*x.tables[x.tied && x.tied[t + 1]], after, H, room);
+        else step_back_inline(table_to(x, t + 1), after, H, room);
         if (t == 0 && x.start)
             for (int j = 0; j < width; j += D::lanes) (D::load(H + j) + D::load(x.start + j)).store(H + j);
         int j = 0;
         for (; j + D::lanes <= m; j += D::lanes) (read(u + j) + D::load(H + j)).store(row + j);
         if (j < m) (read_some(u + j, m - j) + D::load(H + j)).store(row + j);
-        if (x.allowed)
-            for (int k = 0; k < x.words; ++k) {  // most tokens allow everything
-                const int count = m - 64 * k < 64 ? m - 64 * k : 64;
-                uint64_t banned = ~x.allowed[static_cast<size_t>(t) * x.words + k] & (~uint64_t{0} >> (64 - count));
-                for (; banned; banned &= banned - 1) row[64 * k + lowest_bit(banned)] = kNone;
-            }
+        if (x.allowed) ban(x, t, row);
         after = row;
     }
 }
 
-void scan(const RawScores& x, int low, int high, const double* after, double* V, double* H, int32_t* room) {
-    if (x.f32) scan_of(x, x.f32, low, high, after, V, H, room);
-    else scan_of(x, x.f64, low, high, after, V, H, room);
+template <class Score>
+void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few, double* H,
+             int32_t* room) {
+    for (int t = 0; t <= high - low; ++t) few[t] = 0;
+    if (x.width > 64) return scan_many(x, unary, low, high, after, V, H, room);
+    switch (x.width / D::lanes) {
+        case 1: return scan_few<1>(x, unary, low, high, after, V, few, H);
+        case 2: return scan_few<2>(x, unary, low, high, after, V, few, H);
+        case 3: return scan_few<3>(x, unary, low, high, after, V, few, H);
+        case 4: return scan_few<4>(x, unary, low, high, after, V, few, H);
+        case 5: return scan_few<5>(x, unary, low, high, after, V, few, H);
+        case 6: return scan_few<6>(x, unary, low, high, after, V, few, H);
+        case 7: return scan_few<7>(x, unary, low, high, after, V, few, H);
+        case 8: return scan_few<8>(x, unary, low, high, after, V, few, H);
+        case 9: return scan_few<9>(x, unary, low, high, after, V, few, H);
+        case 10: return scan_few<10>(x, unary, low, high, after, V, few, H);
+        case 11: return scan_few<11>(x, unary, low, high, after, V, few, H);
+        case 12: return scan_few<12>(x, unary, low, high, after, V, few, H);
+        default: return scan_many(x, unary, low, high, after, V, H, room);
+    }
 }
 
-int follow(const RawScores& x, int low, int high, const double* V, int y, int32_t* path) {
+void scan(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H, int32_t* room) {
+    if (x.f32) scan_of(x, x.f32, low, high, after, V, few, H, room);
+    else scan_of(x, x.f64, low, high, after, V, few, H, room);
+}
+
+int follow(const RawScores& x, int low, int high, const double* V, const uint64_t* few, int y, int32_t* path) {
     const int width = x.width;
-    for (int t = low; t < high; ++t, V += width) {
-        const TableView& table = *x.tables[x.tied && x.tied[t]];
-        if (t == 0 || table.flat) y = first_of_best(width, [&](int j) { return D::load(V + j); });
+    for (int t = low; t < high; ++t, V += width, ++few) {
+        const TableView& table = table_to(x, t);
+        uint64_t bits = t ? *few : 0;
+        if (t && table.n_diagonals && table.short_from) bits |= table.short_from[y];
+        if (bits && !(bits & (bits - 1))) y = lowest_bit(bits);
+        else if (t == 0 || table.flat) y = first_of_best(width, [&](int j) { return D::load(V + j); });
         else {
             const double* row = table.rows + static_cast<size_t>(y) * width;
-            y = first_of_best(width, [&](int j) { return D::load(row + j) + D::load(V + j); });
+            uint64_t rest = bits & (bits - 1);
+            rest &= rest - 1, rest &= rest - 1;
+            if (bits && !rest) {  // two or three
+                int best = lowest_bit(bits);
+                for (bits &= bits - 1; bits; bits &= bits - 1) {
+                    const int j = lowest_bit(bits);
+                    if (row[j] + V[j] > row[best] + V[best]) best = j;
+                }
+                y = best;
+            } else y = first_of_best(width, [&](int j) { return D::load(row + j) + D::load(V + j); });
         }
         if (y < 0) return -1;
         path[t] = y;
@@ -223,7 +349,7 @@ template <class T> BRIDLE_INLINE int64_t first_bad_of(const T* x, int64_t count,
     for (int64_t k = 0; k < count; k += kBlock) {
         const int64_t last = k + kBlock < count ? k + kBlock : count;
         int bad = 0;
-        for (int64_t c = k; c < last; ++c) bad |= !(x[c] <= largest) | ((x[c] < -largest) & (x[c] != none));
+        for (int64_t c = k; c < last; ++c) bad |= (!(x[c] <= largest)) | ((x[c] < -largest) & (x[c] != none));
         if (!bad) continue;
         for (int64_t c = k;; ++c)
             if (!(x[c] <= largest) || (x[c] < -largest && x[c] != none)) return c;

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding import Decoding, Decodings
@@ -126,7 +127,7 @@ class Decoder:
 
         for stats in in_threads(solve, count, int(threads) or cores()):
             answers.stats += stats
-        out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats)
+        out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats, _grid(lattices))
         for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
             if answers.status[b] == NOTHING_FOUND:
                 raise _nothing_found(self.plan.engine, b, count, float(answers.bound[b]))
@@ -240,6 +241,13 @@ class Decoder:
             found, score=found.score + dear * broken, bound=found.bound + dear * broken, penalty=float(cost),
             violated=violated, relaxed=True,
         )
+
+
+def _grid(lattices: Sequence[Lattice] | Batch) -> tuple[int, npt.NDArray[np.int64]] | None:
+    """Of a padded batch: its length, and where each sequence begins."""
+    if not isinstance(lattices, Batch) or lattices.first is None or lattices.length is None:
+        return None
+    return lattices.length, lattices.first % max(lattices.length, 1)
 
 
 def _check_lattice(lattice: Lattice) -> None:

@@ -63,6 +63,7 @@ class Decodings(Sequence[Decoding]):
         labels: Labels,
         engine: str,
         stats: Callable[[Answers, int], dict[str, Any]],
+        grid: tuple[int, npt.NDArray[np.int64]] | None = None,  # of a padded batch: T, and where sequences begin
     ) -> None:
         self.ids = answers.ids  # (N,)   of all sequences, end to end
         self.offsets = offsets  # (B + 1,)
@@ -72,6 +73,7 @@ class Decodings(Sequence[Decoding]):
         self.relaxed = np.zeros(len(offsets) - 1, dtype=bool)  # (B,)
         self._answers, self._rules, self._labels, self._engine, self._stats = answers, rules, labels, engine, stats
         self._replaced: dict[int, Decoding] = {}
+        self._grid = grid
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -80,6 +82,19 @@ class Decodings(Sequence[Decoding]):
     def labels(self) -> list[list[str]]:
         """All labellings, by names, without a Decoding for each."""
         return self._labels.named(self.ids, self.offsets)
+
+    def padded(self, fill: int = -1) -> npt.NDArray[np.int32]:
+        """The ids of all labellings as one array, (B, T); `fill` where there is no token.
+
+        T and the places of the tokens are those of the scores if they came from `Batch.from_padded`; otherwise T is the
+        length of the longest sequence, and every sequence begins at 0.
+        """
+        sizes = np.diff(self.offsets)
+        length, begin = self._grid or (int(sizes.max(initial=0)), np.zeros(len(self), dtype=np.int64))
+        out = np.full((len(self), length), fill, dtype=np.int32)
+        at = np.arange(length)
+        out[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = self.ids
+        return out
 
     @overload
     def __getitem__(self, k: int) -> Decoding: ...

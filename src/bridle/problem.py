@@ -93,10 +93,11 @@ class Problem:
         self.lattices, self.first = lattices, first
         self.stop = _native.Stop() if stop is None else stop
         m = len(lowering.labels)
+        self.rows: npt.NDArray[np.int64] | None = None  # (B,) where the scores of each sequence begin, if not packed
         self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
         if isinstance(lattices, Batch):
             _expect(lattices.n_labels, m)
-            self.unary, self.offsets = lattices.unary, lattices.offsets
+            self.unary, self.offsets, self.rows = lattices.unary, lattices.offsets, lattices.first
             self.heads.append((lattices.pairwise, lattices.start, lattices.end))
             self.head_of = np.zeros(len(lattices), dtype=np.int32)
         else:
@@ -141,6 +142,7 @@ class Problem:
         made = _native.Problem(
             unary=self.unary,
             offsets=self.offsets,
+            first=self.rows,
             tables=self.lowering.tables(absorb=absorb, tied=bound.tied is not None),
         )
         for pairwise, start, end in self.heads:

@@ -44,6 +44,8 @@ class Bound:
     """The rules of a batch in the form that engines read."""
 
     step: Bools | None = None  # (m, m)  allowed transitions; None: all are
+    first: Bools | None = None  # (m,)    allowed first labels
+    last: Bools | None = None  # (m,)    allowed last labels
     allowed: npt.NDArray[np.uint64] | None = None  # (N, words)  allowed labels of each token, as bits
     tied: npt.NDArray[np.uint8] | None = None  # (N,)  must a token have the type of the one before?
     parts: list[Part] = field(default_factory=list)
@@ -273,9 +275,11 @@ class Lowering:
             if mask is None:
                 bound.parts += [Part(one.number, [machine]) for machine in self._walks(one, sets, (0,))]
                 continue
-            if mask.step is not None:
-                bound.step = mask.step if bound.step is None else bound.step & mask.step
-            if mask.token is not None or mask.first is not None or mask.last is not None:
+            for kind in ("step", "first", "last"):
+                here, so_far = getattr(mask, kind), getattr(bound, kind)
+                if here is not None:
+                    setattr(bound, kind, here if so_far is None else so_far & here)
+            if mask.token is not None:
                 later.append(one)
         return bound, later
 
@@ -284,11 +288,10 @@ class Lowering:
         the one before.
         """
         if (absorb, tied) not in self._tables:
-            step = self._static[absorb][0].step
-            self._tables[absorb, tied] = _native.TableCache(
-                len(self.labels), None if step is None else step.view(np.uint8),
-                np.ascontiguousarray(self.labels.same_type).view(np.uint8) if tied else None,
-            )  # fmt: skip
+            static = self._static[absorb][0]
+            masks = (static.step, self.labels.same_type if tied else None, static.first, static.last)
+            bytes_ = (None if mask is None else np.ascontiguousarray(mask).view(np.uint8) for mask in masks)
+            self._tables[absorb, tied] = _native.TableCache(len(self.labels), *bytes_)
         return self._tables[absorb, tied]
 
     def bind(self, offsets: Ints, givens: Givens, *, absorb: bool, first: int = 0) -> Bound:
@@ -300,7 +303,7 @@ class Lowering:
         if not later:
             return static
         columns = _Columns(offsets, givens, first)
-        bound = Bound(static.step, parts=list(static.parts))
+        bound = Bound(static.step, static.first, static.last, parts=list(static.parts))
         for one in later:
             with named(self.rules[one.number]):
                 made, which = columns.sets(one.names, self.labels)

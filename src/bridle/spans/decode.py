@@ -126,6 +126,7 @@ class SpanDecoder:
         if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
             raise EngineError("bad option max_states", got=repr(max_states), wanted="a whole number >= 1, or None")
         self.options = Options(time_limit=time_limit, max_states=max_states)
+        self._tables = _native.TableCache(len(self.labels), None, None, None, None)
         self._masks = Lowering(self.labels, [rule for rule in self.rules if self._single(rule)])
         self._others = Lowering(self.labels, [rule for rule in self.rules if not self._single(rule)])
         self._needs_texts = any(rule.places() for rule in self.rules)
@@ -236,7 +237,7 @@ class SpanDecoder:
         if allowed is not None:
             bits = allowed[np.arange(len(allowed)), packed.label >> 6] >> (packed.label & 63).astype(np.uint64)
             packed.scores = np.where(bits & np.uint64(1), packed.scores, -np.inf)
-        problem = _native.Problem(packed.scores, packed.offsets, _native.TableCache(len(self.labels), None, None))
+        problem = _native.Problem(packed.scores, packed.offsets, None, self._tables)
         problem.add_head(None, False, None, None)
         problem.set_masks(np.zeros(len(lattices), dtype=np.int32), None, 0, None)
         for rule in self.beyond:
