@@ -6,6 +6,7 @@
 
 #include "attributes.h"
 #include "bindings.h"
+#include "bundles.h"
 #include "constrained.h"
 #include "learn.h"
 #include "long_vectors.h"
@@ -117,18 +118,35 @@ bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
 
 double* data_or_null(const nb::object& array) { return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data(); }
 
-double expected_of(const Joined& x, In<double> w, nb::object pairwise, int64_t low, int64_t high,
-                   Out<double> state, nb::object pair, const Stop& stop) {
-    check_length(w.size(), x.n_slots());
-    check_length(state.size(), x.n_slots());
-    const double *from = data_or_null(pairwise), *weights = w.data();
-    double *into = data_or_null(pair), *sums = state.data();
-    return freely(stop, -1, [&](Control& c) { return expected_counts(x, weights, from, low, high, sums, into, c); });
+void make_bundles(Bundles* self, const PyRows& rows, const PyExamples& x) {
+    const nb::gil_scoped_release release;
+    new (self) Bundles(rows, x);
 }
 
-void gold_of(const Joined& x, Out<double> state, nb::object pair) {
-    check_length(state.size(), x.n_slots());
-    gold_counts(x, state.data(), data_or_null(pair));
+template <class Real> void extend_of(const Bundles& b, Out<Real> w, int64_t low, int64_t high) {
+    check_length(w.size(), b.n_slots());
+    const nb::gil_scoped_release release;
+    b.extend(w.data(), low, high);
+}
+
+template <class Real> double expected_of(const Bundles& b, In<Real> w, nb::object pairwise, int64_t low, int64_t high,
+                   Out<double> state, nb::object pair, const Stop& stop) {
+    check_length(w.size(), b.n_slots());
+    check_length(state.size(), b.n_slots());
+    const double* from = data_or_null(pairwise);
+    const Real* weights = w.data();
+    double *into = data_or_null(pair), *sums = state.data();
+    return freely(stop, -1, [&](Control& c) {
+        const double log_z = expected_counts(b.tokens(), weights, from, low, high, sums, into, c);
+        b.reduce(sums);
+        return log_z;
+    });
+}
+
+void gold_of(const Bundles& b, Out<double> state, nb::object pair) {
+    check_length(state.size(), b.n_slots());
+    gold_counts(b.tokens(), state.data(), data_or_null(pair));
+    b.reduce(state.data());
 }
 
 void score_of(const PyRows& rows, const PyExamples& x, In<float> w, Out<float> out, const Stop& stop) {
@@ -196,23 +214,46 @@ int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x
     });
 }
 
-std::vector<const double*> data_of(const std::vector<In<double>>& arrays) {
-    std::vector<const double*> out;
+template <class T> std::vector<const T*> data_of(const std::vector<In<T>>& arrays) {
+    std::vector<const T*> out;
     for (const auto& array : arrays) out.push_back(array.data());
     return out;
 }
 
-void products_of(const std::vector<In<double>>& rows, const std::vector<In<double>>& columns, int64_t low, int64_t high, Out<double> out) {
-    const auto left = data_of(rows), right = data_of(columns);
-    const auto size = static_cast<int64_t>(rows.at(0).size());
+Blocks blocks_of(size_t size, int64_t low, int64_t high) { return {static_cast<int64_t>(size), low, high}; }
+
+void product_of(In<double> a, In<double> b, int64_t low, int64_t high, Out<double> out) {
     const nb::gil_scoped_release release;
-    products(left, right, size, low, high, out.data());
+    product(blocks_of(a.size(), low, high), a.data(), b.data(), out.data());
 }
 
 void combine_of(In<double> shares, const std::vector<In<double>>& rows, int64_t low, int64_t high, Out<double> out) {
     const auto from = data_of(rows);
     const nb::gil_scoped_release release;
-    combine(shares.data(), from, low, high, out.data());
+    combine(blocks_of(out.size(), low, high), shares.data(), from, out.data());
+}
+
+void gradient_of_counts(const std::vector<In<double>>& counts, In<double> gold, In<double> w, double decay, int64_t low, int64_t high, Out<double> out, Out<double> sums) {
+    const auto from = data_of(counts);
+    const nb::gil_scoped_release release;
+    gradient_of(blocks_of(out.size(), low, high), from, gold.data(), w.data(), decay, out.data(), sums.data());
+}
+
+template <class T> void bind_history(nb::module_& module) {
+    module.def("take_step", [](In<double> there, In<double> w, In<double> gradient, Out<double> g, Out<T> s, Out<T> y, int64_t low, int64_t high, Out<double> sums) {
+        const nb::gil_scoped_release release;
+        take_step(blocks_of(w.size(), low, high), there.data(), w.data(), gradient.data(), g.data(), s.data(), y.data(), sums.data());
+    }, nb::arg("there"), nb::arg("w"), nb::arg("gradient"), nb::arg("g"), nb::arg("s"), nb::arg("y"), nb::arg("low"), nb::arg("high"), nb::arg("sums"));
+    module.def("products", [](const std::vector<In<T>>& rows, In<T> change, In<double> p, int64_t low, int64_t high, Out<double> out) {
+        const auto from = data_of(rows);
+        const nb::gil_scoped_release release;
+        products(blocks_of(p.size(), low, high), from, change.data(), p.data(), out.data());
+    }, nb::arg("rows"), nb::arg("change"), nb::arg("p"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
+    module.def("aim", [](In<double> shares, In<double> p, const std::vector<In<T>>& rows, In<double> w, double step, int64_t low, int64_t high, Out<double> d, Out<double> there, Out<double> slope) {
+        const auto from = data_of(rows);
+        const nb::gil_scoped_release release;
+        aim(blocks_of(p.size(), low, high), shares.data(), p.data(), from, w.data(), step, d.data(), there.data(), slope.data());
+    }, nb::arg("shares"), nb::arg("p"), nb::arg("rows"), nb::arg("w"), nb::arg("step"), nb::arg("low"), nb::arg("high"), nb::arg("d"), nb::arg("there"), nb::arg("slope"));
 }
 
 }  // namespace
@@ -220,8 +261,11 @@ void combine_of(In<double> shares, const std::vector<In<double>>& rows, int64_t 
 void bind_learning(nb::module_& module) {
     module.attr("ROW_WIDTH") = kRowLanes;
     module.attr("VECTOR_BLOCK") = kVectorBlock;
-    module.def("products", &products_of, nb::arg("rows"), nb::arg("columns"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
+    module.def("product", &product_of, nb::arg("a"), nb::arg("b"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
     module.def("combine", &combine_of, nb::arg("shares"), nb::arg("rows"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
+    module.def("gradient_of", &gradient_of_counts, nb::arg("counts"), nb::arg("gold"), nb::arg("w"), nb::arg("decay"), nb::arg("low"), nb::arg("high"), nb::arg("out"), nb::arg("sums"));
+    bind_history<double>(module);
+    bind_history<float>(module);
     nb::class_<Strings>(module, "Strings")
         .def(nb::init<>())
         .def("__len__", &Strings::size)
@@ -246,8 +290,15 @@ void bind_learning(nb::module_& module) {
         .def("score", &score_of, nb::arg("examples"), nb::arg("weights"), nb::arg("out"), nb::arg("stop"));
     nb::class_<Joined>(module, "Joined")
         .def(nb::init<const PyRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
-        .def("expected", &expected_of, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
-        .def("score", &score_joined_of, nb::arg("first"), nb::arg("weights"), nb::arg("out"))
+        .def("score", &score_joined_of, nb::arg("first"), nb::arg("weights"), nb::arg("out"));
+    nb::class_<Bundles>(module, "Bundles")
+        .def("__init__", &make_bundles, nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("__len__", &Bundles::size)
+        .def_prop_ro("n_slots", &Bundles::n_slots)
+        .def("extend", &extend_of<double>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
+        .def("extend", &extend_of<float>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
+        .def("expected", &expected_of<double>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
+        .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
         .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
     nb::class_<PyMoving>(module, "Moving")
         .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(), nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))

@@ -10,9 +10,11 @@ namespace bridle {
 // seen (A, words): bit y of attribute a: the two occur together
 void seen_pairs(const Examples& x, int words, uint64_t* seen);
 
-// Sequences low .. high-1: adds expected counts into state (W) and pair (m, m), returns the sum of log Z.
-double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low,
-                       int64_t high, double* state, double* pair, Control& control);
+// Sequences low .. high-1: adds expected counts into state (W) and pair (m, m), returns the sum of log Z. In the precision of w.
+double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low, int64_t high, double* state,
+                       double* pair, Control& control);
+double expected_counts(const Joined& x, const float* w, const double* pairwise, int64_t low, int64_t high, double* state,
+                       double* pair, Control& control);
 // Adds the counts of the gold labels, for all sequences.
 void gold_counts(const Joined& x, double* state, double* pair);
 

@@ -1,22 +1,20 @@
 #include "long_vectors.h"
 
-#include <algorithm>
-
-#include "simd/kernels.h"
-
 namespace bridle {
-void products(const std::vector<const double*>& rows, const std::vector<const double*>& columns, int64_t size, int64_t low,
-              int64_t high, double* out) {
-    for (int64_t block = low; block < high; ++block) {
-        const int64_t begin = block * kVectorBlock, count = std::min(kVectorBlock, size - begin);
-        double* here = out + static_cast<size_t>(block) * rows.size() * columns.size();
-        for (const double* row : rows)
-            for (const double* column : columns) *here++ = kernels().product(row + begin, column + begin, count);
-    }
+
+void product(const Blocks& blocks, const double* a, const double* b, double* out) {
+    blocks.each([&](int64_t k, int64_t count, int64_t block) { out[block] = kernels().product(a + k, b + k, count); });
 }
 
-void combine(const double* shares, const std::vector<const double*>& rows, int64_t low, int64_t high, double* out) {
-    kernels().combine(shares, rows.data(), rows.size(), low, high, out);
+void combine(const Blocks& blocks, const double* shares, const std::vector<const double*>& rows, double* out) {
+    blocks.each([&](int64_t k, int64_t count, int64_t) { kernels().combine(shares, rows.data(), rows.size(), k, k + count, out); });
+}
+
+void gradient_of(const Blocks& blocks, const std::vector<const double*>& counts, const double* gold, const double* w, double decay,
+                 double* out, double* sums) {
+    blocks.each([&](int64_t k, int64_t count, int64_t b) {
+        kernels().gradient_of(counts.data(), counts.size(), gold, w, decay, out, k, k + count, sums + 2 * b);
+    });
 }
 
 }  // namespace bridle

@@ -102,14 +102,4 @@ Joined::Joined(const Rows& rows, const Examples& x)
     }
 }
 
-void Joined::score(int64_t first, int64_t count, const double* w, double* out) const {
-    const Entries e{slot_.data(), label_.data(), value_.empty() ? nullptr : value_.data()};
-    kernels().score_entries(e, begin_.data() + first, full_.data() + first, count, width, w, out);
-}
-
-void Joined::expect(int64_t first, int64_t count, const double* p, double* into) const {
-    const Entries e{slot_.data(), label_.data(), value_.empty() ? nullptr : value_.data()};
-    kernels().expect_entries(e, begin_.data() + first, full_.data() + first, count, width, p, into);
-}
-
 }  // namespace bridle

@@ -62,9 +62,13 @@ class Joined {
     const int32_t* y;
 
     // out (count, width) := scores of tokens first .. first + count - 1
-    void score(int64_t first, int64_t count, const double* w, double* out) const;
+    template <class Real> void score(int64_t first, int64_t count, const Real* w, Real* out) const {
+        sum_kernels<Real>().score(entries(), begin_.data() + first, full_.data() + first, count, width, w, out);
+    }
     // into (W) += value * p[label]: the other way round; p (count, width)
-    void expect(int64_t first, int64_t count, const double* p, double* into) const;
+    template <class Real> void expect(int64_t first, int64_t count, const Real* p, double* into) const {
+        sum_kernels<Real>().expect(entries(), begin_.data() + first, full_.data() + first, count, width, p, into);
+    }
 
     // each(slot, value) for the weights of token t that belong to one label and may change
     template <class Each> void of_label(int64_t t, int label, const Each& each) const {
@@ -76,6 +80,7 @@ class Joined {
     }
 
   private:
+    Entries entries() const { return {slot_.data(), label_.data(), value_.empty() ? nullptr : value_.data()}; }
     double value(int64_t k) const { return value_.empty() ? 1.0 : value_[k]; }
 
     std::vector<int64_t> begin_;  // (N + 1)

@@ -38,6 +38,22 @@ class Case:
         return _native.Joined(self.layout.native, self.encoded.native(self.y))
 
     @cached_property
+    def bundles(self) -> _native.Bundles:
+        return _native.Bundles(self.layout.native, self.encoded.native(self.y))
+
+    def expected(
+        self, w: Floats, pair: Floats | None, parts: list[tuple[int, int]], single: bool = False
+    ) -> tuple[float, Floats, Floats | None]:
+        """What the kernel says of some sequences: log Z, and the counts of weights and label bigrams."""
+        weights = np.zeros(self.bundles.n_slots, dtype=np.float32 if single else np.float64)
+        weights[: len(w)] = w
+        self.bundles.extend(weights, 0, len(self.bundles))
+        counts, into = np.zeros(self.bundles.n_slots), None if pair is None else np.zeros_like(pair)
+        log_z = sum(self.bundles.expected(weights, pair, a, b, counts, into, _native.Stop()) for a, b in parts)
+        assert not counts[len(w) :].any()
+        return float(log_z), counts[: len(w)], into
+
+    @cached_property
     def slot(self) -> npt.NDArray[np.int64]:
         """(A, m) where the weight of an attribute and a label lies; -1: nowhere."""
         begin, m = self.layout.begin, self.layout.m
@@ -89,6 +105,16 @@ def random_case(
     encoded = Encoded(offsets, indptr, attrs, None if rng.random() < 0.5 else some)
     y = rng.integers(0, m, offsets[-1]).astype(np.int32)
     return Case(encoded, y, _layout(rng, encoded, y, m, kind))
+
+
+def template_case(rng: Generator, m: int, tokens: int) -> Case:
+    """As templates make them: a pair of columns implies each of them. Attributes 0-2, 3-5 and their 9 pairs 6-14."""
+    offsets = np.array([0, tokens // 2, tokens // 2, tokens], dtype=np.int64)
+    a, b = rng.integers(0, 3, tokens), rng.integers(0, 3, tokens)
+    attrs = np.stack([a, 3 + b, 6 + 3 * a + b], axis=1).astype(np.int32)
+    encoded = Encoded(offsets, np.arange(0, 3 * tokens + 1, 3, dtype=np.int64), attrs.ravel())
+    y = rng.integers(0, m, tokens).astype(np.int32)
+    return Case(encoded, y, layouts.seen(encoded.native(y), 15, m))
 
 
 def _layout(rng: Generator, encoded: Encoded, y: npt.NDArray[np.int32], m: int, kind: str) -> Layout:

@@ -16,16 +16,14 @@ from bridle.errors import ModelError
 from bridle.features import Encoded
 from bridle.models import layout as layouts
 from bridle.models.likelihood import Objective
-from bridle.models.vectors import BLOCK, combine, product, products
-from learning import LAYOUTS, Case, Floats, pinned, random_case, random_task
+from bridle.models.vectors import BLOCK, aim, combine, gradient_of, product, products, take_step
+from learning import LAYOUTS, Case, Floats, pinned, random_case, random_task, template_case
 from strategies import seeds
 
 
-def expected(case: Case, w: Floats, pair: Floats | None) -> tuple[float, Floats, Floats | None]:
+def expected(case: Case, w: Floats, pair: Floats | None, single: bool = False) -> tuple[float, Floats, Floats | None]:
     """What the kernel says of all sequences."""
-    state, into = np.zeros(case.layout.size), None if pair is None else np.zeros_like(pair)
-    log_z = case.joined.expected(w, pair, 0, len(case.encoded), state, into, _native.Stop())
-    return log_z, state, into
+    return case.expected(w, pair, [(0, len(case.encoded))], single)
 
 
 def enumerated(unary: Floats, pair: Floats) -> tuple[float, Floats, Floats]:
@@ -56,7 +54,9 @@ def in_logs(unary: Floats, pair: Floats) -> tuple[float, Floats, Floats]:
     return log_z, np.exp(ahead + back - log_z), edge
 
 
-def compare(case: Case, w: Floats, pair: Floats | None, twin: Any, tolerance: float = 1e-10) -> None:
+def compare(
+    case: Case, w: Floats, pair: Floats | None, twin: Any, tolerance: float = 1e-10, single: bool = False
+) -> None:
     m = case.layout.m
     unary, log_z, state, edges = case.unary(w), 0.0, np.zeros(case.layout.size), np.zeros((m, m))
     for low, high in case.parts:
@@ -66,7 +66,7 @@ def compare(case: Case, w: Floats, pair: Floats | None, twin: Any, tolerance: fl
         log_z, edges = log_z + one, edges + edge
         for t in range(low, high):
             case.add(state, t, dict(enumerate(node[t - low])), "any")
-    found, found_state, found_edges = expected(case, w, pair)
+    found, found_state, found_edges = expected(case, w, pair, single)
     scale = max(1.0, case.encoded.n_tokens)
     np.testing.assert_allclose(found, log_z, rtol=tolerance, atol=tolerance * scale)
     np.testing.assert_allclose(found_state, state, rtol=tolerance, atol=tolerance * scale)
@@ -90,12 +90,35 @@ def test_expected_counts_of_some_sequences_add_up() -> None:
     for rng in seeds(10):
         case = random_case(rng, 3, kind="seen", sequences=7)
         w, pair = rng.normal(size=case.layout.size), rng.normal(size=(3, 3))
-        state, edges = np.zeros(case.layout.size), np.zeros((3, 3))
-        parts = [(0, 2), (2, 2), (2, 6), (6, 7)]
-        log_z = sum(case.joined.expected(w, pair, low, high, state, edges, _native.Stop()) for low, high in parts)
+        parts: Any = case.expected(w, pair, [(0, 2), (2, 2), (2, 6), (6, 7)])
         whole: Any = expected(case, w, pair)
-        for found, all_at_once in zip((log_z, state, edges), whole, strict=True):
+        for found, all_at_once in zip(parts, whole, strict=True):
             np.testing.assert_allclose(np.asarray(found), all_at_once, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("m", [2, 7, 8, 9, 24, 30])
+def test_attributes_that_come_together_are_counted_as_one(m: int) -> None:
+    for rng in seeds(5, m):
+        case = template_case(rng, m, 300)
+        assert len(case.bundles) == 9  # one for each pair of columns, with both of them
+        pair = rng.normal(size=(m, m))
+        compare(case, rng.normal(size=case.layout.size), pair, in_logs)
+        state = np.zeros(case.layout.size)
+        for t in range(case.encoded.n_tokens):
+            case.add(state, t, {int(case.y[t]): 1.0}, "only")
+        counts = np.zeros(case.bundles.n_slots)
+        case.bundles.gold(counts, np.zeros((m, m)))
+        np.testing.assert_array_equal(counts[: case.layout.size], state)
+
+
+@pytest.mark.parametrize("m", [2, 8, 23, 40])
+@pytest.mark.parametrize(("scale", "scale_pair"), [(1, 1), (10, 5), (40, 60)])
+def test_single_precision_is_off_by_a_millionth(m: int, scale: float, scale_pair: float) -> None:
+    """The tolerance that docs/how_it_works.md states; transitions far apart are summed with logarithms."""
+    for rng in seeds(4, m):
+        case = template_case(rng, m, 200)
+        w = (rng.normal(size=case.layout.size) * scale).astype(np.float32).astype(np.float64)
+        compare(case, w, rng.normal(size=(m, m)) * scale_pair, in_logs, 2e-6 * max(scale, scale_pair), single=True)
 
 
 @pytest.mark.parametrize(("most", "most_pair"), [(300, 100), (150, 300), (300, 300)])
@@ -153,13 +176,14 @@ def test_gold_counts() -> None:
             for t in range(low, high):
                 case.add(state, t, {int(case.y[t]): 1.0}, "only")
                 edges[case.y[t - 1], case.y[t]] += t > low
-        found, found_edges = np.zeros(case.layout.size), np.zeros((m, m))
-        case.joined.gold(found, found_edges)
+        counts, found_edges = np.zeros(case.bundles.n_slots), np.zeros((m, m))
+        case.bundles.gold(counts, found_edges)
+        found = counts[: case.layout.size]
         np.testing.assert_allclose(found, state, rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(found_edges, edges)
-        alone = np.zeros(case.layout.size)
-        case.joined.gold(alone, None)
-        np.testing.assert_array_equal(alone, found)
+        alone = np.zeros(case.bundles.n_slots)
+        case.bundles.gold(alone, None)
+        np.testing.assert_array_equal(alone, counts)
 
 
 def test_seen_pairs_are_what_the_layout_lets_free() -> None:
@@ -212,20 +236,60 @@ def test_scores_of_as_many_labels_as_there_may_be() -> None:
 # ---- long vectors ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 13, 2**17 + 5, 300_000])
+SIZES = [1, 7, 8, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 13, 2**17 + 5, 300_000]
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_sums_and_products_of_long_vectors(size: int) -> None:
     """Right, and to the bit the same in any number of threads."""
     rng = np.random.default_rng(size)
     rows, shares = [rng.normal(size=size) for _ in range(5)], rng.normal(size=5)
-    found = products(rows, rows[:2], 1)
-    np.testing.assert_allclose(found, np.array(rows) @ np.array(rows[:2]).T, rtol=1e-9, atol=1e-9)
-    assert product(rows[3], rows[1]) == pytest.approx(found[3, 1], rel=1e-9, abs=1e-9)
+    found = product(rows[3], rows[1])
+    assert found == pytest.approx(float(rows[3] @ rows[1]), rel=1e-9, abs=1e-9)
     out, wanted = np.full(size, np.nan), shares @ np.array(rows)
     combine(shares.tolist(), rows, out=out)
     np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-12)
+    gradient = np.empty(size)
+    sums = gradient_of(rows[:3], rows[3], rows[4], 0.3, out=gradient)
+    np.testing.assert_allclose(gradient, sum(rows[:3]) - rows[3] + 0.3 * rows[4], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums, [rows[4] @ rows[3], rows[4] @ rows[4]], rtol=1e-9, atol=1e-9)
     for threads in (2, 3, 8):
-        np.testing.assert_array_equal(products(rows, rows[:2], threads), found)
+        assert product(rows[3], rows[1], threads) == found
         own = [row.copy() for row in rows]
         combine(shares.tolist(), own, out=own[2], threads=threads)
         np.testing.assert_array_equal(own[2], out)
         assert all((own[k] == rows[k]).all() for k in (0, 1, 3, 4))
+        again = np.empty(size)
+        assert gradient_of(rows[:3], rows[3], rows[4], 0.3, out=again, threads=threads) == sums
+        np.testing.assert_array_equal(again, gradient)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_lbfgs_asks_of_long_vectors(size: int, kind: Any) -> None:
+    """A step taken, products with the history, a direction: right, and the same in any number of threads."""
+    rng = np.random.default_rng(size)
+    there, w, gradient, g, p = (rng.normal(size=size) for _ in range(5))
+
+    def work(threads: int) -> list[Any]:
+        s, y, before = np.empty(size, kind), np.empty(size, kind), g.copy()
+        sums = take_step(there, w, gradient, before, s, y, threads)
+        found = products([s, y], y, p, threads)
+        d, trial = np.empty(size), np.empty(size)
+        slope = aim([-0.5, 0.25, 2.0], p, [s, y], w, 0.7, d=d, there=trial, threads=threads)
+        return [s, y, before, np.array(sums), found, d, trial, slope]
+
+    s, y, before, sums, found, d, trial, slope = one = work(1)
+    np.testing.assert_array_equal(s, (there - w).astype(kind))
+    np.testing.assert_array_equal(y, (gradient - g).astype(kind))
+    np.testing.assert_array_equal(before, gradient)
+    s, y = s.astype(float), y.astype(float)
+    close: Any = {"rtol": 1e-9, "atol": 1e-9}
+    np.testing.assert_allclose(sums, [s @ y, y @ y, gradient @ gradient, there @ there], **close)
+    np.testing.assert_allclose(found, [[s @ y, s @ p], [y @ y, y @ p]], **close)
+    np.testing.assert_allclose(d, -0.5 * p + 0.25 * s + 2 * y, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(trial, w + 0.7 * d, rtol=1e-12, atol=1e-12)
+    assert slope == pytest.approx(float(d @ p), rel=1e-9, abs=1e-9)
+    for threads in (2, 5):
+        for a, b in zip(one, work(threads), strict=True):
+            np.testing.assert_array_equal(a, b)

@@ -1,9 +1,10 @@
-// Forward-backward, scaled (likelihood.cpp has the equations).
+// Forward-backward, scaled (likelihood.cpp has the equations), in single or in double precision.
 
 namespace {
 
-// exp(x) to within two units in the last place, for x <= 700; 0 below -700.
-//   x = k ln 2 + r,  |r| <= ln 2 / 2;   exp(x) = 2^k * (1 + r + r^2/2! + ... + r^13/13!)
+//   x = k ln 2 + r,  |r| <= ln 2 / 2;   exp(x) = 2^k * (1 + r + r^2/2! + ...)
+
+// To within two units in the last place, for x <= 700; 0 below -700.
 BRIDLE_INLINE D exp(D x) {
     constexpr double factor[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
                                  1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0};
@@ -15,81 +16,105 @@ BRIDLE_INLINE D exp(D x) {
     return where_less(x, least, D::set(0), sum * power(scaled));
 }
 
-double lift(double* u, int n, int m, int w) {
+// The same, for x <= 80; 0 below -80.
+BRIDLE_INLINE F exp(F x) {
+    constexpr float factor[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+    const F least = F::set(-80), shift = F::set(kRoundFloat);
+    const F clamped = max(x, least), scaled = fma(clamped, F::set(1.44269504f), shift), k = scaled - shift;
+    const F r = fma(k, F::set(2.12194440e-4f), fma(k, F::set(-0.693359375f), clamped));
+    F sum = F::set(factor[0]);
+    for (int c = 1; c < 8; ++c) sum = fma(sum, r, F::set(factor[c]));
+    return where_less(x, least, F::set(0), sum * power(scaled));
+}
+
+template <class Real> double lift(Real* u, int n, int m, int w) {
+    using V = typename VectorOf<Real>::type;
     double tops = 0;
     for (int t = 0; t < n; ++t, u += w) {
-        for (int y = m; y < w; ++y) u[y] = -1e300;  // no label: not the largest, and its exp is 0
-        D most = D::load(u);
-        for (int y = D::lanes; y < w; y += D::lanes) most = max(D::load(u + y), most);
-        const double top = most.top();
+        for (int y = m; y < w; ++y) u[y] = static_cast<Real>(-1e30);  // no label: not the largest, and its exp is 0
+        V most = V::load(u);
+        for (int y = V::lanes; y < w; y += V::lanes) most = max(V::load(u + y), most);
+        const Real top = most.top();
         tops += top;
-        for (int y = 0; y < w; y += D::lanes) exp(D::load(u + y) - D::set(top)).store(u + y);
+        for (int y = 0; y < w; y += V::lanes) exp(V::load(u + y) - V::set(top)).store(u + y);
     }
     return tops;
 }
 
-// out[j] = sum over i of x[i] * M[i][j]: kVectors vectors of columns stay in registers
-template <int kVectors> BRIDLE_INLINE void times_block(const double* x, const double* M, int m, int w, double* out) {
-    D sum[kVectors];
-    for (D& v : sum) v = D::set(0);
-    for (int i = 0; i < m; ++i, M += w)
-        for (int v = 0; v < kVectors; ++v) sum[v] = fma(D::set(x[i]), D::load(M + v * D::lanes), sum[v]);
-    for (int v = 0; v < kVectors; ++v) sum[v].store(out + v * D::lanes);
+// out[j] = sum over i of x[i] * M[i][j]: kVectors vectors of columns stay in registers, twice, so that sums need not wait
+template <int kVectors, class V, class Real> BRIDLE_INLINE void times_block(const Real* x, const Real* M, int m, int w, Real* out) {
+    V sum[kVectors], other[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[v] = other[v] = V::set(0);
+    int i = 0;
+    for (; i + 2 <= m; i += 2, M += 2 * w)
+        for (int v = 0; v < kVectors; ++v) {
+            sum[v] = fma(V::set(x[i]), V::load(M + v * V::lanes), sum[v]);
+            other[v] = fma(V::set(x[i + 1]), V::load(M + w + v * V::lanes), other[v]);
+        }
+    if (i < m)
+        for (int v = 0; v < kVectors; ++v) sum[v] = fma(V::set(x[i]), V::load(M + v * V::lanes), sum[v]);
+    for (int v = 0; v < kVectors; ++v) (sum[v] + other[v]).store(out + v * V::lanes);
 }
 
-BRIDLE_INLINE void times(const double* x, const double* M, int m, int w, double* out) {
-    constexpr int kBlock = 8 / D::lanes > 1 ? 8 / D::lanes : 1;  // vectors in eight labels
+template <class Real> BRIDLE_INLINE void times(const Real* x, const Real* M, int m, int w, Real* out) {
+    using V = typename VectorOf<Real>::type;
     int j = 0;
-    for (; w - j >= 24; j += 24) times_block<3 * kBlock>(x, M + j, m, w, out + j);
-    if (w - j == 16) times_block<2 * kBlock>(x, M + j, m, w, out + j);
-    else if (w - j == 8) times_block<kBlock>(x, M + j, m, w, out + j);
+    for (; w - j >= 24; j += 24) times_block<3 * kInEight<V>, V>(x, M + j, m, w, out + j);
+    if (w - j == 16) times_block<2 * kInEight<V>, V>(x, M + j, m, w, out + j);
+    else if (w - j == 8) times_block<kInEight<V>, V>(x, M + j, m, w, out + j);
 }
 
-// sum[i][j] += over `count` positions of a[i] v[j]; eight at a time
-void add_outer(const double* a, const double* v, int count, int m, int w, double* sum) {
+// Eight positions at a time.
+template <class Real> void add_outer(const Real* a, const Real* v, int count, int m, int w, Real* sum) {
+    using V = typename VectorOf<Real>::type;
     constexpr int kSome = 8;
     int t = 0;
     for (; t + kSome <= count; t += kSome, a += kSome * w, v += kSome * w)
-        for (int j = 0; j < w; j += D::lanes) {
-            D right[kSome];
-            for (int k = 0; k < kSome; ++k) right[k] = D::load(v + k * w + j);
+        for (int j = 0; j < w; j += V::lanes) {
+            V right[kSome];
+            for (int k = 0; k < kSome; ++k) right[k] = V::load(v + k * w + j);
             for (int i = 0; i < m; ++i) {
-                D row = D::load(sum + i * w + j);
-                for (int k = 0; k < kSome; ++k) row = fma(D::set(a[k * w + i]), right[k], row);
-                row.store(sum + i * w + j);
+                V row = V::load(sum + i * w + j), other = V::set(a[i]) * right[0];
+                for (int k = 1; k < kSome; k += 2) row = fma(V::set(a[k * w + i]), right[k], row);
+                for (int k = 2; k < kSome; k += 2) other = fma(V::set(a[k * w + i]), right[k], other);
+                (row + other).store(sum + i * w + j);
             }
         }
     for (; t < count; ++t, a += w, v += w)
         for (int i = 0; i < m; ++i)
-            for (int j = 0; j < w; j += D::lanes) fma(D::set(a[i]), D::load(v + j), D::load(sum + i * w + j)).store(sum + i * w + j);
+            for (int j = 0; j < w; j += V::lanes) fma(V::set(a[i]), V::load(v + j), V::load(sum + i * w + j)).store(sum + i * w + j);
 }
 
-void forward(const double* U, const double* E, int n, int m, int w, double* a, double* c) {
+template <class Real> void forward(const Real* U, const Real* E, int n, int m, int w, Real* a, Real* c) {
+    using V = typename VectorOf<Real>::type;
     for (int t = 0; t < n; ++t, a += w, U += w) {
         if (t) times(a - w, E, m, w, a);
-        D sum = D::set(0);
-        for (int j = 0; j < w; j += D::lanes) {
-            const D now = t ? D::load(a + j) * D::load(U + j) : D::load(U + j);
+        V sum = V::set(0);
+        for (int j = 0; j < w; j += V::lanes) {
+            const V now = t ? V::load(a + j) * V::load(U + j) : V::load(U + j);
             now.store(a + j);
             sum = sum + now;
         }
         c[t] = 1 / sum.sum();
-        for (int j = 0; j < w; j += D::lanes) (D::load(a + j) * D::set(c[t])).store(a + j);
+        for (int j = 0; j < w; j += V::lanes) (V::load(a + j) * V::set(c[t])).store(a + j);
     }
 }
 
-// v as above, and p(y at t) into p
-void backward(const double* U, const double* back, int n, int m, int w, const double* a, const double* c, double* b, double* v,
-              double* p) {
+template <class Real>
+void backward(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v, Real* p) {
+    using V = typename VectorOf<Real>::type;
     for (int t = n - 1; t >= 0; --t) {
         const size_t row = static_cast<size_t>(t) * w;
         if (t < n - 1) times(v + row + w, back, m, w, b);
-        for (int j = 0; j < w; j += D::lanes) {
-            const D here = t < n - 1 ? D::load(b + j) : D::set(1);
-            (D::set(c[t]) * D::load(U + row + j) * here).store(v + row + j);
-            (D::load(a + row + j) * here).store(p + row + j);
+        for (int j = 0; j < w; j += V::lanes) {
+            const V here = t < n - 1 ? V::load(b + j) : V::set(1);
+            (V::set(c[t]) * V::load(U + row + j) * here).store(v + row + j);
+            (V::load(a + row + j) * here).store(p + row + j);
         }
     }
 }
+
+template <class Real> constexpr SumKernels<Real> kSumKernels{
+    score_entries<Real>, expect_entries<Real>, lift<Real>, forward<Real>, backward<Real>, add_outer<Real>};
 
 }  // namespace

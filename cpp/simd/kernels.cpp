@@ -6,19 +6,28 @@
 
 namespace bridle::BRIDLE_TIER {
 
-#include "forward_backward.inl"
+namespace {
+
+// Numbers of either precision as doubles.
+BRIDLE_INLINE D wide(const double* x) { return D::load(x); }
+BRIDLE_INLINE D wide(const float* x) { return D::widen(x); }
+
+}  // namespace
+
 #include "keys.inl"
 #include "long_vectors.inl"
 #include "sums.inl"
+
+#include "forward_backward.inl"
 #include "viterbi.inl"
 
 extern const Kernels table;
 const Kernels table{
     BRIDLE_TIER_NAME, D::lanes,
     step_back, rows_back, fold_back, dense_back, best_of, scan, follow, step_ahead, first_bad_float, first_bad_double,
-    score_entries, expect_entries, score_tokens, add_row,
-    lift, forward, backward, add_outer,
-    product, combine,
+    score_tokens, add_row,
+    kSumKernels<double>, kSumKernels<float>,
+    product<double, double>, combine, gradient_of, kHistoryKernels<double>, kHistoryKernels<float>,
     add_place,
 };
 

@@ -71,6 +71,32 @@ struct TokenRoom {  // for the attributes of one token
     float *value, *list_value;
 };
 
+// Forward-backward and what it reads and writes, in single or in double precision.
+template <class Real> struct SumKernels {
+    // out (count, width) := scores of tokens; begin (count + 1) their entries, full (count) how many are full rows
+    void (*score)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* w, Real* out);
+    // into (W) += value * p[label], for tokens p (count, width): the other way round, always in double precision
+    void (*expect)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* p, double* into);
+    // u (n, w) := exp(u - the largest of its row); returns the sum of the largest
+    double (*lift)(Real* u, int n, int m, int w);
+    void (*forward)(const Real* U, const Real* E, int n, int m, int w, Real* a, Real* c);
+    void (*backward)(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v, Real* p);
+    // sum[i][j] += over `count` positions of a[i] v[j]
+    void (*add_outer)(const Real* a, const Real* v, int count, int m, int w, Real* sum);
+};
+
+// Steps and changes of the gradient that L-BFGS remembers, in single or in double precision.
+template <class History> struct HistoryKernels {
+    double (*product)(const History* a, const History* b, int64_t count);
+    double (*with_vector)(const History* a, const double* b, int64_t count);
+    // s = there - w, y = gradient - g, g = gradient;  sums: s.y, y.y, g.g, there.there
+    void (*take_step)(const double* there, const double* w, const double* gradient, double* g, History* s, History* y,
+                      int64_t count, double* sums);
+    // d = shares[0] * p + sum over rows of share * row;  there = w + step * d;  returns d.p
+    double (*aim)(const double* shares, const double* p, const History* const* rows, size_t n, const double* w, double step,
+                  double* d, double* there, int64_t low, int64_t high);
+};
+
 struct Kernels {
     const char* name;
     int lanes;  // doubles per vector
@@ -101,26 +127,21 @@ struct Kernels {
     int64_t (*first_bad_double)(const double* x, int64_t count, double largest);
 
     // ---- sums of weights (sums.inl) -----------------------------------------------------------------------------------
-    // out (count, width) := scores of tokens; begin (count + 1) their entries, full (count) how many are full rows
-    void (*score_entries)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
-                          const double* w, double* out);
-    void (*expect_entries)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
-                           const double* p, double* into);
     void (*score_tokens)(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out, const TokenRoom& room);
     void (*add_row)(double* out, const double* row, int width);
 
-    // ---- forward-backward (forward_backward.inl) ----------------------------------------------------------------------
-    // u (n, w) := exp(u - the largest of its row); returns the sum of the largest
-    double (*lift)(double* u, int n, int m, int w);
-    void (*forward)(const double* U, const double* E, int n, int m, int w, double* a, double* c);
-    void (*backward)(const double* U, const double* back, int n, int m, int w, const double* a, const double* c, double* b,
-                     double* v, double* p);
-    // sum[i][j] += over `count` positions of a[i] v[j]
-    void (*add_outer)(const double* a, const double* v, int count, int m, int w, double* sum);
+    // ---- training (sums.inl, forward_backward.inl) --------------------------------------------------------------------
+    SumKernels<double> in_double;
+    SumKernels<float> in_single;
 
     // ---- long vectors (long_vectors.inl) --------------------------------------------------------------------------------
     double (*product)(const double* a, const double* b, int64_t count);
     void (*combine)(const double* shares, const double* const* rows, size_t n, int64_t low, int64_t high, double* out);
+    // out = sum of the counts - gold + decay * w;  sums: w.gold, w.w
+    void (*gradient_of)(const double* const* counts, size_t n, const double* gold, const double* w, double decay, double* out,
+                        int64_t low, int64_t high, double* sums);
+    HistoryKernels<double> history_in_double;
+    HistoryKernels<float> history_in_single;
 
     // ---- keys of attributes (keys.inl) ----------------------------------------------------------------------------------
     void (*add_place)(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
@@ -128,6 +149,14 @@ struct Kernels {
 };
 
 const Kernels& kernels();
+
+template <class History> const HistoryKernels<History>& history_kernels();
+template <> inline const HistoryKernels<double>& history_kernels() { return kernels().history_in_double; }
+template <> inline const HistoryKernels<float>& history_kernels() { return kernels().history_in_single; }
+
+template <class Real> const SumKernels<Real>& sum_kernels();
+template <> inline const SumKernels<double>& sum_kernels() { return kernels().in_double; }
+template <> inline const SumKernels<float>& sum_kernels() { return kernels().in_single; }
 
 // m rounded up to whole vectors of the tier in use
 inline int padded(int m) { return (m + kernels().lanes - 1) / kernels().lanes * kernels().lanes; }

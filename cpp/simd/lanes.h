@@ -2,7 +2,7 @@
 //
 // A kernel file is compiled once per tier, with BRIDLE_TIER naming it. It sees two types, D (doubles) and F (floats):
 //   D::lanes                     numbers in a vector
-//   load, store                  at any address
+//   load, store                  at any address; doubles may be stored as floats
 //   load_some(x, count, rest)    the first `count` numbers, `rest` in the other lanes
 //   set(x), + - *, fma(a, b, c)  = a * b + c, rounded once where the tier can
 //   max(a, b)                    a > b ? a : b

@@ -25,6 +25,7 @@ struct D {
         return {_mm256_i32gather_pd(x, _mm_loadu_si128(reinterpret_cast<const __m128i*>(index)), 8)};
     }
     BRIDLE_INLINE void store(double* x) const { _mm256_storeu_pd(x, v); }
+    BRIDLE_INLINE void store(float* x) const { _mm_storeu_ps(x, _mm256_cvtpd_ps(v)); }
     BRIDLE_INLINE double top() const {
         const __m128d half = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
         return _mm_cvtsd_f64(_mm_max_sd(half, _mm_unpackhi_pd(half, half)));

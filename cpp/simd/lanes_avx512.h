@@ -23,6 +23,7 @@ struct D {
         return {_mm512_i32gather_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(index)), x, 8)};
     }
     BRIDLE_INLINE void store(double* x) const { _mm512_storeu_pd(x, v); }
+    BRIDLE_INLINE void store(float* x) const { _mm256_storeu_ps(x, _mm512_cvtpd_ps(v)); }
     BRIDLE_INLINE double top() const { return _mm512_reduce_max_pd(v); }
     BRIDLE_INLINE double sum() const { return _mm512_reduce_add_pd(v); }
 };

@@ -17,6 +17,7 @@ struct D {
     static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) { return pair(count > 0 ? x[0] : rest, rest); }
     static BRIDLE_INLINE D gather(const double* x, const int32_t* index) { return pair(x[index[0]], x[index[1]]); }
     BRIDLE_INLINE void store(double* x) const { vst1q_f64(x, v); }
+    BRIDLE_INLINE void store(float* x) const { vst1_f32(x, vcvt_f32_f64(v)); }
     BRIDLE_INLINE double top() const { return vmaxvq_f64(v); }
     BRIDLE_INLINE double sum() const { return vaddvq_f64(v); }
 };

@@ -20,8 +20,8 @@ template <class T, int kCount, class Bits> struct Lanes {
     static BRIDLE_INLINE Lanes load_some(const T* x, int count, T rest) { return each([&](int k) { return k < count ? x[k] : rest; }); }
     static BRIDLE_INLINE Lanes widen_some(const float* x, int count, T rest) { return each([&](int k) { return k < count ? static_cast<T>(x[k]) : rest; }); }
     static BRIDLE_INLINE Lanes gather(const T* x, const int32_t* index) { return each([&](int k) { return x[index[k]]; }); }
-    BRIDLE_INLINE void store(T* x) const {
-        for (int k = 0; k < kCount; ++k) x[k] = v[k];
+    template <class To> BRIDLE_INLINE void store(To* x) const {
+        for (int k = 0; k < kCount; ++k) x[k] = static_cast<To>(v[k]);
     }
     BRIDLE_INLINE T top() const {
         T out = v[0];

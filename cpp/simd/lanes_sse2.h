@@ -16,6 +16,7 @@ struct D {
     static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) { return {_mm_setr_pd(count > 0 ? x[0] : rest, rest)}; }
     static BRIDLE_INLINE D gather(const double* x, const int32_t* index) { return {_mm_setr_pd(x[index[0]], x[index[1]])}; }
     BRIDLE_INLINE void store(double* x) const { _mm_storeu_pd(x, v); }
+    BRIDLE_INLINE void store(float* x) const { _mm_storel_epi64(reinterpret_cast<__m128i*>(x), _mm_castps_si128(_mm_cvtpd_ps(v))); }
     BRIDLE_INLINE double top() const { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
     BRIDLE_INLINE double sum() const { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
 };

@@ -5,57 +5,76 @@ namespace {
 
 constexpr int64_t kAhead = 24;  // entries whose weights are fetched beforehand
 
+template <class Real> struct VectorOf;
+template <> struct VectorOf<double> { using type = D; };
+template <> struct VectorOf<float> { using type = F; };
+
+template <class V> constexpr int kInEight = 8 / V::lanes > 1 ? 8 / V::lanes : 1;  // vectors in eight labels, the unit of a full row
+
 // kVectors vectors of labels stay in registers while the full rows are added.
-template <bool kValues, int kVectors>
-BRIDLE_INLINE void add_full(const Entries& e, int64_t begin, int64_t full, int at, const double* w, double* out) {
-    D sum[kVectors];
-    for (D& v : sum) v = D::set(0);
+template <bool kValues, int kVectors, class V, class Real>
+BRIDLE_INLINE void add_full(const Entries& e, int64_t begin, int64_t full, int at, const Real* w, Real* out) {
+    V sum[kVectors];
+    for (V& v : sum) v = V::set(0);
     for (int64_t k = begin; k < full; ++k) {
-        const double* row = w + e.slot[k] + at;
+        const Real* row = w + e.slot[k] + at;
         for (int v = 0; v < kVectors; ++v) {
-            if constexpr (kValues) sum[v] = fma(D::set(e.value[k]), D::load(row + v * D::lanes), sum[v]);
-            else sum[v] = sum[v] + D::load(row + v * D::lanes);
+            if constexpr (kValues) sum[v] = fma(V::set(e.value[k]), V::load(row + v * V::lanes), sum[v]);
+            else sum[v] = sum[v] + V::load(row + v * V::lanes);
         }
     }
-    for (int v = 0; v < kVectors; ++v) sum[v].store(out + at + v * D::lanes);
+    for (int v = 0; v < kVectors; ++v) sum[v].store(out + at + v * V::lanes);
 }
 
-template <bool kValues>
-BRIDLE_INLINE void score_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const double* w, double* out) {
-    constexpr int kBlock = 8 / D::lanes > 1 ? 8 / D::lanes : 1;  // vectors in eight labels, the unit of a full row
+template <bool kValues, class Real>
+BRIDLE_INLINE void score_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const Real* w, Real* out) {
+    using V = typename VectorOf<Real>::type;
     int at = 0;
-    for (; width - at >= 24; at += 24) add_full<kValues, 3 * kBlock>(e, begin, full, at, w, out);
-    if (width - at == 16) add_full<kValues, 2 * kBlock>(e, begin, full, at, w, out);
-    else if (width - at == 8) add_full<kValues, kBlock>(e, begin, full, at, w, out);
+    for (; width - at >= 24; at += 24) add_full<kValues, 3 * kInEight<V>, V>(e, begin, full, at, w, out);
+    if (width - at == 16) add_full<kValues, 2 * kInEight<V>, V>(e, begin, full, at, w, out);
+    else if (width - at == 8) add_full<kValues, kInEight<V>, V>(e, begin, full, at, w, out);
     for (int64_t k = full; k < end; ++k) {
         BRIDLE_PREFETCH(w + e.slot[k + kAhead]);
         out[e.label[k]] += kValues ? e.value[k] * w[e.slot[k]] : w[e.slot[k]];
     }
 }
 
-template <bool kValues>
-BRIDLE_INLINE void expect_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const double* p, double* into) {
+// The same the other way round: kVectors vectors of p stay in registers while they are added to the full rows.
+template <bool kValues, int kVectors, class Real>
+BRIDLE_INLINE void add_to_full(const Entries& e, int64_t begin, int64_t full, int at, const Real* p, double* into) {
+    D some[kVectors];
+    for (int v = 0; v < kVectors; ++v) some[v] = wide(p + at + v * D::lanes);
     for (int64_t k = begin; k < full; ++k) {
-        double* row = into + e.slot[k];
-        for (int y = 0; y < width; y += D::lanes) {
-            if constexpr (kValues) fma(D::set(e.value[k]), D::load(p + y), D::load(row + y)).store(row + y);
-            else (D::load(row + y) + D::load(p + y)).store(row + y);
+        double* row = into + e.slot[k] + at;
+        for (int v = 0; v < kVectors; ++v) {
+            if constexpr (kValues) fma(D::set(e.value[k]), some[v], D::load(row + v * D::lanes)).store(row + v * D::lanes);
+            else (D::load(row + v * D::lanes) + some[v]).store(row + v * D::lanes);
         }
     }
+}
+
+template <bool kValues, class Real>
+BRIDLE_INLINE void expect_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const Real* p, double* into) {
+    int at = 0;
+    for (; width - at >= 24; at += 24) add_to_full<kValues, 3 * kInEight<D>>(e, begin, full, at, p, into);
+    if (width - at == 16) add_to_full<kValues, 2 * kInEight<D>>(e, begin, full, at, p, into);
+    else if (width - at == 8) add_to_full<kValues, kInEight<D>>(e, begin, full, at, p, into);
     for (int64_t k = full; k < end; ++k) {
         BRIDLE_PREFETCH(into + e.slot[k + kAhead]);
         into[e.slot[k]] += kValues ? e.value[k] * p[e.label[k]] : p[e.label[k]];
     }
 }
 
-void score_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const double* w, double* out) {
+template <class Real>
+void score_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* w, Real* out) {
     for (int64_t t = 0; t < count; ++t, out += width) {
         if (e.value) score_entry<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
         else score_entry<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
     }
 }
 
-void expect_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const double* p, double* into) {
+template <class Real>
+void expect_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* p, double* into) {
     for (int64_t t = 0; t < count; ++t, p += width) {
         if (e.value) expect_entry<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
         else expect_entry<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);

@@ -161,8 +161,6 @@ int best_of(const double* a, const double* b, const double* c, int width) {
 
 // ---- a sequence as it came ----------------------------------------------------------------------------------------------
 
-BRIDLE_INLINE D read(const float* x) { return D::widen(x); }
-BRIDLE_INLINE D read(const double* x) { return D::load(x); }
 BRIDLE_INLINE D read_some(const float* x, int count) { return D::widen_some(x, count, kNone); }
 BRIDLE_INLINE D read_some(const double* x, int count) { return D::load_some(x, count, kNone); }
 
@@ -245,7 +243,7 @@ BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int
         const Score* u = unary + static_cast<size_t>(t) * m;
         double* out = V + static_cast<size_t>(t - low) * width;
         for (int v = 0; v < kVectors; ++v) {
-            row[v] = row[v] + (v < whole ? read(u + v * D::lanes) : read_some(u + v * D::lanes, m - v * D::lanes));
+            row[v] = row[v] + (v < whole ? wide(u + v * D::lanes) : read_some(u + v * D::lanes, m - v * D::lanes));
             row[v].store(out + v * D::lanes);
         }
         if (x.allowed && ban(x, t, out))
@@ -268,7 +266,7 @@ BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, in
         if (t == 0 && x.start)
             for (int j = 0; j < width; j += D::lanes) (D::load(H + j) + D::load(x.start + j)).store(H + j);
         int j = 0;
-        for (; j + D::lanes <= m; j += D::lanes) (read(u + j) + D::load(H + j)).store(row + j);
+        for (; j + D::lanes <= m; j += D::lanes) (wide(u + j) + D::load(H + j)).store(row + j);
         if (j < m) (read_some(u + j, m - j) + D::load(H + j)).store(row + j);
         if (x.allowed) ban(x, t, row);
         after = row;

@@ -11,7 +11,8 @@ Direction d = -H p by the two-loop recursion (Nocedal 1980), i from the newest p
                   beta_i  = y_i.r / s_i.y_i,   r <- r + (alpha_i - beta_i) s_i
     d = -r
 q and r are sums of p and the pairs, so the loops run on coefficients and on the products s_i.y_j, y_i.y_j, s_i.p, y_i.p
-(Chen et al. 2014). The history is thus read twice per iteration, not four times.
+(Chen et al. 2014). The history is thus read twice per iteration, not four times, and each pass does all it can: the new
+pair with its products, the direction with its slope and the first point to try.
 
 Step a along d:
     c1 = 0   strong Wolfe:  F(w + a d) <= F(w) + FTOL a p.d  and  |f'(w + a d).d| <= GTOL |p.d|
@@ -31,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import ModelError
-from bridle.models.vectors import BLOCK, combine, product, products
+from bridle.models.vectors import BLOCK, aim, combine, product, products, take_step
 
 Array = npt.NDArray[Any]
 Vector = npt.NDArray[np.float64]
@@ -42,6 +43,7 @@ FTOL, GTOL = 1e-4, 0.9
 EPSILON = 1e-5  # converged: |p| < EPSILON max(1, |w|)
 TRIALS = 20  # evaluations per line search
 TINY = float(np.finfo(np.float64).eps)
+SINGLE = 1 << 16  # weights from which on the history is kept in single precision: it only guides, and it is most of the memory
 
 
 class Lbfgs:
@@ -57,7 +59,7 @@ class Lbfgs:
     ('converged', array([2.5, 2.5]))
     """
 
-    w: Vector  # (d,)  the best point so far; each step writes its result here
+    w: Vector  # (d,)  the best point so far
     loss: float  # F(w), the L1 term included
     gradient_norm: float  # |p|
     iteration: int  # steps taken
@@ -76,7 +78,9 @@ class Lbfgs:
         self.iteration, self.evaluations, self.why = 0, 0, None
         size = len(self.w)
         self._trial, self._d = np.empty(size), np.empty(size)
-        self._s, self._y = np.empty((memory, size)), np.empty((memory, size))
+        kind = np.float32 if size >= SINGLE else np.float64
+        self._s, self._y = np.empty((memory, size), kind), np.empty((memory, size), kind)
+        self._aimed: float | None = None  # the step that the trial point is at already
         self._order: list[int] = []  # rows of _s and _y in use, the oldest first
         self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
         self._trial[:] = self.w
@@ -150,29 +154,31 @@ class Lbfgs:
             sp, yp = self._multiply()
             used = np.ix_(self._order, self._order)
             of_p, of_s, of_y = _two_loop(self._sy[used], self._yy[used], sp, yp)
-            combine(
-                [of_p, *of_s, *of_y], [self._p, *self._rows(self._s), *self._rows(self._y)], out=self._d,
-                threads=self._threads,
+            slope = aim(
+                [of_p, *of_s, *of_y], self._p, [*self._rows(self._s), *self._rows(self._y)], self.w, self._first(),
+                d=self._d, there=self._trial, threads=self._threads,
             )  # fmt: skip
+            self._aimed = self._first()
             if self._c1:
                 for b in _blocks(self._d):
                     self._d[b][self._d[b] * self._p[b] >= 0] = 0
-            slope = product(self._d, self._p, self._threads)
+                slope = product(self._d, self._p, self._threads)
             if math.isfinite(slope) and slope < 0:
                 return slope
             self._order.clear()
         np.negative(self._p, out=self._d)
+        self._aimed = None
         return -self.gradient_norm * self.gradient_norm
 
     def _multiply(self) -> tuple[Vector, Vector]:
         """Fill in the products of the newest pair with all; the products of all with p."""
         k, newest = len(self._order), self._order[-1]
-        found = products([*self._rows(self._s), *self._rows(self._y)], [self._y[newest], self._p], self._threads)
+        found = products([*self._rows(self._s), *self._rows(self._y)], self._y[newest], self._p, self._threads)
         self._sy[self._order, newest] = found[:k, 0]
         self._yy[self._order, newest] = self._yy[newest, self._order] = found[k:, 0]
         return found[:k, 1], found[k:, 1]
 
-    def _rows(self, table: Vector) -> list[Vector]:
+    def _rows(self, table: Array) -> list[Array]:
         return [table[k] for k in self._order]
 
     # ---- line search ------------------------------------------------------------------------------------------------
@@ -227,7 +233,9 @@ class Lbfgs:
 
     def _try(self, step: float) -> tuple[float, Vector]:
         """F, and the gradient of f, at w + step d, within the orthant if there is an L1 term."""
-        combine([1.0, step], [self.w, self._d], out=self._trial, threads=self._threads)
+        if step != self._aimed or self._c1:
+            combine([1.0, step], [self.w, self._d], out=self._trial, threads=self._threads)
+        self._aimed = step
         if self._c1:
             for b in _blocks(self.w):
                 there = self._trial[b]
@@ -251,16 +259,18 @@ class Lbfgs:
         if len(self._order) == self._memory:
             del self._order[0]
         row = next(k for k in range(self._memory) if k not in self._order)
-        s, y = self._s[row], self._y[row]
-        combine([1.0, -1.0], [self._trial, self.w], out=s, threads=self._threads)
-        combine([1.0, -1.0], [gradient, self._g], out=y, threads=self._threads)
-        self.w[:], self._g[:] = self._trial, gradient
-        sy, yy = products([s, y], [y], self._threads)[:, 0]
+        sy, yy, gg, ww = take_step(
+            self._trial, self.w, gradient, self._g, self._s[row], self._y[row], self._threads
+        )
+        self.w, self._trial, self._aimed = self._trial, self.w, None
         if sy > TINY * yy:  # otherwise H would not stay positive definite
             self._order.append(row)
         self.loss = loss
         self.iteration += 1
-        self._refresh()
+        if self._c1:
+            return self._refresh()
+        self.gradient_norm, self._w_norm = math.sqrt(gg), math.sqrt(ww)
+        return None
 
     def _refresh(self) -> None:
         """Everything that follows from w and the gradient of f."""

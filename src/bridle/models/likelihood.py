@@ -17,8 +17,11 @@ import numpy as np
 from bridle import _native
 from bridle.models.lbfgs import Lbfgs
 from bridle.models.task import Array, Task, Vector, check_state
-from bridle.models.vectors import combine, products
+from bridle.models.vectors import gradient_of
 from bridle.threads import over_parts
+
+
+SINGLE = 20_000  # tokens from which on passes run in single precision: rounding is far below what they leave uncertain
 
 
 class Objective:
@@ -26,10 +29,21 @@ class Objective:
 
     def __init__(self, task: Task, c2: float, threads: int) -> None:
         self._task, self._c2, self._threads = task, c2, threads
+        self._bundles = task.bundles
         self._cut, bigrams = task.layout.size, 0 if task.pair_free is None else task.m**2
-        self.size = self._cut + bigrams
-        self._gold = np.zeros(self.size)
-        task.joined.gold(*self.parts(self._gold))
+        self.size, slots = self._cut + bigrams, self._bundles.n_slots
+        single = task.encoded.n_tokens >= SINGLE
+        self._weights: Array = np.empty(slots, np.float32 if single else np.float64)  # of attributes and of bundles
+        tokens = task.encoded.offsets
+        at = np.searchsorted(tokens, np.linspace(0, tokens[-1], threads + 1)[1:-1])
+        cuts = [0, *at.tolist(), len(tokens) - 1]
+        self._sequences = [(low, high) for low, high in pairwise(cuts) if low < high] or [(0, 0)]
+        self._counts = np.zeros((len(self._sequences), slots))  # the kernels leave what belongs to bundles at 0
+        self._bigrams = np.empty((len(self._sequences), bigrams))
+        self._gradient, self._gold = np.empty(self.size), np.zeros(self.size)
+        counts, pair = np.zeros(slots), self._square(self._gold[self._cut :])
+        self._bundles.gold(counts, pair)
+        self._gold[: self._cut] = counts[: self._cut]
         pinned = np.zeros(self.size, dtype=bool)
         if task.layout.free is not None:
             pinned[: self._cut] = task.layout.free == 0
@@ -37,35 +51,43 @@ class Objective:
             pinned[self._cut :] = task.pair_free.ravel() == 0
         self._pinned = np.flatnonzero(pinned)
         self._gold[self._pinned] = 0
-        tokens = task.encoded.offsets
-        at = np.searchsorted(tokens, np.linspace(0, tokens[-1], threads + 1)[1:-1])
-        cuts = [0, *at.tolist(), len(tokens) - 1]
-        self._sequences = [(low, high) for low, high in pairwise(cuts) if low < high] or [(0, 0)]
-        self._sums = np.empty((len(self._sequences), self.size))
+
+    def _square(self, bigrams: Vector) -> Vector | None:
+        """Label bigrams as (m, m)."""
+        return None if self._task.pair_free is None else bigrams.reshape(self._task.m, self._task.m)
 
     def parts(self, vector: Vector) -> tuple[Vector, Vector | None]:
         """Weights (W) and label bigrams (m, m) of a vector."""
-        m = self._task.m
-        return vector[: self._cut], None if self._task.pair_free is None else vector[self._cut :].reshape(m, m)
+        return vector[: self._cut], self._square(vector[self._cut :])
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient, in a buffer that the next call overwrites."""
-        state, pair = self.parts(w)
-        rows = dict(zip(self._sequences, self._sums, strict=True))
+        pair = self.parts(w)[1]
+        self._weights[: self._cut] = w[: self._cut]
+        over_parts(lambda low, high, _: self._bundles.extend(self._weights, low, high),
+                   _cut(len(self._bundles), self._threads), self._threads)  # fmt: skip
+        places = {part: k for k, part in enumerate(self._sequences)}
 
         def expect(low: int, high: int, stop: _native.Stop) -> float:
-            row = rows[low, high]
-            row.fill(0)
-            into, pair_into = self.parts(row)
-            return self._task.joined.expected(state, pair, low, high, into, pair_into, stop)
+            counts, bigrams = self._counts[places[low, high]], self._bigrams[places[low, high]]
+            counts[: self._cut] = 0
+            bigrams.fill(0)
+            return self._bundles.expected(self._weights, pair, low, high, counts, self._square(bigrams), stop)
 
         log_z = sum(over_parts(expect, self._sequences, len(self._sequences)))
-        gradient = self._sums[0]
-        shares = [1.0] * len(self._sums) + [-1.0, 2 * self._c2]
-        combine(shares, [*self._sums, self._gold, w], out=gradient, threads=self._threads)
-        gradient[self._pinned] = 0
-        of_gold, square = products([w], [self._gold, w], self._threads)[0].tolist()
-        return log_z - of_gold + self._c2 * square, gradient
+        loss = log_z
+        for part, sums in ((slice(0, self._cut), self._counts[:, : self._cut]), (slice(self._cut, None), self._bigrams)):
+            of_gold, square = gradient_of(list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part],
+                                          threads=self._threads)  # fmt: skip
+            loss += self._c2 * square - of_gold
+        self._gradient[self._pinned] = 0
+        return loss, self._gradient
+
+
+def _cut(count: int, parts: int) -> list[tuple[int, int]]:
+    """0 .. count in parts of about the same size."""
+    at = [count * k // parts for k in range(parts + 1)]
+    return list(pairwise(at))
 
 
 class Likelihood:

@@ -50,6 +50,11 @@ class Task:
         """Examples and weights as the kernels of training want them."""
         return _native.Joined(self.layout.native, self.encoded.native(self.y))
 
+    @cached_property
+    def bundles(self) -> _native.Bundles:
+        """The same for the likelihood, which is a sum over all of them: attributes that come together are one."""
+        return _native.Bundles(self.layout.native, self.encoded.native(self.y))
+
     @property
     def n_weights(self) -> int:
         """Weights that may be learned."""
