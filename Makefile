@@ -11,13 +11,14 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test check lint types stub stub-check sanitize bench soak docs clean
+.PHONY: help demo test check lint types stub stub-check test-tiers sanitize bench soak docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      references in styles that the tagger has never seen, without and with rules; a report in HTML"
 	@echo "make test      all tests"
-	@echo "make check     ruff, mypy --strict, the stub of the kernels, the kernels under ASan and UBSan"
+	@echo "make check     ruff, mypy --strict, the stub of the kernels, all tiers of vector instructions, ASan and UBSan"
+	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
 	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
 	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000 --start 0 --jobs 2')"
 	@echo "make docs      tutorials, rules, how it works, API: HTML in docs/_build/html"
@@ -68,7 +69,7 @@ $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
 
-check: lint types stub-check sanitize
+check: lint types stub-check test-tiers sanitize
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
@@ -82,10 +83,18 @@ stub: $(VENV)/.check
 stub-check: $(VENV)/.check $(VENV)/.test
 	$(BIN)/python -m pytest tests/test_structure.py -k stub
 
-# A second build of the kernels, the first 1,000 problems of the contract, and the other tests that drive the kernels.
+# The tests that drive the kernels, and models as a whole, once per tier of vector instructions.
+KERNEL_TESTS := $(wildcard $(addprefix tests/test_,tiers.py padded.py spans.py batch.py engines.py decode.py limits.py \
+  kernels_*.py features.py lbfgs.py learn_deterministic.py))
+TIER_TESTS := tests/test_contract.py $(KERNEL_TESTS) $(wildcard tests/test_model*.py)
+test-tiers: $(VENV)/.test
+	@for tier in $$($(BIN)/python -c 'import bridle; print(*bridle.simd().available)'); do \
+	  echo "BRIDLE_SIMD=$$tier"; BRIDLE_SIMD=$$tier $(BIN)/python -m pytest $(TIER_TESTS) || exit 1; done
+
+# A second build of the kernels, the first 1,000 problems of the contract, and the other tests that drive the kernels: on the
+# best tier and on AVX2.
 # (Python itself is not instrumented: libasan must be loaded before it, and what the interpreter never frees is no leak of
 # ours.)
-SAN_TESTS := $(wildcard $(addprefix tests/test_,spans.py batch.py engines.py decode.py limits.py kernels_*.py features.py learn_deterministic.py))
 SAN_RUN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SAN)/package $(BIN)/python
 sanitize: $(VENV)/.check $(VENV)/.test
@@ -95,7 +104,10 @@ sanitize: $(VENV)/.check $(VENV)/.test
 	@rm -rf $(SAN)/package && mkdir -p $(SAN)/package && cp -R src/bridle $(SAN)/package/
 	@rm -f $(SAN)/package/bridle/_native*.so && cp $(SAN)/_native*.so $(SAN)/package/bridle/
 	$(SAN_RUN) tests/soak.py --problems 1000
-	$(SAN_RUN) -m pytest -p no:cacheprovider $(SAN_TESTS)
+	$(SAN_RUN) -m pytest -p no:cacheprovider $(KERNEL_TESTS)
+	@! $(BIN)/python -c 'import bridle, sys; sys.exit("avx512" not in bridle.simd().available)' || { \
+	  echo "BRIDLE_SIMD=avx2"; export BRIDLE_SIMD=avx2; \
+	  $(SAN_RUN) tests/soak.py --problems 300 && $(SAN_RUN) -m pytest -p no:cacheprovider $(KERNEL_TESTS); }
 
 # ---- proofs that take longer ----------------------------------------------------------------------------------------
 

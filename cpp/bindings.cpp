@@ -145,9 +145,9 @@ NB_MODULE(_native, module) {
     module.doc() = "Kernels of Bridle.";
     module.attr("N_COUNTERS") = kCounters;
     choose_tier(std::getenv("BRIDLE_SIMD"));
-    module.attr("TIER") = kernels().name;
-    module.attr("TIERS") = nb::tuple(nb::cast(tiers_here()));
-    module.attr("PROCESSOR") = processor();
+    module.def("tier", [] { return std::string(kernels().name); });
+    module.def("tiers", &tiers_here);
+    module.def("processor", &processor);
     bind_learning(module);
     module.def("first_bad", [](In<float> x, double largest) { return kernels().first_bad_float(x.data(), static_cast<int64_t>(x.size()), static_cast<float>(std::min<double>(largest, std::numeric_limits<float>::max()))); }, nb::arg("scores"), nb::arg("largest"));
     module.def("first_bad", [](In<double> x, double largest) { return kernels().first_bad_double(x.data(), static_cast<int64_t>(x.size()), largest); }, nb::arg("scores"), nb::arg("largest"));

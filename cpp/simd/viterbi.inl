@@ -305,7 +305,7 @@ int follow(const RawScores& x, int low, int high, const double* V, const uint64_
     for (int t = low; t < high; ++t, V += width, ++few) {
         const TableView& table = table_to(x, t);
         uint64_t bits = t ? *few : 0;
-        if (t && table.n_diagonals && table.short_from) bits |= table.short_from[y];
+        if (bits && table.n_diagonals) bits |= table.short_from[y];
         if (bits && !(bits & (bits - 1))) y = lowest_bit(bits);
         else if (t == 0 || table.flat) y = first_of_best(width, [&](int j) { return D::load(V + j); });
         else {

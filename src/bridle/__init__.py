@@ -32,6 +32,7 @@ from bridle.labels import Labels, Segment
 from bridle.lattice import Batch, Lattice
 from bridle.marginals import Probability
 from bridle.models import CRF, LocalTagger, load
+from bridle.processor import Simd, simd
 from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, check_spans
 
 __version__ = "0.1.0"
@@ -40,5 +41,6 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
     "Batch", "BridleError", "CRF", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FeatureError",
     "FileError", "GivenError", "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached",
     "LocalTagger", "ModelError", "ModelFileError", "Probability", "RuleError", "RuleSyntaxError", "Segment",
-    "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check", "check_spans", "load", "rules",
+    "Simd", "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check", "check_spans", "load",
+    "rules", "simd",
 ]  # fmt: skip

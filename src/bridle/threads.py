@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
+from threading import current_thread
 from typing import TypeVar
 
 from bridle import _native
 
 T = TypeVar("T")
 SMALLEST, LARGEST = 64, 4096  # sequences in a chunk
+_NAME = "bridle-worker"
 
 
 def cores() -> int:
@@ -30,14 +33,22 @@ def over_parts(
 ) -> list[T]:
     """work(low, high, stop) over these parts."""
     stop = _native.Stop()
-    if threads == 1 or len(parts) == 1:
+    inside = current_thread().name.startswith(_NAME)  # work that has threads itself: all of them may be waiting for us
+    if threads == 1 or len(parts) == 1 or inside:
         return [work(low, high, stop) for low, high in parts]
-    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        futures = [pool.submit(work, low, high, stop) for low, high in parts]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            for future in futures:
-                future.cancel()
-            raise
+    pool = _pool(os.getpid(), threads)
+    futures = [pool.submit(work, low, high, stop) for low, high in parts]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        stop.set()
+        for future in futures:
+            future.cancel()
+        wait(futures)  # nobody writes into what the caller may throw away
+        raise
+
+
+@lru_cache(maxsize=4)
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them takes longer than many a piece of work. A forked process starts its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=_NAME)
