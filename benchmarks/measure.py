@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import bridle
 from bridle.lattice import Lattice
 from problems import Problem
 
 TOLERANCE = 1e-6  # of the optimum; OpenFst adds in single precision, CP-SAT in whole numbers
+
+
+def where() -> dict[str, Any]:
+    """Where figures were measured: processor, tier of vector instructions, cores and load."""
+    here = bridle.simd()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return {"processor": here.processor, "tier": here.tier, "cores": os.cpu_count(), "load": round(load, 2)}
+
+
+def told(place: dict[str, Any]) -> str:
+    """The same in a line."""
+    busy = "; busy, so that times are rough, most of all two threads" if place["load"] > 0.5 else ""
+    return f"{place['processor']}, {place['cores']} cores, tier {place['tier']}, load {place['load']:.2f}{busy}"
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,10 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from growth import plot_growth, run_growth  # noqa: E402
-from measure import Report, Row  # noqa: E402
+from measure import Report, Row, told, where  # noqa: E402
+from padded import run_padded  # noqa: E402
 from papers import plot_papers, run_papers, show_papers  # noqa: E402
+from peak import run_peak, show_peak  # noqa: E402
 from sections import run_bioes, run_chunk, run_hard, run_srl  # noqa: E402
 
 SECTIONS = {
@@ -36,6 +38,8 @@ SECTIONS = {
     "hard": run_hard,
     "chunk": run_chunk,
     "bioes": run_bioes,
+    "padded": run_padded,
+    "peak": run_peak,
     "growth": run_growth,
     "papers": run_papers,
 }
@@ -47,7 +51,7 @@ def _time(ms: float) -> str:
 
 def show(report: Report, console: Console) -> None:
     heads = ("set", "against", "bridle", "other", "ratio", "target", "met")
-    table = Table(*heads, title="Mean time per sequence, one thread")
+    table = Table(*heads, title=f"Mean time per sequence, one thread\n{told(report.data['where'])}")
     for row in report.rows:
         target = "" if row.target is None else f"{row.sense} {row.target:,g}x"
         met = {None: "", True: "yes", False: "NO"}[row.met]
@@ -57,6 +61,8 @@ def show(report: Report, console: Console) -> None:
         console.print(table)
     if "papers" in report.data:
         show_papers(report.data["papers"], console)
+    if "peak" in report.data:
+        show_peak(report.data["peak"], console)
     for note in report.notes:
         console.print(note, highlight=False)
     for name, share in sorted(report.proved.items()):
@@ -86,7 +92,7 @@ def plot_ratios(rows: list[Row], file: Path) -> None:
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
-    for name in ("bridle", "numpy", "highspy", "ortools", "pynini", "pytorch-crf"):
+    for name in ("bridle", "numpy", "highspy", "ortools", "pynini", "torch", "pytorch-crf"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -123,10 +129,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out", help="folder for JSON and plots")
     chosen = parser.parse_args()
     console, report = Console(width=None if sys.stdout.isatty() else 140), Report(chosen.quick)
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    report.data["load"] = load
-    if load > 0.5:
-        report.notes.append(f"the machine was busy (load {load:.1f}): times are rough, most of all two threads")
+    report.data["where"] = where()
     begin = time.perf_counter()
     for name in chosen.only or SECTIONS:
         console.print(f"[dim]{name} ...[/dim]")

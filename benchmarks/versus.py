@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata as metadata
 import json
-import os
 import platform
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from measure import told, where
 
 FORMS = {"s": "{:,.2f} s", "tokens/s": "{:,.0f} tokens/s", "MB": "{:,.0f} MB", "%": "{:.2f} %",
          "loss": "{:,.2f}", "weights": "{:,.0f}"}  # fmt: skip
@@ -50,7 +51,7 @@ class Table:
     wrong: list[str] = field(default_factory=list)  # the two sides did not do the same
     notes: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)  # more figures, for the JSON file
-    load: float = field(default_factory=lambda: os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0)
+    where: dict[str, Any] = field(default_factory=where)
 
     def faster(self, what: str, ours: float, theirs: float, target: float | None = None, unit: str = "s") -> None:
         """Seconds of both, or tokens per second."""
@@ -63,15 +64,15 @@ class Table:
         from rich.table import Table as Grid
 
         console = Console(width=None if sys.stdout.isatty() else 140)
-        grid = Grid("what", "bridle", "CRFsuite", "ratio", "wanted", "met", title=self.title)
+        title = f"{self.title}\n{told(self.where)}"
+        grid = Grid("what", "bridle", "CRFsuite", "ratio", "wanted", "met", title=title)
         for row in self.rows:
             wanted = "" if row.target is None else f"{row.sense} {row.target:g} {row.by}".replace(" x", "x")
             ours, theirs = (_form(value, row.unit) for value in (row.ours, row.theirs))
             compared = COMPARED[row.by].format(row.compared)
             grid.add_row(row.what, ours, theirs, compared, wanted, {None: "", True: "yes", False: "NO"}[row.met])
         console.print(grid)
-        busy = [f"the machine was busy at the start (load {self.load:.1f}): times are rough"] if self.load > 0.5 else []
-        for note in [*self.notes, *busy]:
+        for note in self.notes:
             console.print(note, highlight=False, markup=False)
         for line in self.wrong:
             console.print(f"WRONG  {line}", style="red", highlight=False, markup=False)
@@ -80,7 +81,7 @@ class Table:
         """All figures, as JSON."""
         versions = {name: metadata.version(name) for name in ("numpy", "python-crfsuite")}
         rows = [{**asdict(row), "met": row.met} for row in self.rows]
-        stored = {**more, "load": self.load, "cores": os.cpu_count(), "python": platform.python_version(), **versions,
-                  "rows": rows, "wrong": self.wrong, "notes": self.notes, "data": self.data}  # fmt: skip
+        stored = {**more, "where": self.where, "python": platform.python_version(), **versions, "rows": rows,
+                  "wrong": self.wrong, "notes": self.notes, "data": self.data}  # fmt: skip
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")

@@ -27,6 +27,16 @@ BRIDLE_INLINE uint64_t folded_product(uint64_t a, uint64_t b) {
 #endif
 }
 
+BRIDLE_INLINE int count_bits(uint64_t bits) {
+#if defined(__POPCNT__)
+    return __builtin_popcountll(bits);
+#else
+    bits -= bits >> 1 & 0x5555555555555555u;
+    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+    return static_cast<int>(((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+#endif
+}
+
 BRIDLE_INLINE int lowest_bit(uint64_t bits) {  // of some that are set
 #if defined(_MSC_VER) && !defined(__clang__)
     unsigned long at;

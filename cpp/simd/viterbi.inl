@@ -178,6 +178,32 @@ BRIDLE_INLINE bool ban(const RawScores& x, int t, double* row) {
     return any != 0;
 }
 
+// row[v] = max over the columns in `bits` of column + w: two at a time, so that the maxima wait less for each other. If these are
+// most of the m columns, all are taken: looking for the next one takes longer than the others.
+template <int kVectors>
+BRIDLE_INLINE void best_columns(const double* columns, int width, int m, uint64_t bits, const double* w, D* row) {
+    D top[kVectors];
+    for (int v = 0; v < kVectors; ++v) top[v] = row[v];
+    const auto both = [&](int j, int k) {
+        const double *one = columns + j * width, *two = columns + k * width;
+        const D x = D::set(w[j]), y = D::set(w[k]);
+        for (int v = 0; v < kVectors; ++v)
+            top[v] = max(max(D::load(one + v * D::lanes) + x, D::load(two + v * D::lanes) + y), top[v]);
+    };
+    if (4 * count_bits(bits) > 3 * m) {
+        for (int j = 0; j + 2 <= m; j += 2) both(j, j + 1);
+        if (m % 2) both(m - 1, m - 1);
+        bits = 0;
+    }
+    while (bits) {
+        const int j = lowest_bit(bits);
+        bits &= bits - 1;
+        both(j, bits ? lowest_bit(bits) : j);
+        bits &= bits - 1;
+    }
+    for (int v = 0; v < kVectors; ++v) row[v] = top[v];
+}
+
 // Few labels: the row under way stays in registers, and what can win is one word of bits.
 template <int kVectors, class Score>
 BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few,
@@ -216,16 +242,12 @@ BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int
             if (table.same) {
                 for (int v = 0; v < kVectors; ++v) row[v] = max(D::load(table.same + v * D::lanes) + floor, row[v]);
             } else {
-                for (uint64_t some = bits & ~table.narrow[0]; some;) {  // two at a time: the maxima wait for each other
-                    const int j = lowest_bit(some);
-                    some &= some - 1;
-                    const int k = some ? lowest_bit(some) : j;
-                    some &= some - 1;
-                    const double *one = table.columns + j * width, *two = table.columns + k * width;
-                    const D w = D::set(after[j]), z = D::set(after[k]);
-                    for (int v = 0; v < kVectors; ++v)
-                        row[v] = max(max(D::load(one + v * D::lanes) + w, D::load(two + v * D::lanes) + z), row[v]);
-                }
+                const uint64_t wide_ones = bits & ~table.narrow[0];
+                const double* columns = table.columns;
+                constexpr int kFirst = kVectors < kStrip ? kVectors : kStrip;
+                best_columns<kFirst>(columns, width, m, wide_ones, after, row);
+                if constexpr (kVectors > kFirst)
+                    best_columns<kVectors - kFirst>(columns + kFirst * D::lanes, width, m, wide_ones, after, row + kFirst);
                 if (uint64_t some = bits & table.narrow[0]; some && !table.n_diagonals) {
                     for (int v = 0; v < kVectors; ++v) row[v].store(H + v * D::lanes);
                     for (; some; some &= some - 1) {
@@ -291,8 +313,24 @@ void scan_of(const RawScores& x, const Score* unary, int low, int high, const do
         case 10: return scan_few<10>(x, unary, low, high, after, V, few, H);
         case 11: return scan_few<11>(x, unary, low, high, after, V, few, H);
         case 12: return scan_few<12>(x, unary, low, high, after, V, few, H);
-        default: return scan_many(x, unary, low, high, after, V, H, room);
+        default: break;
     }
+    if constexpr (D::lanes == 2) switch (x.width / D::lanes) {  // so that as many labels are few as with wider vectors
+        case 13: return scan_few<13>(x, unary, low, high, after, V, few, H);
+        case 14: return scan_few<14>(x, unary, low, high, after, V, few, H);
+        case 15: return scan_few<15>(x, unary, low, high, after, V, few, H);
+        case 16: return scan_few<16>(x, unary, low, high, after, V, few, H);
+        case 17: return scan_few<17>(x, unary, low, high, after, V, few, H);
+        case 18: return scan_few<18>(x, unary, low, high, after, V, few, H);
+        case 19: return scan_few<19>(x, unary, low, high, after, V, few, H);
+        case 20: return scan_few<20>(x, unary, low, high, after, V, few, H);
+        case 21: return scan_few<21>(x, unary, low, high, after, V, few, H);
+        case 22: return scan_few<22>(x, unary, low, high, after, V, few, H);
+        case 23: return scan_few<23>(x, unary, low, high, after, V, few, H);
+        case 24: return scan_few<24>(x, unary, low, high, after, V, few, H);
+        default: break;
+    }
+    scan_many(x, unary, low, high, after, V, H, room);
 }
 
 void scan(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H, int32_t* room) {

@@ -127,7 +127,8 @@ class Decoder:
 
         for stats in in_threads(solve, count, int(threads) or cores()):
             answers.stats += stats
-        out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats, _grid(lattices))
+        grid = _grid(lattices)
+        out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats, grid)
         for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
             if answers.status[b] == NOTHING_FOUND:
                 raise _nothing_found(self.plan.engine, b, count, float(answers.bound[b]))

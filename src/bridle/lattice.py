@@ -52,7 +52,8 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
 
 def _first_bad(array: AnyScores) -> int | None:
     """Where (counted flat) something stands that is not a score."""
-    at = _native.first_bad(np.ascontiguousarray(array).reshape(-1), LARGEST)
+    flat: Any = np.ascontiguousarray(array).reshape(-1)
+    at = _native.first_bad(flat, LARGEST)
     return None if at == array.size else int(at)
 
 
@@ -207,7 +208,7 @@ class Batch:
         self._fill(u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None)
 
     def _fill(self, *values: Any) -> None:
-        for name, value in zip(("unary", "offsets", "pairwise", "start", "end", "first", "length"), values, strict=True):
+        for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -325,7 +326,8 @@ def _extents(
     if mask is not None:
         inside = np.asarray(mask)
         if inside.shape != (count, length):
-            raise LatticeError("mask has a wrong shape", got=inside.shape, wanted=f"{(count, length)} (sequences x tokens)")
+            wanted = f"{(count, length)} (sequences x tokens)"
+            raise LatticeError("mask has a wrong shape", got=inside.shape, wanted=wanted)
         inside = inside != 0
         sizes = inside.sum(axis=1, dtype=np.int64)
         if length:
@@ -344,7 +346,8 @@ def _extents(
         raise LatticeError("lengths has a wrong shape", got=sizes.shape, wanted=f"({count},) (sequences)")
     if count and not 0 <= sizes.min() <= sizes.max() <= length:
         wrong = sizes[(sizes < 0) | (sizes > length)][0]
-        raise LatticeError("a length is beyond the scores", got=int(wrong), wanted=f"0 to {length}, the tokens there are")
+        wanted = f"0 to {length}, the tokens there are"
+        raise LatticeError("a length is beyond the scores", got=int(wrong), wanted=wanted)
     return sizes, begin
 
 

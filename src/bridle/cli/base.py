@@ -27,7 +27,7 @@ from bridle.rules.refer import GIVE
 from bridle.stream import Tally
 
 LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
-ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo")  # of work
+ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo", "info")  # of work
 _Misuse = cast(type[Exception], typer.BadParameter.__base__)  # the root of what is wrong with a command line
 
 _EPILOG = """\b

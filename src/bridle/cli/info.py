@@ -31,6 +31,7 @@ def info(as_json: AsJson = False) -> None:
     Exit codes:
       0    fine
       1    BRIDLE_SIMD names a tier that this processor does not have
+      2    bad usage
     """
     here = simd()
     found: dict[str, Any] = {

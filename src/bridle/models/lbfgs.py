@@ -43,7 +43,7 @@ FTOL, GTOL = 1e-4, 0.9
 EPSILON = 1e-5  # converged: |p| < EPSILON max(1, |w|)
 TRIALS = 20  # evaluations per line search
 TINY = float(np.finfo(np.float64).eps)
-SINGLE = 1 << 16  # weights from which on the history is kept in single precision: it only guides, and it is most of the memory
+SINGLE = 1 << 16  # weights from which on the history, most of the memory, is kept in single precision: it only guides
 
 
 class Lbfgs:

@@ -20,7 +20,6 @@ from bridle.models.task import Array, Task, Vector, check_state
 from bridle.models.vectors import gradient_of
 from bridle.threads import over_parts
 
-
 SINGLE = 20_000  # tokens from which on passes run in single precision: rounding is far below what they leave uncertain
 
 
@@ -76,7 +75,8 @@ class Objective:
 
         log_z = sum(over_parts(expect, self._sequences, len(self._sequences)))
         loss = log_z
-        for part, sums in ((slice(0, self._cut), self._counts[:, : self._cut]), (slice(self._cut, None), self._bigrams)):
+        state, bigrams = slice(0, self._cut), slice(self._cut, None)
+        for part, sums in ((state, self._counts[:, state]), (bigrams, self._bigrams)):
             of_gold, square = gradient_of(list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part],
                                           threads=self._threads)  # fmt: skip
             loss += self._c2 * square - of_gold

@@ -23,7 +23,7 @@ _WORTH = 1 << 17  # numbers that are worth a thread
 
 
 def _over(size: int, vectors: int, threads: int, sums: int, work: Callable[[int, int, Vector], None]) -> Vector:
-    """(sums,): work(low, high, out) on all blocks; it writes the sums of block k into out[k]. vectors: how many are read."""
+    """(sums,): work(low, high, out) writes the sums of block k into out[k]. vectors: how many are read."""
     blocks = -(-size // BLOCK)
     out = np.zeros((max(blocks, 1), sums))
     parts = max(1, min(threads, size * vectors // _WORTH))
