@@ -11,6 +11,8 @@
 
 namespace bridle {
 
+constexpr int kMostSquare = 8192;  // labels of which tables (m, m) are made: 512 MB of doubles each
+
 class Table {
   public:
     Table() = default;
