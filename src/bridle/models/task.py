@@ -36,8 +36,8 @@ class Task:
         n_attributes, m = sizes
         if bigram and m > MOST_SQUARE:
             raise ModelError(
-                "there are too many labels for weights of label bigrams", got=f"{m:,}", wanted=f"at most {MOST_SQUARE:,}",
-                cause="Use a LocalTagger, or templates without label[-1].",
+                "there are too many labels for weights of label bigrams", got=f"{m:,}",
+                wanted=f"at most {MOST_SQUARE:,}", cause="Use a LocalTagger, or templates without label[-1].",
             )  # fmt: skip
         if pairs == "all":
             layouts.check_labels(m)
