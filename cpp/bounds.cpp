@@ -143,7 +143,8 @@ double Search::adjust(Control& control) {
         const double l = machine.sense * lambda_[p];
         for (const int32_t cell : counted_[p]) adjust_[cell] -= l;
         for (int i = 0; i <= m && counted_[p].empty(); ++i) {  // too many to list
-            const uint8_t* edges = machine.edges.data() + static_cast<size_t>(i < m ? machine.class_of[i] : machine.classes) * machine.classes;
+            const size_t from = i < m ? machine.class_of[i] : machine.classes;
+            const uint8_t* edges = machine.edges.data() + from * machine.classes;
             double* row = adjust_.data() + static_cast<size_t>(i) * m;
             for (int j = 0; j < m; ++j) row[j] -= l * edges[machine.class_of[j]];
         }

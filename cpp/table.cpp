@@ -67,7 +67,10 @@ template <class Fill> bool Table::lay(const Fill& fill, Control& control) {
                 for (int i = i0; i < i1; ++i)
                     columns_[static_cast<size_t>(j) * width + i] = rows_[static_cast<size_t>(i) * width + j];
     }
-    for (int j = 0; j < m; ++j) std::fill(columns_.get() + static_cast<size_t>(j) * width + m, columns_.get() + static_cast<size_t>(j + 1) * width, -kInf);
+    for (int j = 0; j < m; ++j) {
+        double* column = columns_.get() + static_cast<size_t>(j) * width;
+        std::fill(column + m, column + width, -kInf);
+    }
     std::fill(least_.begin() + m, least_.end(), -kInf);
     return std::all_of(least_.begin(), least_.begin() + m, [](double x) { return x > -kInf; });
 }
