@@ -27,6 +27,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from growth import plot_growth, run_growth  # noqa: E402
+from many_labels import run_labels  # noqa: E402
 from measure import Report, Row, told, where  # noqa: E402
 from padded import run_padded  # noqa: E402
 from papers import plot_papers, run_papers, show_papers  # noqa: E402
@@ -40,6 +41,7 @@ SECTIONS = {
     "bioes": run_bioes,
     "padded": run_padded,
     "peak": run_peak,
+    "labels": run_labels,
     "growth": run_growth,
     "papers": run_papers,
 }

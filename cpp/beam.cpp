@@ -1,6 +1,8 @@
 #include "beam.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 
 namespace bridle {
 namespace {
@@ -9,6 +11,13 @@ struct Hypothesis {
     double g, f;
     int32_t back, y;
     size_t states;  // where its states begin: first those of the team, then those of the guides
+};
+
+struct Candidate {  // a step that the rules were not asked about yet
+    double f;       // they can only make it worse
+    double g, ahead;
+    int32_t back, y;
+    bool operator<(const Candidate& other) const { return f < other.f; }
 };
 
 }  // namespace
@@ -33,9 +42,14 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
         return ahead;
     };
     std::vector<Hypothesis> grown;
+    std::vector<Candidate> candidates;  // a heap, the best on top
+    std::vector<State> room(guides.size());
+    std::priority_queue<double, std::vector<double>, std::greater<>> best;  // the `width` largest f so far
     for (int t = 0; t < n; ++t) {
         grown.clear();
         later.clear();
+        candidates.clear();
+        best = {};
         const double* u = trellis.unary(t);
         for (size_t b = 0; b < kept[t].size(); ++b) {
             if ((++steps_done & 255) == 0) control.check();
@@ -44,17 +58,29 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
                 double g = from.g + u[j];
                 if (t > 0) g += steps.at(t - 1, from.y, j);
                 if (!(g > -kInf)) continue;
-                const size_t at = later.size();
-                later.resize(at + size);
-                const State* before = now.data() + from.states;
-                const double ahead = ahead_of(t, j, before + team.size(), later.data() + at + team.size());
-                const double cost = ahead > -kInf ? team.advance(before, later.data() + at, j, t) : kInf;
-                if (cost == kInf) {
-                    later.resize(at);
-                    continue;
-                }
-                grown.push_back({g - cost, g - cost + ahead, static_cast<int32_t>(b), j, at});
+                const double ahead = ahead_of(t, j, now.data() + from.states + team.size(), room.data());
+                if (ahead > -kInf) candidates.push_back({g + ahead, g, ahead, static_cast<int32_t>(b), j});
             }
+        }
+        std::make_heap(candidates.begin(), candidates.end());
+        for (; !candidates.empty(); candidates.pop_back()) {
+            std::pop_heap(candidates.begin(), candidates.end());
+            const Candidate& c = candidates.back();
+            const bool full = static_cast<int>(best.size()) == width;
+            if (full && c.f <= best.top()) break;
+            if ((++steps_done & 255) == 0) control.check();
+            const size_t at = later.size();
+            later.resize(at + size);
+            const State* before = now.data() + kept[t][c.back].states;
+            const double cost = team.advance(before, later.data() + at, c.y, t);
+            if (cost == kInf || (full && c.f - cost <= best.top())) {
+                later.resize(at);
+                continue;
+            }
+            ahead_of(t, c.y, before + team.size(), later.data() + at + team.size());
+            grown.push_back({c.g - cost, c.g - cost + c.ahead, c.back, c.y, at});
+            if (full) best.pop();
+            best.push(c.f - cost);
         }
         const size_t keep = std::min<size_t>(width, grown.size());
         std::partial_sort(grown.begin(), grown.begin() + keep, grown.end(),

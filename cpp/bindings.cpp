@@ -45,11 +45,12 @@ std::vector<double> edge_of(const nb::object& scores, const std::vector<double>&
     return out;
 }
 
-void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t> final, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
+void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t> final, In<uint16_t> class_of, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
+    const auto copy = [](const auto& x) { return std::vector(x.data(), x.data() + x.size()); };
     new (self) Machine{static_cast<int>(step.shape(0)), static_cast<int>(step.shape(1)), static_cast<int>(step.shape(2)),
-                       {step.data(), step.data() + step.size()}, {hits.data(), hits.data() + hits.size()},
-                       {final.data(), final.data() + final.size()}, sense, limit,
-                       {edges.data(), edges.data() + edges.size()}, {room.data(), room.data() + room.size()}, {}};
+                       copy(class_of), {}, copy(final), sense, limit, copy(edges), copy(room), {}};
+    self->moves.resize(step.size());
+    for (size_t c = 0; c < step.size(); ++c) self->moves[c] = {step.data()[c], hits.data()[c]};
     self->find_local();
 }
 
@@ -144,6 +145,7 @@ NB_MODULE(_native, module) {
     nb::set_leak_warnings(false);  // engines that users define live until the interpreter ends
     module.doc() = "Kernels of Bridle.";
     module.attr("N_COUNTERS") = kCounters;
+    module.attr("MOST_SQUARE") = kMostSquare;
     choose_tier(std::getenv("BRIDLE_SIMD"));
     module.def("tier", [] { return std::string(kernels().name); });
     module.def("tiers", &tiers_here);
@@ -152,7 +154,7 @@ NB_MODULE(_native, module) {
     module.def("first_bad", [](In<float> x, double largest) { return kernels().first_bad_float(x.data(), static_cast<int64_t>(x.size()), static_cast<float>(std::min<double>(largest, std::numeric_limits<float>::max()))); }, nb::arg("scores"), nb::arg("largest"));
     module.def("first_bad", [](In<double> x, double largest) { return kernels().first_bad_double(x.data(), static_cast<int64_t>(x.size()), largest); }, nb::arg("scores"), nb::arg("largest"));
     nb::class_<Machine>(module, "Machine")
-        .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+        .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("class_of"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
     nb::class_<Options>(module, "Options")
         .def(nb::init<>())
         .def_rw("time_limit", &Options::time_limit)

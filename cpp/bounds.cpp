@@ -13,7 +13,27 @@ constexpr size_t kFoldWork = size_t{1} << 33;   // when everything is folded, it
 constexpr int kPasses = 80;
 constexpr size_t kEstimates = 12, kEstimateStates = 48, kEstimateCells = size_t{1} << 22;
 
+constexpr size_t kListed = 16;  // counted transitions per label that are listed
+
 bool counts(const Piece& p) { return p.machine->sense != 0; }
+
+// The transitions that a machine counts, as cells of (m + 1, m), the last row being the start; none if they are too many.
+std::vector<int32_t> counted_cells(const Machine& machine, int m) {
+    const int C = machine.classes;
+    std::vector<int32_t> begin(C + 1, 0), member(m), out;  // members of class c: begin[c] .. begin[c + 1] - 1
+    for (int y = 0; y < m; ++y) ++begin[machine.class_of[y]];
+    for (int c = 0, sum = 0; c <= C; ++c) sum += begin[c], begin[c] = sum;
+    for (int y = m - 1; y >= 0; --y) member[--begin[machine.class_of[y]]] = y;
+    for (int a = 0; a <= C; ++a)
+        for (int b = 0; b < C; ++b) {
+            if (!machine.edges[static_cast<size_t>(a) * C + b]) continue;
+            const size_t more = static_cast<size_t>(a < C ? begin[a + 1] - begin[a] : 1) * (begin[b + 1] - begin[b]);
+            if (out.size() + more > kListed * m) return {};
+            for (int i = a < C ? begin[a] : 0; i < (a < C ? begin[a + 1] : 1); ++i)
+                for (int j = begin[b]; j < begin[b + 1]; ++j) out.push_back((a < C ? member[i] : m) * m + member[j]);
+        }
+    return out;
+}
 
 }  // namespace
 
@@ -79,12 +99,14 @@ void Search::arrange(Control& control) {
         if (q < before.size() && before.pieces[q].part == team_.pieces[p].part) lambda_[p] = known[q];
     }
     top_.assign(team_.size(), 0.0);
+    counted_.assign(team_.size(), {});
     const auto share = [&](const Piece& piece) {  // pieces that one price pays for
         return std::count_if(team_.pieces.begin(), team_.pieces.end(), [&](const Piece& p) { return p.rule == piece.rule; });
     };
     for (int p = 0; p < team_.size(); ++p) {
         const Piece& piece = team_.pieces[p];
-        if (!counts(piece)) continue;
+        if (!counts(piece) || trellis_.m > kMostSquare) continue;
+        counted_[p] = counted_cells(*piece.machine, trellis_.m);
         ++counters.multipliers;
         switch (piece.mode) {
             case Mode::hard: top_[p] = kInf; break;
@@ -109,24 +131,31 @@ void Search::dive(int width, Control& control) {
 // Puts the multipliers on the transitions; returns what they add to every labelling.
 double Search::adjust(Control& control) {
     const int m = trellis_.m;
-    adjust_.assign(static_cast<size_t>(m) * m, 0.0);
-    first_.assign(m, 0.0);
     double base = 0;
+    if (std::all_of(lambda_.begin(), lambda_.end(), [](double l) { return l == 0; })) {
+        adjusted_.plain(trellis_.sequence());
+        return base;
+    }
+    adjust_.assign(static_cast<size_t>(m + 1) * m, 0.0);
     for (int p = 0; p < team_.size(); ++p) {
         if (lambda_[p] == 0) continue;
         const Machine& machine = *team_.pieces[p].machine;
         const double l = machine.sense * lambda_[p];
-        for (int i = 0; i < m; ++i)
-            for (int j = 0; j < m; ++j) adjust_[static_cast<size_t>(i) * m + j] -= l * machine.edges[i * m + j];
-        for (int j = 0; j < m; ++j) first_[j] -= l * machine.edges[m * m + j];
+        for (const int32_t cell : counted_[p]) adjust_[cell] -= l;
+        for (int i = 0; i <= m && counted_[p].empty(); ++i) {  // too many to list
+            const size_t from = i < m ? machine.class_of[i] : machine.classes;
+            const uint8_t* edges = machine.edges.data() + from * machine.classes;
+            double* row = adjust_.data() + static_cast<size_t>(i) * m;
+            for (int j = 0; j < m; ++j) row[j] -= l * edges[machine.class_of[j]];
+        }
         base += lambda_[p] * machine.room[0];
     }
-    adjusted_.adjusted(trellis_.sequence(), adjust_.data(), first_.data(), control);
+    adjusted_.adjusted(trellis_.sequence(), adjust_.data(), adjust_.data() + static_cast<size_t>(m) * m, control);
     return base;
 }
 
 bool Search::multiply(Control& control) {
-    const int n = trellis_.n, m = trellis_.m, width = team_.size();
+    const int n = trellis_.n, width = team_.size();
     std::vector<double> best_lambda = lambda_, gradient(width);
     double lowest = kInf, pace = 1.0;
     int stale = 0;
@@ -160,7 +189,7 @@ bool Search::multiply(Control& control) {
             const Machine& machine = *team_.pieces[p].machine;
             if (top_[p] == 0) continue;
             int count = 0;
-            for (int t = 0, before = m; t < n; before = path_[t++]) count += machine.edges[before * m + path_[t]];
+            for (int t = 0, before = -1; t < n; before = path_[t++]) count += machine.counts(before, path_[t]);
             gradient[p] = machine.sense * (count - machine.limit);
             if ((lambda_[p] <= 0 && gradient[p] < 0) || (lambda_[p] >= top_[p] && gradient[p] > 0)) gradient[p] = 0;
             norm += gradient[p] * gradient[p];

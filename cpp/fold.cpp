@@ -68,6 +68,22 @@ class Index {
     std::unordered_map<uint64_t, std::vector<int32_t>> hashed_;
 };
 
+// Labels that no piece tells apart: the number of their class (m), and one label of each class in `one`.
+std::vector<int32_t> classes_of(const Team& team, int m, std::vector<int32_t>& one) {
+    std::vector<int32_t> joint(m, 0);
+    std::vector<std::pair<uint64_t, int32_t>> order(m);
+    for (const Piece& p : team.pieces) {
+        for (int y = 0; y < m; ++y) order[y] = {static_cast<uint64_t>(joint[y]) << 16 | p.machine->class_of[y], y};
+        std::sort(order.begin(), order.end());
+        one.clear();
+        for (int k = 0; k < m; ++k) {
+            if (k == 0 || order[k].first != order[k - 1].first) one.push_back(order[k].second);
+            joint[order[k].second] = static_cast<int32_t>(one.size()) - 1;
+        }
+    }
+    return joint;
+}
+
 constexpr size_t kMostCells = size_t{1} << 26;   // of one table
 constexpr size_t kKnownCells = size_t{1} << 21;  // of all that are kept
 
@@ -127,14 +143,16 @@ std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<
     std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
     Index index(team);
     index.find(states.data(), states, 0);
-    std::vector<int32_t> next;  // (Q, kinds, m) while it grows
+    std::vector<int32_t> one;
+    const std::vector<int32_t> class_of = classes_of(team, m, one);
+    std::vector<int32_t> next;  // (Q, kinds, classes) while it grows
     std::vector<double> cost;
     int count = 1;
     for (int q = 0; q < count; ++q) {
         if (kinds * count * width_ > kMostCells) return nullptr;
         if ((q & 255) == 255 || kinds > 1024) control.check();
         for (size_t k = 0; k < kinds; ++k)
-            for (int y = 0; y < m; ++y) {
+            for (const int32_t y : one) {
                 const double c = team.advance(states.data() + q * size, to.data(), y, first[k]);
                 int32_t found = 0;
                 if (c < kInf) {
@@ -158,7 +176,7 @@ std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<
     for (int q = 0; q < count; ++q)
         for (size_t k = 0; k < kinds; ++k)
             for (int y = 0; y < m; ++y) {
-                const size_t from = (q * kinds + k) * m + y, into = (k * count + q) * width_ + y;
+                const size_t from = (q * kinds + k) * one.size() + class_of[y], into = (k * count + q) * width_ + y;
                 made->next[into] = next[from];
                 made->cell[into] = next[from] * width_ + y;
                 made->cost[into] = cost[from];

@@ -1,7 +1,5 @@
 #include "heads.h"
 
-#include <cstring>
-
 namespace bridle {
 namespace {
 
@@ -15,19 +13,19 @@ TableCache::TableCache(int m, std::vector<double> free_mask, std::vector<double>
       last_mask(std::move(last_mask)) {}
 
 std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& control) {
-    const size_t cells = pairwise ? static_cast<size_t>(m) * m : 0;
     const double* mask = free_mask.empty() ? nullptr : free_mask.data();
     const std::lock_guard lock(mutex_);
     size_t k = 0;
-    const auto same = [&](const Entry& e) {  // by bits: equal numbers with other signs of zero make another table
-        return e.pairwise.size() == cells && (!cells || std::memcmp(e.pairwise.data(), pairwise, cells * sizeof(double)) == 0);
+    const auto same = [&](const Entry& e) {
+        return e.scored == (pairwise != nullptr) && (!pairwise || e.tables->free.made_of(pairwise, mask));
     };
     while (k < entries_.size() && !same(entries_[k])) ++k;
     if (k == entries_.size()) {
         auto made = std::make_shared<Tables>();
         made->free.build(m, pairwise, mask, control);
         if (!tied_mask.empty()) made->tied.build(m, pairwise, tied_mask.data(), control);
-        entries_.push_front({pairwise ? std::vector<double>(pairwise, pairwise + cells) : std::vector<double>(), std::move(made)});
+        entries_.push_front({pairwise != nullptr, std::move(made)});
+        const size_t cells = static_cast<size_t>(m) * m;
         while (entries_.size() > 1 && (entries_.size() > kMostEntries || entries_.size() * cells > kMostCells)) entries_.pop_back();
         k = 0;
     }

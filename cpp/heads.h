@@ -33,7 +33,7 @@ class TableCache {
 
   private:
     struct Entry {
-        std::vector<double> pairwise;  // a copy: the caller may change it
+        bool scored;  // was it made with transition scores?
         std::shared_ptr<Tables> tables;
     };
     std::mutex mutex_;

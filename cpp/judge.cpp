@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace bridle {
+namespace {
+
+constexpr size_t kTogether = 32;  // machines whose tables fit into the nearest cache
+
+}  // namespace
 
 void Judge::load(const Sequence& s) {
     sequence_ = &s;
@@ -17,12 +22,15 @@ double Judge::cost(const int32_t* path, int n) {
     const size_t count = pieces.size();
     std::fill(states_.begin(), states_.end(), 0);
     std::fill(hits.begin(), hits.end(), 0);
-    for (int t = 0; t < n; ++t)  // all machines side by side: their steps do not wait for each other
-        for (size_t k = 0; k < count; ++k) {
-            const int cell = pieces[k].at(t, states_[k], path[t]);
-            hits[k] += pieces[k].machine->hits[cell];
-            states_[k] = pieces[k].machine->step[cell];
-        }
+    for (size_t first = 0; first < count; first += kTogether) {
+        const size_t last = std::min(count, first + kTogether);
+        for (int t = 0; t < n; ++t)  // machines side by side: their steps do not wait for each other
+            for (size_t k = first; k < last; ++k) {
+                const Move& move = pieces[k].read(t, states_[k], path[t]);
+                hits[k] += move.hits;
+                states_[k] = move.to;
+            }
+    }
     double total = 0;
     broken.clear();
     int paid_rule = -1;

@@ -8,9 +8,10 @@
 namespace bridle {
 
 void Machine::find_local() {
-    after.assign(step.begin(), step.begin() + m);
-    for (size_t c = 0; c < step.size(); ++c)
-        if (step[c] != after[c % m]) return after.clear();
+    after_class.resize(classes);
+    for (int c = 0; c < classes; ++c) after_class[c] = moves[c].to;
+    for (size_t c = 0; c < moves.size(); ++c)
+        if (moves[c].to != after_class[c % classes]) return after_class.clear();
 }
 
 Sequence::Sequence(const Problem& p, int64_t b)

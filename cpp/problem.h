@@ -15,20 +15,30 @@ namespace bridle {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+struct Move {
+    int32_t to, hits;  // next state; violations on the way
+};
+
+// Labels that a machine treats alike share a class (c): its tables have a column for each class.
 struct Machine {
-    int marks, states, m;
-    std::vector<int32_t> step, hits;  // (marks, states, m)  next state; violations on the way
-    std::vector<int32_t> final;       // (states)            violations that show at the end
+    int marks, states, classes;
+    std::vector<uint16_t> class_of;   // (m)
+    std::vector<Move> moves;          // (marks, states, classes)
+    std::vector<int32_t> final;       // (states)  violations that show at the end
     // If the machine only counts: violations = what the number of `edges` is above (sense 1) or below (-1) `limit`.
     int sense = 0, limit = 0;
-    std::vector<uint8_t> edges;  // (m + 1, m)  does label j count just after label i? row m: at the start
+    std::vector<uint8_t> edges;  // (classes + 1, classes)  does class j count just after class i? last row: at the start
     std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
     // If the state is always that of the last label, the machine is local: it speaks of neighbours and single tokens only.
-    std::vector<int32_t> after;  // (m)  the state after a label; empty: not local
+    std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
 
-    void find_local();  // fills `after`
-    bool local() const { return !after.empty(); }
-    int violations(int mark, int state, int y) const { return hits[(static_cast<size_t>(mark) * states + state) * m + y]; }
+    void find_local();  // fills `after_class`
+    bool local() const { return !after_class.empty(); }
+    int after(int y) const { return after_class[class_of[y]]; }
+    const Move& read(int mark, int state, int y) const { return moves[(mark * states + state) * classes + class_of[y]]; }
+    bool counts(int i, int j) const {  // i < 0: the start
+        return edges[static_cast<size_t>(i < 0 ? classes : class_of[i]) * classes + class_of[j]];
+    }
 };
 
 enum class Mode : uint8_t { hard, per_violation, per_sequence };
@@ -71,9 +81,7 @@ struct Piece {
 
     int paid() const { return machine->states; }  // per sequence: the state after the price was paid
     int n_states() const { return machine->states + (mode == Mode::per_sequence); }
-    int at(int64_t t, int s, int y) const {
-        return ((marks ? marks[t] : 0) * machine->states + s) * machine->m + y;
-    }
+    const Move& read(int64_t t, int s, int y) const { return machine->read(marks ? marks[t] : 0, s, y); }
 };
 
 // One sequence of a problem.

@@ -78,9 +78,9 @@ struct Constraint {
         for (const Piece& p : pieces) {
             int s = 0;
             for (int t = 0; t < n; ++t) {
-                const int cell = p.at(t, s, path[t]);
-                if (p.machine->hits[cell]) return true;
-                s = p.machine->step[cell];
+                const Move& move = p.read(t, s, path[t]);
+                if (move.hits) return true;
+                s = move.to;
             }
             if (p.machine->final[s]) return true;
         }

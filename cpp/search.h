@@ -73,6 +73,7 @@ class Search {
     Judge judge_;
     std::vector<char> active_;              // (pieces)
     std::vector<double> lambda_, top_;  // (team)
+    std::vector<std::vector<int32_t>> counted_;  // (team)  transitions that a multiplier is put on, if they are few
     std::vector<double> H_, best_H_;
     std::vector<Estimate> estimates_;
     bool H_valid_ = false;  // best_H_ belongs to fold_ and lambda_
@@ -83,7 +84,7 @@ class Search {
     int64_t arranged_ = 0;  // how many pieces were active when fold_ and team_ were made
     int64_t max_states_ = -1;
     std::vector<int32_t> path_;
-    std::vector<double> adjust_, first_;
+    std::vector<double> adjust_;  // (m + 1, m)
 };
 
 }  // namespace bridle

@@ -195,9 +195,9 @@ class Lazy {
         for (const Piece& p : s_.pieces) {
             int state = 0;
             for (const int32_t a : path) {
-                const int cell = p.at(a, state, label_[a]);
-                hits[p.rule] += p.machine->hits[cell];
-                state = p.machine->step[cell];
+                const Move& move = p.read(a, state, label_[a]);
+                hits[p.rule] += move.hits;
+                state = move.to;
             }
             hits[p.rule] += p.machine->final[state];
         }

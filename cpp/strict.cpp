@@ -24,13 +24,13 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
         const auto ban = [&](int t, int state) {
             double* u = trellis.unary_.data() + static_cast<size_t>(t) * width;
             for (int y = 0; y < m; ++y)
-                if (machine.violations(p.marks ? p.marks[t] : 0, state, y)) u[y] = -kInf;
+                if (p.read(t, state, y).hits) u[y] = -kInf;
         };
         if (machine.states == 1)
             for (int t = 0; t < n; ++t) ban(t, 0);
         else ban(0, 0), neighbours = true;
         for (int y = 0; y < m; ++y)
-            if (machine.final[machine.after[y]]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
+            if (machine.final[machine.after(y)]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
     }
     if (!neighbours) return;
     if (known_.size() * m * m > kKnownCells) known_.clear();
@@ -61,8 +61,9 @@ const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece
     for (const Piece& p : pieces) {
         const Machine& machine = *p.machine;
         const int mark = p.marks ? p.marks[t] : 0;
-        const auto first = machine.hits.begin() + static_cast<ptrdiff_t>(mark) * machine.states * m;
-        if (machine.states > 1 && std::any_of(first, first + machine.states * m, [](int32_t h) { return h > 0; }))
+        const ptrdiff_t cells = static_cast<ptrdiff_t>(machine.states) * machine.classes;
+        const auto first = machine.moves.begin() + mark * cells;
+        if (machine.states > 1 && std::any_of(first, first + cells, [](const Move& move) { return move.hits > 0; }))
             key_.insert(key_.end(), {reinterpret_cast<int64_t>(&machine), mark});
     }
     if (key_.size() == 1) return &usual;
@@ -74,7 +75,7 @@ const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece
             double score = usual.at(i, j);
             for (size_t k = 1; k < key_.size(); k += 2) {
                 const Machine& machine = *reinterpret_cast<const Machine*>(key_[k]);
-                if (machine.violations(static_cast<int>(key_[k + 1]), machine.after[i], j)) score = -kInf;
+                if (machine.read(static_cast<int>(key_[k + 1]), machine.after(i), j).hits) score = -kInf;
             }
             dense_[static_cast<size_t>(i) * m + j] = score;
         }

@@ -15,7 +15,9 @@ class Strict {
     Steps steps;
 
     // Can pieces be held on this trellis? Not on one whose rows are not kept or whose transitions differ by position.
-    static bool fits(const Trellis& base, const Steps& plain) { return !base.unary_.empty() && !plain.per_step_; }
+    static bool fits(const Trellis& base, const Steps& plain) {
+        return !base.unary_.empty() && !plain.per_step_ && base.m <= kMostSquare;
+    }
     void load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces, Control& control);
 
   private:

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <new>
 #include <unordered_map>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 namespace bridle {
 namespace {
@@ -12,29 +18,65 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr int kDiagonals = sizeof TableView::offset / sizeof(int);
 constexpr int kTile = 16;  // rows and columns that are turned together, so that both stay near
 
+// In huge pages where the system has them: to be given small pages one by one takes longer than to fill them.
+Doubles many_doubles(size_t count) {
+    constexpr size_t kPage = size_t{1} << 21;
+    const size_t bytes = count * sizeof(double);
+    void* memory = nullptr;
+#ifdef __linux__
+    if (bytes >= 2 * kPage) {
+        memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+        if (memory) madvise(memory, bytes, MADV_HUGEPAGE);
+    }
+#endif
+    if (!memory) memory = std::malloc(std::max<size_t>(bytes, 1));
+    if (!memory) throw std::bad_alloc();
+    return Doubles(static_cast<double*>(memory));
+}
+
 }  // namespace
 
 void Table::shape(int m) {
     view_ = TableView{};
     view_.m = m, view_.width = padded(m);
     const size_t cells = static_cast<size_t>(m) * view_.width;
-    rows_.assign(cells, -kInf);
-    columns_.assign(cells, -kInf);
-}
-
-void Table::turn(Control& control) {
-    const int m = view_.m, width = view_.width;
-    for (int i0 = 0; i0 < m; i0 += kTile) {
-        control.check();
-        for (int j0 = 0; j0 < m; j0 += kTile)
-            for (int j = j0; j < std::min(m, j0 + kTile); ++j)
-                for (int i = i0; i < std::min(m, i0 + kTile); ++i)
-                    columns_[static_cast<size_t>(j) * width + i] = rows_[static_cast<size_t>(i) * width + j];
+    if (cells > room_) {
+        rows_ = many_doubles(cells), columns_ = many_doubles(cells);
+        room_ = cells;
     }
 }
 
+// One pass over memory: some rows are made, their least and largest scores noted, and turned into columns while they are near.
+template <class Fill> bool Table::lay(const Fill& fill, Control& control) {
+    const int m = view_.m, width = view_.width;
+    least_.assign(width, kInf), most_.assign(width, -kInf);
+    for (int i0 = 0; i0 < m; i0 += kTile) {
+        control.check();
+        const int i1 = std::min(m, i0 + kTile);
+        for (int i = i0; i < i1; ++i) {
+            double* row = rows_.get() + static_cast<size_t>(i) * width;
+            fill(i, row);
+            std::fill(row + m, row + width, -kInf);
+            for (int j = 0; j < m; ++j) {
+                least_[j] = row[j] < least_[j] ? row[j] : least_[j];
+                most_[j] = row[j] > most_[j] ? row[j] : most_[j];
+            }
+        }
+        for (int j0 = 0; j0 < m; j0 += kTile)
+            for (int j = j0; j < std::min(m, j0 + kTile); ++j)
+                for (int i = i0; i < i1; ++i)
+                    columns_[static_cast<size_t>(j) * width + i] = rows_[static_cast<size_t>(i) * width + j];
+    }
+    for (int j = 0; j < m; ++j) {
+        double* column = columns_.get() + static_cast<size_t>(j) * width;
+        std::fill(column + m, column + width, -kInf);
+    }
+    std::fill(least_.begin() + m, least_.end(), -kInf);
+    return std::all_of(least_.begin(), least_.begin() + m, [](double x) { return x > -kInf; });
+}
+
 void Table::publish() {
-    view_.columns = columns_.data(), view_.rows = rows_.data();
+    view_.columns = columns_.get(), view_.rows = rows_.get();
     view_.least = least_.data(), view_.most = most_.data();
     view_.low = low_.data(), view_.high = high_.data();
     view_.narrow = narrow_.data();
@@ -47,19 +89,27 @@ void Table::build(int m, const double* pairwise, const double* mask, Control& co
     if (zero(pairwise) && zero(mask)) {
         view_ = TableView{};
         view_.m = m, view_.width = padded(m), view_.flat = true;
-        rows_.assign(view_.width, 0.0);
-        view_.least = view_.most = view_.same = rows_.data();
+        least_.assign(view_.width, 0.0);
+        view_.rows = view_.least = view_.most = view_.same = least_.data();
         return;
     }
     shape(m);
-    for (int i = 0; i < m; ++i) {
-        double* row = &rows_[static_cast<size_t>(i) * view_.width];
-        const size_t from = static_cast<size_t>(i) * m;
-        for (int j = 0; j < m; ++j) row[j] = (pairwise ? pairwise[from + j] : 0.0) + (mask ? mask[from + j] : 0.0);
+    const bool finite = lay(
+        [&](int i, double* row) {
+            const size_t from = static_cast<size_t>(i) * m;
+            if (pairwise) std::copy_n(pairwise + from, m, row);
+            else std::fill_n(row, m, 0.0);
+            for (int j = 0; mask && j < m; ++j) row[j] += mask[from + j];
+        },
+        control);
+    if (finite) {  // every column leads from all labels
+        low_.assign(m, 0), high_.assign(m, view_.width);
+        narrow_.assign((static_cast<size_t>(view_.width) + 63) / 64, 0);
+        from_.assign(m, From::all);
+    } else {
+        find_support(control);
+        find_limits();
     }
-    turn(control);
-    find_support(control);
-    find_limits();
     publish();
 }
 
@@ -67,14 +117,31 @@ void Table::adjust(const Table& base, const double* adjust, Control& control) {
     const int m = base.view_.m;
     if (base.view_.flat) return build(m, adjust, nullptr, control);
     shape(m);
-    for (int i = 0; i < m; ++i) {
-        const double* from = base.row(i);
-        for (int j = 0; j < m; ++j) rows_[static_cast<size_t>(i) * view_.width + j] = from[j] + adjust[static_cast<size_t>(i) * m + j];
-    }
-    turn(control);
+    const bool finite = lay(
+        [&](int i, double* row) {
+            const double *from = base.row(i), *add = adjust + static_cast<size_t>(i) * m;
+            for (int j = 0; j < m; ++j) row[j] = from[j] + add[j];
+        },
+        control);
     from_ = base.from_, low_ = base.low_, high_ = base.high_, narrow_ = base.narrow_;
-    find_limits();
+    if (!finite) find_limits();
     publish();
+}
+
+bool Table::made_of(const double* pairwise, const double* mask) const {
+    const int m = view_.m;
+    for (int i = 0; i < m; ++i) {
+        const double *here = row(i), *scores = pairwise + static_cast<size_t>(i) * m;
+        if (!mask && !view_.flat) {
+            if (std::memcmp(scores, here, m * sizeof(double)) != 0) return false;
+            continue;
+        }
+        const double* masked = mask ? mask + static_cast<size_t>(i) * m : here;
+        bool same = true;
+        for (int j = 0; j < m; ++j) same &= scores[j] + (mask ? masked[j] : 0.0) == here[j];
+        if (!same) return false;
+    }
+    return true;
 }
 
 // D: the labels that those columns lead from which together hold the most scores.

@@ -32,12 +32,11 @@ class Team {
                     to[k] = from[k];
                     continue;
                 }
-                const int cell = p.at(t, from[k], y);
-                to[k] = static_cast<State>(p.machine->step[cell]);
-                const int hits = p.machine->hits[cell];
-                if (hits == 0) continue;
+                const Move& move = p.read(t, from[k], y);
+                to[k] = static_cast<State>(move.to);
+                if (move.hits == 0) continue;
                 if (p.mode == Mode::hard) return kInf;
-                if (p.mode == Mode::per_violation) cost += p.penalty * hits;
+                if (p.mode == Mode::per_violation) cost += p.penalty * move.hits;
                 else broke = true;
             }
             if (broke) {

@@ -110,7 +110,7 @@ def automaton(subject: Subject) -> DFA:
     sets = tuple(names.resolve(subject.labels, {}) for names in rule.names())
     whole = DFA.everything(m * len(marks))
     for walk in rule.walks(sets, subject.labels):
-        machine = Machine.build(walk, m, marks)
+        machine = Machine.build(walk, m, marks).by_label()
         dead = machine.n_states
         step = np.where(machine.hits > 0, dead, machine.step)  # (K, S, m)
         step = np.concatenate([step, np.full((len(marks), 1, m), dead)], axis=1)

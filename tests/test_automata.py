@@ -216,7 +216,9 @@ def test_machines_count_what_their_walk_counts() -> None:
         walk, _ = random_walk(rng, m)
         machine = Machine.build(walk, m, (0, 1))
         assert machine.step.dtype == machine.hits.dtype == machine.final.dtype == np.int32
-        assert machine.step.flags.c_contiguous and machine.step.shape == (2, machine.n_states, m)
+        classes = set(machine.class_of.tolist())
+        assert machine.step.flags.c_contiguous and machine.step.shape == (2, machine.n_states, len(classes))
+        assert classes == set(range(len(classes))) and machine.class_of.shape == (m,)
         assert machine.count is None and machine.room is None
         marks = rng.integers(0, 2, n).tolist()
         for y in labellings(n, m):
@@ -231,7 +233,7 @@ def test_machines_are_minimal() -> None:
     """Every two states of a machine are told apart by some marked labelling."""
     for rng in seeds(60, key=7):
         walk, (_, _, final) = random_walk(rng, 2)
-        machine = Machine.build(walk, 2, (0, 1))
+        machine = Machine.build(walk, 2, (0, 1)).by_label()
 
         def told(s: int, machine: Machine = machine) -> tuple[int, ...]:
             shown = []

@@ -154,6 +154,17 @@ def test_same_type() -> None:
     assert odd.begins.tolist() == [[False, True], [True, False], [True, True]]
 
 
+def test_begins_in_all_its_forms() -> None:
+    for rng in seeds(60, key=12):
+        labels = random_labels(rng)
+        before, ids = np.indices(labels.begins.shape)
+        assert (labels.starts(before, ids) == labels.begins).all() and labels.begins[-1].all()
+        m = range(len(labels))
+        assert [[labels.begins_at(i, j) for j in m] for i in m] == labels.begins[:-1].tolist()
+        assert [[labels.kinds[i] == labels.kinds[j] for j in m] for i in m] == labels.same_type.tolist()
+        assert sorted(y for its in labels.by_kind for y in its) == list(m)
+
+
 def test_names_and_ids() -> None:
     assert len(BIO) == 5 and list(BIO) == ["O", "B-X", "I-X", "B-Y", "I-Y"]
     assert BIO.id("I-X") == 2

@@ -98,7 +98,7 @@ def test_what_labels_cannot_be(kind: type[CRF] | type[LocalTagger], y: Any, says
 
 def test_too_many_labels() -> None:
     y = [[f"L{k}" for k in range(2**16)]]
-    with pytest.raises(ModelError, match="too many labels"):
+    with pytest.raises(LabelError, match="too many labels"):
         CRF(features=["bias[0]"]).fit([["x"] * 2**16], y)
 
 

@@ -151,18 +151,18 @@ def test_count_rules_are_one_row_and_know_their_room(kind: str) -> None:
         for walk in walks:
             machine, count = Machine.build(walk, m), walk.count
             assert count is not None and machine.count is count and machine.room is not None
-            assert count.edges.shape == (m + 1, m) and count.edges.dtype == bool
+            edges, classes = walk.counted(), len(count.edges[0])
+            assert count.edges.shape == (classes + 1, classes) and edges.shape == (m + 1, m) and edges.dtype == bool
+            assert machine.step.shape[2] == classes <= m and set(machine.class_of.tolist()) == set(range(classes))
             sign = 1 if count.sense == "<=" else -1
-            assert walk.room(walk.start) == machine.room[0] == sign * count.limit
+            assert machine.room[0] == sign * count.limit
             for y in labellings(n, m):
-                state, s, total = walk.start, 0, 0
+                s, total = 0, 0
                 for before, now in zip((m, *y), y, strict=False):
-                    left = sign * walk.room(state)
-                    edge = int(count.edges[before, now])
-                    state, _ = walk.step(state, now, 0)
-                    s = int(machine.step[0, s, now])
-                    assert sign * walk.room(state) == max(0, left - edge)  # one less, until nothing is left
-                    assert machine.room[s] == walk.room(state)
+                    left = sign * machine.room[s]
+                    edge = int(edges[before, now])
+                    s = int(machine.step[0, s, machine.class_of[now]])
+                    assert sign * machine.room[s] == max(0, left - edge)  # one less, until nothing is left
                     total += edge
                 over = total - count.limit if count.sense == "<=" else count.limit - total
                 assert machine.violations(y) == max(0, over)

@@ -12,6 +12,7 @@ namespace {
 constexpr double kNone = -std::numeric_limits<double>::infinity(), kLowest = -std::numeric_limits<double>::max();
 constexpr int kStrip = kRegisters - 4;  // vectors of out that stay in registers
 constexpr int kFew = 8;                 // labels for which the test of columns does not pay
+constexpr int kStream = 800;            // labels whose table is 5 MB or more
 
 // kVectors vectors of out while the columns in `list` pass by; with few vectors two columns at a time, so that the maxima
 // need not wait for each other
@@ -66,6 +67,26 @@ BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* l
     }
 }
 
+// The same for a table that is too large for the near caches: four whole columns at a time, which memory delivers fastest.
+BRIDLE_INLINE void stream(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+    for (int i = 0; i < width; i += D::lanes) D::set(kNone).store(out + i);
+    const auto column = [&](int c) { return columns + static_cast<size_t>(list[c]) * width; };
+    int c = 0;
+    for (; c + 4 <= count; c += 4) {
+        const double *a = column(c), *b = column(c + 1), *d = column(c + 2), *e = column(c + 3);
+        const D wa = D::set(w[list[c]]), wb = D::set(w[list[c + 1]]), wd = D::set(w[list[c + 2]]), we = D::set(w[list[c + 3]]);
+        for (int i = 0; i < width; i += D::lanes) {
+            const D one = max(D::load(a + i) + wa, D::load(b + i) + wb), two = max(D::load(d + i) + wd, D::load(e + i) + we);
+            max(max(one, two), D::load(out + i)).store(out + i);
+        }
+    }
+    for (; c < count; ++c) {
+        const double* a = column(c);
+        const D wa = D::set(w[list[c]]);
+        for (int i = 0; i < width; i += D::lanes) max(D::load(a + i) + wa, D::load(out + i)).store(out + i);
+    }
+}
+
 BRIDLE_INLINE void on_diagonals(const TableView& table, const double* w, double* out) {
     for (int d = 0; d < table.n_diagonals; ++d) {
         const double *scores = table.diagonals + static_cast<size_t>(d) * table.width, *there = w + table.offset[d];
@@ -92,7 +113,8 @@ BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __rest
         for (uint64_t some = bits & ~table.narrow[first / 64]; some; some &= some - 1) room[wide++] = first + lowest_bit(some);
         for (uint64_t some = bits & table.narrow[first / 64]; some; some &= some - 1) room[--narrow] = first + lowest_bit(some);
     }
-    all_strips(table.columns, width, room, wide, w, out);
+    if (width < kStream) all_strips(table.columns, width, room, wide, w, out);
+    else stream(table.columns, width, room, wide, w, out);
     if (table.n_diagonals) return on_diagonals(table, w, out);
     for (; narrow < width; ++narrow) {
         const int j = room[narrow];

@@ -22,7 +22,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import LabelError
+from bridle import _native
+from bridle.errors import EngineError, LabelError
+
+MOST_LABELS = 2**16 - _native.ROW_WIDTH  # ids have 16 bits, and a padded row of weights has less than 2**16 slots
+MOST_SQUARE = _native.MOST_SQUARE  # labels of which a table of labels x labels may be made: 512 MB of doubles
 
 Scheme = Literal["IO", "BIO", "BIOES", "BMES"]
 Bools = npt.NDArray[np.bool_]
@@ -83,6 +87,11 @@ class Labels:
             raise LabelError(
                 "the label set is empty", got="no names", wanted="at least one name", cause="Was the label list read?"
             )
+        if len(self.names) > MOST_LABELS:
+            raise LabelError(
+                "there are too many labels", got=f"{len(self.names):,}", wanted=f"at most {MOST_LABELS:,}",
+                cause="Is this a list of words? A label is one of a closed set of tags.",
+            )  # fmt: skip
         for name in self.names:
             if not isinstance(name, str) or not name:
                 raise LabelError("a label is not a name", got=repr(name), wanted="non-empty strings")
@@ -167,8 +176,8 @@ class Labels:
         if isinstance(name, str):
             if name in self._ids:
                 return frozenset({self._ids[name]})
-            if name in self.types:
-                return frozenset(i for i, kind in enumerate(self.type_of) if kind == name)
+            if name in self._typed:
+                return self._typed[name]
         raise self._unknown(name)
 
     def _unknown(self, name: object) -> LabelError:
@@ -194,17 +203,67 @@ class Labels:
         return frozenset(kind for tag, kind in zip(self.tag_of, self.type_of, strict=True) if tag)
 
     @cached_property
+    def _typed(self) -> dict[str, frozenset[int]]:
+        """All labels of each segment type."""
+        found: dict[str, list[int]] = {}
+        for i, kind in enumerate(self.type_of):
+            found.setdefault(kind, []).append(i)
+        return {kind: frozenset(found[kind]) for kind in self.types}
+
+    @cached_property
+    def kinds(self) -> tuple[int, ...]:
+        """The number of each label's type; the outside label has one of its own, whatever types are called."""
+        number: dict[tuple[str, bool], int] = {}
+        pairs = ((kind, bool(tag)) for kind, tag in zip(self.type_of, self.tag_of, strict=True))
+        return tuple(number.setdefault(pair, len(number)) for pair in pairs)
+
+    @cached_property
+    def by_kind(self) -> tuple[tuple[int, ...], ...]:
+        """The labels of each of these types."""
+        found: list[list[int]] = [[] for _ in range(max(self.kinds) + 1)]
+        for i, kind in enumerate(self.kinds):
+            found[kind].append(i)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def first(self) -> tuple[bool, ...]:
+        """Which labels always begin a segment."""
+        return tuple(tag in _FIRST for tag in self.tag_of)
+
+    @cached_property
+    def last(self) -> tuple[bool, ...]:
+        """Which labels always end one."""
+        return tuple(tag in _LAST for tag in self.tag_of)
+
+    def begins_at(self, before: int, y: int) -> bool:
+        """Does a segment begin at label y just after another label?"""
+        return self.kinds[before] != self.kinds[y] or self.first[y] or self.last[before]
+
+    def starts(self, before: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Bools:
+        """The same for arrays of labels; `before` may be m: the start of the sequence."""
+        kinds, first, last = np.array([*self.kinds, -1]), np.array(self.first), np.array([*self.last, True])
+        begins: Bools = (kinds[before] != kinds[ids]) | first[ids] | last[before]
+        return begins
+
+    def check_square(self) -> None:
+        """Raise if a table of labels x labels would be too large."""
+        if len(self) > MOST_SQUARE:
+            raise EngineError(
+                "there are too many labels for a table of labels x labels", got=f"{len(self):,} labels",
+                wanted=f"at most {MOST_SQUARE:,}",
+                cause="Rules about neighbours and tagging schemes need one. Use fewer labels, or rules that count.",
+            )  # fmt: skip
+
+    @cached_property
     def begins(self) -> Bools:
         """(m + 1, m): does a segment begin at label j just after label i? Row m: at the start of the sequence."""
-        first = np.array([tag in _FIRST for tag in self.tag_of])
-        last = np.array([tag in _LAST for tag in self.tag_of])
-        table = np.ones((len(self) + 1, len(self)), dtype=bool)
-        table[:-1] = ~self.same_type | first[None, :] | last[:, None]
-        return table
+        self.check_square()
+        return self.starts(np.arange(len(self) + 1)[:, None], np.arange(len(self))[None, :])
 
     @cached_property
     def allowed(self) -> tuple[Bools, Bools, Bools]:
         """The scheme's own grammar: transitions (m, m), first labels (m,), last labels (m,)."""
+        self.check_square()
         m = len(self)
         if self.scheme in (None, "IO"):
             return np.ones((m, m), dtype=bool), np.ones(m, dtype=bool), np.ones(m, dtype=bool)
@@ -220,16 +279,15 @@ class Labels:
     @cached_property
     def same_type(self) -> Bools:
         """(m, m): do labels i and j have the same type?"""
-        number: dict[tuple[str, bool], int] = {}
-        pairs = [(kind, bool(tag)) for kind, tag in zip(self.type_of, self.tag_of, strict=True)]
-        kinds = np.array([number.setdefault(pair, len(number)) for pair in pairs])
+        self.check_square()
+        kinds = np.array(self.kinds)
         same: Bools = kinds[:, None] == kinds[None, :]
         return same
 
     def segments(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> list[Segment]:
         """The segments of a labelling, the outside label left out (without a scheme nothing is left out)."""
         ids = self.ids(names)
-        cuts = [t for t in range(len(ids)) if t == 0 or self.begins[ids[t - 1], ids[t]]] + [len(ids)]
+        cuts = [t for t in range(len(ids)) if t == 0 or self.begins_at(ids[t - 1], ids[t])] + [len(ids)]
         return [
             Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]
         ]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import LatticeError
+from bridle.labels import MOST_SQUARE
 
 Scores = npt.NDArray[np.float64]
 AnyScores = npt.NDArray[np.float32] | Scores
@@ -85,7 +86,17 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
     return array
 
 
+def _check_square(m: int) -> None:
+    """Raise if transition scores would be too large, before anything is copied."""
+    if m > MOST_SQUARE:
+        raise LatticeError(
+            "pairwise scores are for fewer labels", got=f"{m:,} labels", wanted=f"at most {MOST_SQUARE:,}",
+            cause="Leave pairwise out: without it, scores of so many labels can be decoded.",
+        )  # fmt: skip
+
+
 def _pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
+    _check_square(m)
     try:
         per_step = np.ndim(values) == 3
     except ValueError:  # ragged lists; the check below says so
@@ -309,6 +320,8 @@ def _shared(
     """The scores that all sequences of a batch share, checked."""
     if m == 0:
         raise LatticeError("unary has no labels", got="no columns", wanted="at least one column")
+    if pairwise is not None:
+        _check_square(m)
     return (
         None if pairwise is None else as_scores("pairwise", pairwise, (m, m), "labels x labels"),
         None if start is None else as_scores("start", start, (m,), "labels"),

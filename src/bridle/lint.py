@@ -272,12 +272,12 @@ def _numbered(numbers: list[int]) -> str:
 def _short(lines: list[Line], labels: Labels) -> list[Finding]:
     """`A next to B` is about tokens, so that segments of A end after their first one, which few people mean."""
     out = []
-    inside = labels.same_type & ~labels.begins[:-1] & labels.allowed[0]  # (m, m): j goes on with the segment of i
     for line in lines:
         for rule in line.rule.conjuncts() if labels.scheme is not None else ():
             if not isinstance(rule, NextTo) or not _fixed(rule):
                 continue
             mask = rule.mask(_resolved(rule, labels), labels)
+            inside = labels.same_type & ~labels.begins[:-1] & labels.allowed[0]  # (m, m): j goes on with i's segment
             left = inside if mask is None or mask.step is None else inside & mask.step
             for name in sorted(labels.types):
                 its = [i for i, kind in enumerate(labels.type_of) if kind == name and labels.tag_of[i]]

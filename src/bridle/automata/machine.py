@@ -3,35 +3,42 @@
 A rule describes its machine lazily, as a `Walk` (a start state and a step function over any hashable states);
 `Machine.build` explores it, merges states that no input can tell apart and lays it out as tables.
 
-Positions may matter through *marks*: position t carries a small number (0: nothing special), and the step may look at
-it. A machine holds tables only for the marks that occur.
+Labels that a machine treats alike share a *class*, and its tables have one column per class: a rule about one label of
+a thousand has two. Positions may matter through *marks*: position t carries a small number (0: nothing special), and
+the step may look at it. A machine holds tables only for the marks that occur.
+
+    m labels (y)    C classes (c)    S states (s)    K marks (k)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.automata.dfa import DFA
-from bridle.automata.refine import refine
+from bridle.automata.refine import first_of, number, refine
 from bridle.errors import RuleError
 
 State = Hashable
+Classes = npt.NDArray[np.uint16]
+Ints = npt.NDArray[np.int64]
 MAX_STATES = 1 << 14
+MAX_CELLS = 1 << 24  # of one table
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Count:
     """A machine that only counts: violations = what the sum of `edges` is above (sense <=) or below (>=) `limit`.
 
-    This is the one linear row that a Lagrangian multiplier needs. Row m of `edges` is the start of the sequence.
+    This is the one linear row that a Lagrangian multiplier needs. The last row of `edges` is the start of the sequence.
     """
 
-    edges: npt.NDArray[np.bool_]  # (m + 1, m)  does label j count when it comes just after label i?
+    edges: npt.NDArray[np.bool_]  # (C + 1, C)  does class j count when it comes just after class i?
     limit: int
     sense: Literal["<=", ">="]
 
@@ -43,20 +50,27 @@ class Walk:
     start: State
     step: Callable[[State, int, int], tuple[State, int]]  # (state, label, mark) -> (next state, violations)
     final: Callable[[State], int] = lambda _state: 0  # violations that show at the end
-    count: Count | None = None
-    room: Callable[[State], int] = lambda _state: 0  # with `count`: what is left of the limit (>=: minus what lacks)
+    classes: Classes | None = None  # (m,)  labels with the same number are read alike; None: it is not known which are
+    count: Count | None = None  # over these classes, numbered from 0
+
+    def counted(self) -> npt.NDArray[np.bool_]:
+        """(m + 1, m): the edges of its count, label by label."""
+        assert self.count is not None and self.classes is not None
+        edges: npt.NDArray[np.bool_] = self.count.edges[np.append(self.classes, -1)][:, self.classes]
+        return edges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
     """Tables of a counting automaton; it starts in state 0."""
 
-    step: npt.NDArray[np.int32]  # (K, S, m)  next state, for each mark that occurs
-    hits: npt.NDArray[np.int32]  # (K, S, m)  violations on the way
+    step: npt.NDArray[np.int32]  # (K, S, C)  next state, for each mark that occurs
+    hits: npt.NDArray[np.int32]  # (K, S, C)  violations on the way
     final: npt.NDArray[np.int32]  # (S,)       violations at the end
+    class_of: Classes  # (m,)
     marks: tuple[int, ...] = (0,)  # (K,)       the mark that each table is for
     count: Count | None = None
-    room: npt.NDArray[np.int32] | None = None  # (S,)
+    room: npt.NDArray[np.int32] | None = None  # (S,)  of a count: what is left of the limit (>=: minus what lacks)
 
     @property
     def n_states(self) -> int:
@@ -65,49 +79,32 @@ class Machine:
     @classmethod
     def build(cls, walk: Walk, n_labels: int, marks: Sequence[int] = (0,)) -> Machine:
         """Explore a walk under the given marks and minimise it."""
-        ids: dict[State, int] = {walk.start: 0}
-        todo: list[State] = [walk.start]
-        step: list[list[list[int]]] = []
-        hits: list[list[list[int]]] = []
-        for state in todo:  # grows while we walk
-            moves = [[walk.step(state, y, mark) for y in range(n_labels)] for mark in marks]
-            for nxt, _ in (move for row in moves for move in row):
-                if nxt not in ids:
-                    ids[nxt] = len(todo)
-                    todo.append(nxt)
-            step.append([[ids[nxt] for nxt, _ in row] for row in moves])
-            hits.append([[v for _, v in row] for row in moves])
-            if len(todo) > MAX_STATES:
-                raise RuleError(
-                    "the automaton of a rule is too large",
-                    got=f"over {MAX_STATES} states",
-                    wanted="a smaller rule",
-                    cause="A Boolean formula over many positions, or a large count? Split it into several rules.",
-                )
-        steps, counts = np.array(step, dtype=np.int64), np.array(hits, dtype=np.int64)  # (S, K, m)
-        final = np.array([walk.final(s) for s in todo], dtype=np.int64)
-        room = np.array([walk.room(s) for s in todo], dtype=np.int64)
-        flat = len(todo)
-        shown = np.concatenate([final[:, None], room[:, None], counts.reshape(flat, -1)], axis=1)
-        block = refine(shown, steps.reshape(flat, -1))
-        _, first = np.unique(block, return_index=True)
-        return cls(
-            np.ascontiguousarray(block[steps[first]].transpose(1, 0, 2), dtype=np.int32),
-            np.ascontiguousarray(counts[first].transpose(1, 0, 2), dtype=np.int32),
-            final[first].astype(np.int32),
-            tuple(marks),
-            walk.count,
-            room[first].astype(np.int32) if walk.count is not None else None,
-        )
+        if walk.count is not None and walk.classes is not None:
+            return replace(_counting(walk.count, tuple(marks)), class_of=walk.classes)
+        alike = range(n_labels) if walk.classes is None else walk.classes.tolist()
+        one = {c: y for y, c in reversed(list(enumerate(alike)))}  # the first label of each class
+        known = {c: k for k, c in enumerate(one)}
+        machine = _minimal(_explore(walk, list(one.values()), marks), marks)
+        # The walk may have told more labels apart than there is reason to.
+        columns = number(np.concatenate([machine.step, machine.hits]).reshape(-1, len(one)).T)
+        first = first_of(columns)
+        step, hits = (np.ascontiguousarray(table[:, :, first]) for table in (machine.step, machine.hits))
+        return replace(machine, step=step, hits=hits, class_of=columns[[known[c] for c in alike]].astype(np.uint16))
 
     def violations(self, ids: Sequence[int] | npt.NDArray[np.integer], marks: Sequence[int] | None = None) -> int:
         """Run the machine over a labelling."""
         s, total = 0, 0
         for t, y in enumerate(ids):
-            k = self.marks.index(marks[t] if marks is not None else 0)
-            total += int(self.hits[k, s, y])
-            s = int(self.step[k, s, y])
+            k, c = self.marks.index(marks[t] if marks is not None else 0), self.class_of[y]
+            total += int(self.hits[k, s, c])
+            s = int(self.step[k, s, c])
         return total + int(self.final[s])
+
+    def by_label(self) -> Machine:
+        """The same machine with a class for each label: tables (K, S, m)."""
+        m = len(self.class_of)
+        step, hits = (table[:, :, self.class_of] for table in (self.step, self.hits))
+        return Machine(step, hits, self.final, np.arange(m, dtype=np.uint16), self.marks)
 
     def dfa(self, mark: int = 0) -> DFA:
         """The yes/no automaton of a machine whose positions all carry one mark: accepts what has no violation."""
@@ -115,4 +112,98 @@ class Machine:
         dead = self.n_states
         step = np.where(self.hits[k] > 0, dead, self.step[k]).astype(np.int64)
         step = np.concatenate([step, np.full((1, step.shape[1]), dead)])
-        return DFA(step, np.append(self.final == 0, False)).minimal()
+        small = DFA(step, np.append(self.final == 0, False)).minimal()
+        return DFA(small.step[:, self.class_of], small.accepting)
+
+
+_Tables = tuple[Ints, Ints, Ints, Ints]  # step (S, K, C), hits (S, K, C), final (S,), room (S,); state 0 is the start
+
+
+def _explore(walk: Walk, labels: list[int], marks: Sequence[int]) -> _Tables:
+    """All states that can be reached, reading one label of each class."""
+    ids: dict[State, int] = {walk.start: 0}
+    todo: list[State] = [walk.start]
+    step: list[list[list[int]]] = []
+    hits: list[list[list[int]]] = []
+    for state in todo:  # grows while we walk
+        moves = [[walk.step(state, y, mark) for y in labels] for mark in marks]
+        for nxt, _ in (move for row in moves for move in row):
+            if nxt not in ids:
+                ids[nxt] = len(todo)
+                todo.append(nxt)
+        step.append([[ids[nxt] for nxt, _ in row] for row in moves])
+        hits.append([[v for _, v in row] for row in moves])
+        _check_size(len(todo), len(todo) * len(marks) * len(labels))
+    final = np.array([walk.final(s) for s in todo], dtype=np.int64)
+    return np.array(step, dtype=np.int64), np.array(hits, dtype=np.int64), final, np.zeros_like(final)
+
+
+def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) -> Machine:
+    """States that no input can tell apart, merged. Its labels are the classes themselves."""
+    step, hits, final, room = tables
+    shown = np.concatenate([final[:, None], room[:, None], hits.reshape(len(final), -1)], axis=1)
+    block = refine(shown, step.reshape(len(final), -1))
+    first = first_of(block)
+    return Machine(
+        np.ascontiguousarray(block[step[first]].transpose(1, 0, 2), dtype=np.int32),
+        np.ascontiguousarray(hits[first].transpose(1, 0, 2), dtype=np.int32),
+        final[first].astype(np.int32),
+        np.arange(step.shape[2], dtype=np.uint16),
+        tuple(marks),
+        count,
+        None if count is None else room[first].astype(np.int32),
+    )
+
+
+def _counting(count: Count, marks: tuple[int, ...]) -> Machine:
+    """The machine of a count; most rules of a decoder count in one of a few ways, each of other labels."""
+    return (_small_count if count.edges.size * (count.limit + 1) < 1 << 14 else _any_count)(count, marks)
+
+
+def _any_count(count: Count, marks: tuple[int, ...]) -> Machine:
+    return _minimal(_count(count, len(marks)), marks, count)
+
+
+_small_count = lru_cache(maxsize=64)(_any_count)
+
+
+def _count(count: Count, n_marks: int) -> _Tables:
+    """The machine of a count, made at once. States: (count so far, kind of the class before), where classes after
+    which the same things count are of one kind.
+    """
+    rows, kind = np.unique(count.edges, axis=0, return_inverse=True)
+    kind, kinds, most = kind.reshape(-1), len(rows), count.sense == "<="
+    _check_size((count.limit + 1) * kinds, (count.limit + 1) * kinds * n_marks * count.edges.shape[1])
+    seen, before = np.divmod(np.arange((count.limit + 1) * kinds), kinds)
+    hit, full = rows[before], (seen == count.limit)[:, None]
+    step = (seen[:, None] + (hit & ~full)) * kinds + kind[None, :-1]
+    reached = _reached(step, int(kind[-1]))
+    new = np.zeros(len(step), dtype=np.int64)
+    new[reached] = np.arange(len(reached))
+    step, hits = new[step[reached]], ((hit & full)[reached] & most).astype(np.int64)
+    left = (count.limit - seen)[reached]
+    step, hits = (np.repeat(table[:, None], n_marks, axis=1) for table in (step, hits))
+    return step, hits, left * (not most), left if most else -left
+
+
+def _reached(step: Ints, start: int) -> Ints:
+    """The states that can be reached, in the order of first appearance, breadth first."""
+    known = np.zeros(len(step), dtype=bool)
+    known[start] = True
+    levels = [np.array([start])]
+    while len(levels[-1]):
+        after = step[levels[-1]].ravel()
+        states, first = np.unique(after[~known[after]], return_index=True)
+        known[states] = True
+        levels.append(states[np.argsort(first)])
+    return np.concatenate(levels)
+
+
+def _check_size(states: int, cells: int) -> None:
+    if states > MAX_STATES or cells > MAX_CELLS:
+        raise RuleError(
+            "the automaton of a rule is too large",
+            got=f"over {MAX_STATES} states" if states > MAX_STATES else f"{states} states over very many labels",
+            wanted="a smaller rule",
+            cause="A Boolean formula over many positions, or a large count? Split it into several rules.",
+        )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle.automata.dfa import DFA
 from bridle.errors import RuleSyntaxError
@@ -211,15 +212,31 @@ def check_regex(text: str) -> None:
 
 def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> DFA:
     """Compile an expression; `find` tells which label ids a name stands for."""
+    dfa, class_of = compile_regex(text, find, n_labels)
+    return DFA(dfa.step[:, class_of], dfa.accepting)
+
+
+def compile_regex(
+    text: str, find: Callable[[str], frozenset[int]], n_labels: int
+) -> tuple[DFA, npt.NDArray[np.uint16]]:
+    """The same over classes of labels, and the class of each label (m,): labels that no place tells apart share one."""
     parser = _Parser(text, find, n_labels)
     part = parser.whole()
+    class_of = np.zeros(n_labels, dtype=np.int64)
+    distinct = list(dict.fromkeys(parser.places))
+    for first in range(0, len(distinct), 32):  # a class so far, and 32 bits that split it
+        class_of <<= 32
+        for k, place in enumerate(distinct[first : first + 32]):
+            class_of[list(place)] |= 1 << k
+        class_of = np.unique(class_of, return_inverse=True)[1].reshape(-1)
+    one_of_each = np.unique(class_of, return_index=True)[1].tolist()
     start = frozenset({-1})
     after: dict[int, Iterable[int]] = {**parser.follow, -1: part.first}
     ids, todo, rows = {start: 0}, [start], []
     for state in todo:  # grows while we walk
         reach = sorted({q for p in state for q in after.get(p, ())})
         row = []
-        for y in range(n_labels):
+        for y in one_of_each:
             nxt = frozenset(q for q in reach if y in parser.places[q])
             if nxt not in ids:
                 ids[nxt] = len(todo)
@@ -229,4 +246,4 @@ def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) 
         if len(todo) > MAX_STATES:
             raise parser.too_large()
     accepting = np.array([bool(s & part.last) or (part.empty and s == start) for s in todo])
-    return DFA(np.array(rows, dtype=np.int64), accepting).minimal()
+    return DFA(np.array(rows, dtype=np.int64), accepting).minimal(), class_of.astype(np.uint16)

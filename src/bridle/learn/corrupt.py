@@ -78,7 +78,7 @@ def _corrupt(gold: Ints, labels: Labels, rng: Generator) -> Ints:
 
 def _pieces(ids: Ints, labels: Labels) -> Iterator[tuple[int, str]]:
     before = np.append(len(labels), ids[:-1])
-    starts = np.flatnonzero(labels.begins[before, ids]).tolist()
+    starts = np.flatnonzero(labels.starts(before, ids)).tolist()
     for low, high in zip(starts, [*starts[1:], len(ids)], strict=True):
         yield high - low, labels.type_of[ids[low]]
 

@@ -85,7 +85,7 @@ class Counted:
     def begins(self) -> Bools:
         """(N,): does a segment begin at the token? Runs of the outside label count as segments here."""
         before = np.where(self.at_start, len(self.labels), np.roll(self.ids, 1))
-        return self.labels.begins[before, self.ids]
+        return self.labels.starts(before, self.ids)
 
     def tally(self, u: Ints, owner: Ints) -> Ints:
         """(U, K): how often each name occurs in pairs of a name and a sequence."""

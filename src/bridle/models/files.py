@@ -24,7 +24,7 @@ import os
 import secrets
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -193,8 +193,11 @@ def _write(file: FileIO, data: bytes | memoryview) -> None:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def open_file(path: str | os.PathLike[str]) -> Stored:
-    """Read a model file and check every byte of it."""
+Check = Callable[[dict[str, tuple[int, ...]]], None]
+
+
+def open_file(path: str | os.PathLike[str], check: Check | None = None) -> Stored:
+    """Read a model file and check every byte of it. check: sees the shapes of its arrays before they are read."""
     place = _place(path)
     size = 0
     try:
@@ -202,7 +205,7 @@ def open_file(path: str | os.PathLike[str]) -> Stored:
             raise OSError(errno.EINVAL, "a folder or a device")
         with place.open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            return _read(file, size, str(path))
+            return _read(file, size, str(path), check)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         raise ModelFileError(
@@ -226,7 +229,7 @@ def usable(path: str | os.PathLike[str], what: str, writer: str, cause: str | No
         raise ModelFileError(f"{path} holds no {what} that can be used", got=got, wanted=wanted, cause=cause) from None
 
 
-def _read(file: FileIO, size: int, shown: str) -> Stored:
+def _read(file: FileIO, size: int, shown: str, check: Check | None = None) -> Stored:
     n = _PREFIX.size
     start = _take(file, min(n, size), shown)
     _check_magic(start, shown)
@@ -252,6 +255,8 @@ def _read(file: FileIO, size: int, shown: str) -> Stored:
     if data + at != size:
         raise _cut(shown, size, data + at)
     _check_gap(file, data, shown)
+    if check is not None:
+        check({entry["name"]: tuple(entry["shape"]) for entry in entries})
     return Stored(kind, head, {entry["name"]: _array(file, data, entry, shown) for entry in entries})
 
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import ModelError
+from bridle.labels import MOST_LABELS
 
 Bools = npt.NDArray[np.bool_]
 FULL = 5  # a list for more than a fifth of all labels is slower than a full row
-MOST_LABELS = 2**16 - _native.ROW_WIDTH  # a full row has no more than 2**16 - 1 slots
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from bridle import _native
 from bridle.decode import Decoder
 from bridle.errors import LabelError, ModelError, ModelFileError
 from bridle.features import Encoded, Features, check_sequences, features_of, restored
-from bridle.labels import Labels, Scheme, scheme_of
+from bridle.labels import MOST_SQUARE, Labels, Scheme, scheme_of
 from bridle.lattice import Batch, Lattice
 from bridle.models import files
 from bridle.models.checks import (
@@ -312,9 +313,17 @@ class Tagger:
         files.save(path, "model", head, {**self.features_.arrays(), **self.linear_.arrays()})
 
 
+def _check_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> None:
+    if max(shapes.get("pairwise", ()), default=0) > MOST_SQUARE:
+        raise ModelFileError(
+            f"{path} has scores of too many label bigrams", got=f"an array of {shapes['pairwise']}",
+            wanted=f"at most {MOST_SQUARE:,} labels", cause="It was not written by Bridle; do not trust it.",
+        )  # fmt: skip
+
+
 def load(path: str | Path) -> Tagger:
     """Read a model that was saved. Runs no code of the file and trusts nothing in it."""
-    stored = files.open_file(path)
+    stored = files.open_file(path, partial(_check_shapes, path))
     if stored.kind != "model":
         raise ModelFileError(f"{path} is no model", got=f"a file of the kind {stored.kind!r}", wanted="a model")
     head = stored.head

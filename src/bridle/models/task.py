@@ -13,6 +13,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import ModelError
 from bridle.features import Encoded
+from bridle.labels import MOST_SQUARE
 from bridle.models import layout as layouts
 from bridle.models.layout import Layout
 
@@ -33,12 +34,19 @@ class Task:
     def of(cls, encoded: Encoded, y: npt.NDArray[np.int32], sizes: tuple[int, int], pairs: str, bigram: bool) -> Task:
         """sizes: attributes and labels. pairs: "seen", only what occurs together in the examples, or "all"."""
         n_attributes, m = sizes
+        if bigram and m > MOST_SQUARE:
+            raise ModelError(
+                "there are too many labels for weights of label bigrams", got=f"{m:,}",
+                wanted=f"at most {MOST_SQUARE:,}", cause="Use a LocalTagger, or templates without label[-1].",
+            )  # fmt: skip
         if pairs == "all":
             layouts.check_labels(m)
-            where, free = layouts.all_pairs(n_attributes, m), np.ones((m, m), dtype=np.uint8)
+            where = layouts.all_pairs(n_attributes, m)
         else:
-            where, free = layouts.seen(encoded.native(y), n_attributes, m), _bigrams(encoded, y, m)
-        return cls(encoded, y, where, free if bigram else None)
+            where = layouts.seen(encoded.native(y), n_attributes, m)
+        if not bigram:
+            return cls(encoded, y, where, None)
+        return cls(encoded, y, where, np.ones((m, m), dtype=np.uint8) if pairs == "all" else _bigrams(encoded, y, m))
 
     @property
     def m(self) -> int:

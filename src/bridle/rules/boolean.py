@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from bridle.automata import DFA, Walk, check_regex, from_regex
+from bridle.automata import DFA, Classes, Walk, check_regex, compile_regex
 from bridle.errors import RuleError
 from bridle.labels import Labels
 from bridle.rules.base import Names, Place, Rule, Scene, Sets
+from bridle.rules.classes import joint
 
 _BROKEN = "broken"  # the state of a part after its first violation
 
@@ -64,7 +65,7 @@ class _Formula(Rule):
                 held[k] = held[k] and state is not _BROKEN and walk.final(state) == 0
             return int(not self.truth(held))
 
-        return [Walk(tuple(walk.start for walk, _ in walks), read, final)]
+        return [Walk(tuple(walk.start for walk, _ in walks), read, final, joint([walk for walk, _ in walks]))]
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ class Not(_Formula):
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, labels: Labels) -> DFA:
-    return from_regex(pattern, labels.matching, len(labels))
+def _compiled(pattern: str, labels: Labels) -> tuple[DFA, Classes]:
+    """The automaton of an expression, over classes of labels, and the class of each label."""
+    return compile_regex(pattern, labels.matching, len(labels))
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,10 @@ class Matches(Rule):
         check_regex(self.pattern)  # now, while the line of the file is known; the names wait for the label set
 
     def breaks(self, scene: Scene) -> int:
-        return int(not _compiled(self.pattern, scene.labels).accepts(scene.ids))
+        dfa, class_of = _compiled(self.pattern, scene.labels)
+        return int(not dfa.accepts(class_of[y] for y in scene.ids))
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        dfa = _compiled(self.pattern, labels)
+        dfa, class_of = _compiled(self.pattern, labels)
         step, accepting = dfa.step.tolist(), dfa.accepting.tolist()
-        return [Walk(0, lambda s, y, _mark: (step[s][y], 0), lambda s: int(not accepting[s]))]
+        return [Walk(0, lambda s, y, _mark: (step[s][class_of[y]], 0), lambda s: int(not accepting[s]), class_of)]

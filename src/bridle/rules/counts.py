@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
-
-import numpy as np
 
 from bridle.automata import Count, Walk
 from bridle.errors import RuleError
-from bridle.labels import Bools, Labels
+from bridle.labels import MOST_SQUARE, Labels
 from bridle.rules.base import Mask, Names, Rule, Scene, Sets, flags, natural, union
+from bridle.rules.classes import Segments, by_segments, by_tokens
 
 Unit = Literal["segments", "tokens"]
+Sense = Literal["<=", ">="]
 
 
-def _counted(ids: frozenset[int], unit: Unit, labels: Labels) -> Bools:
-    """(m + 1, m): does label j count just after label i? Row m: at the start."""
-    here = np.broadcast_to(flags(ids, len(labels)), labels.begins.shape)
-    return here & labels.begins if unit == "segments" else here.copy()
+@lru_cache(maxsize=64)
+def _edges(segments: Segments, limit: int, sense: Sense) -> tuple[Count, list[int], list[list[bool]]]:
+    """What counts; the kind of each class (after one kind the same things count), and what counts after each kind."""
+    edges = segments.begins & segments.inside
+    kinds: dict[bytes, int] = {}
+    kind = [kinds.setdefault(counted.tobytes(), len(kinds)) for counted in edges]
+    after = [edges[kind.index(k)].tolist() for k in range(len(kinds))]
+    return Count(edges, limit, sense), kind, after
 
 
-def _counting(edges: Bools, limit: int, sense: Literal["<=", ">="]) -> Walk:
-    """Count marked edges up to the limit. States: (count so far, class of the label before)."""
-    classes: dict[bytes, int] = {}  # labels after which the same things count are one class
-    kind = [classes.setdefault(counted.tobytes(), len(classes)) for counted in edges]
-    row = {k: edges[i] for i, k in enumerate(kind)}
+def _counting(ids: frozenset[int], unit: Unit, labels: Labels, limit: int, sense: Sense) -> Walk:
+    """Count segments or tokens of some labels up to the limit. States: (count so far, kind of the class before)."""
+    classes, segments = (by_segments if unit == "segments" else by_tokens)(ids, labels)
+    count, kind, after = _edges(segments, limit, sense)
     most = sense == "<="
 
     def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
         seen, before = state
-        hit = bool(row[before][y])
+        hit = after[before][classes[y]]
         over = hit and seen == limit
-        return (seen + (hit and not over), kind[y]), int(most and over)
+        return (seen + (hit and not over), kind[classes[y]]), int(most and over)
 
-    return Walk(
-        (0, kind[-1]),
-        read,
-        lambda s: 0 if most else limit - s[0],  # type: ignore[index]
-        Count(edges, limit, sense),
-        lambda s: limit - s[0] if most else s[0] - limit,  # type: ignore[index]
-    )
+    return Walk((0, kind[-1]), read, lambda s: 0 if most else limit - s[0], classes, count)  # type: ignore[index]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class AtMost(_Count):
         return max(0, self._number(scene) - self.k)
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        return [_counting(_counted(union(sets[0]), self.count, labels), self.k, "<=")]
+        return [_counting(union(sets[0]), self.count, labels, self.k, "<=")]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(token=~flags(union(sets[0]), len(labels))) if self.k == 0 and self.count == "tokens" else None
@@ -87,7 +85,7 @@ class AtLeast(_Count):
         return max(0, self.k - self._number(scene))
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        return [_counting(_counted(union(sets[0]), self.count, labels), self.k, ">=")]
+        return [_counting(union(sets[0]), self.count, labels, self.k, ">=")]
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,8 @@ class Exactly(_Count):
         return abs(self._number(scene) - self.k)
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        edges = _counted(union(sets[0]), self.count, labels)
-        return [_counting(edges, self.k, "<="), _counting(edges, self.k, ">=")]
+        ids = union(sets[0])
+        return [_counting(ids, self.count, labels, self.k, "<="), _counting(ids, self.count, labels, self.k, ">=")]
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,12 @@ class NoDuplicates(Rule):
         return sum(max(0, len(scene.segment_starts(ids)) - 1) for ids in scene.sets(self.of))
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        return [_counting(_counted(ids, "segments", labels), 1, "<=") for ids in sets[0]]
+        if len(sets[0]) * len(labels) > MOST_SQUARE**2:
+            raise RuleError(
+                "no_duplicates() has too many names", got=f"{len(sets[0]):,} names over {len(labels):,} labels",
+                wanted=f"names x labels at most {MOST_SQUARE:,} x {MOST_SQUARE:,}", cause="Each name is an automaton.",
+            )  # fmt: skip
+        return [_counting(ids, "segments", labels, 1, "<=") for ids in sets[0]]
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ class Length(Rule):
         return bad
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        ids, begins, m = union(sets[0]), labels.begins, len(labels)
+        classes, segments = by_segments(union(sets[0]), labels)
+        inside, begins = segments.inside.tolist(), segments.begins.tolist()
         low, high = self.at_least or 0, self.at_most
         cap = max(low, (high or 0) + 1)
 
@@ -161,13 +165,13 @@ class Length(Rule):
             return int(0 < size < low and (high is None or size <= high))  # above high: counted when it got there
 
         def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
-            size, before = state  # size of the open segment (0: none that matters), the label before
-            hits = 0
-            if begins[before, y]:
-                hits, size = closed(size), int(y in ids)
+            size, before = state  # size of the open segment (0: none that matters), the class before
+            hits, here = 0, int(classes[y])
+            if begins[before][here]:
+                hits, size = closed(size), int(inside[here])
             elif size:
                 size = min(size + 1, cap)
                 hits = int(high is not None and size == high + 1 and state[0] == high)
-            return (size, y), hits
+            return (size, here), hits
 
-        return [Walk((0, m), read, lambda s: closed(s[0]))]  # type: ignore[index]
+        return [Walk((0, len(inside)), read, lambda s: closed(s[0]), classes)]  # type: ignore[index]

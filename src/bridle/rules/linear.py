@@ -73,7 +73,7 @@ def _flow_of(case: Case, walk: Walk, kinds: list[int], table: list[int], price: 
     """The flow of one walk; returns the columns that break the rule."""
     p = case.program
     n, m = p.n, p.m
-    machine = Machine.build(walk, m, kinds)
+    machine = Machine.build(walk, m, kinds).by_label()
     step, hits = machine.step[table].astype(np.intp), machine.hits[table]  # (n, S, m)
     hits[-1] += machine.final[step[-1]]
     states = machine.n_states

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import RuleError
+from bridle.errors import EngineError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Rule, Sets, flags, union
 
@@ -17,12 +17,18 @@ Formulation = Literal["tight", "paper"]
 Ints = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
 INF = np.inf
+MOST_EDGES = 1 << 25  # of a program: some gigabytes
 
 
 class Program:
     """A growing integer program: flat blocks of columns and rows. It begins as the trellis, a unit flow (RY fig. 2)."""
 
     def __init__(self, n: int, m: int) -> None:
+        if (n - 1) * m * m > MOST_EDGES:
+            raise EngineError(
+                "the linear program of a sequence is too large", got=f"{n:,} tokens x {m:,} x {m:,} labels",
+                wanted=f"at most {MOST_EDGES:,} edges", cause="Use the engine 'search', or fewer labels.",
+            )  # fmt: skip
         t, i, j = np.indices((n - 1, m, m)).reshape(3, -1)
         labels = np.arange(m)
         self.n, self.m = n, m

@@ -26,7 +26,7 @@ def _counted(case: Case) -> bool:
     for r, walk in enumerate(case.rule.walks(case.sets, case.labels)):
         if walk.count is None:
             return False
-        edges, limit, sign = walk.count.edges, walk.count.limit, 1 if walk.count.sense == "<=" else -1
+        edges, limit, sign = walk.counted(), walk.count.limit, 1 if walk.count.sense == "<=" else -1
         if once and sign > 0 and limit <= 2:
             return False
         targets = edges.any(axis=0)

@@ -230,10 +230,9 @@ class Lowering:
             with named(self.rules[conjunct.number]):
                 for names in conjunct.names:
                     Names(tuple(item for item in names.items if isinstance(item, str))).resolve(labels, {})
-                if conjunct.fixed and not conjunct.places:
-                    self._walks(conjunct, self._fixed_sets(conjunct), (0,))
         self._tables: dict[tuple[bool, bool], _native.TableCache] = {}
-        self._static = {absorb: self._bind_static(absorb) for absorb in (True, False)}
+        self._statics: dict[bool, tuple[Bound, list[_Conjunct]]] = {}
+        self._static(absorb=True)
 
     @property
     def absorbed(self) -> list[bool]:
@@ -262,33 +261,36 @@ class Lowering:
             self._machines[key] = [to_native(Machine.build(walk, m, marks)) for walk in walks]
         return self._machines[key]
 
-    def _bind_static(self, absorb: bool) -> tuple[Bound, list[_Conjunct]]:
+    def _static(self, *, absorb: bool) -> tuple[Bound, list[_Conjunct]]:
         """What does not depend on the sequences; and the rules that do."""
+        if absorb in self._statics:
+            return self._statics[absorb]
         bound = Bound()
         later = []
         for one in self._conjuncts:
             if not one.fixed or one.places:
                 later.append(one)
                 continue
-            sets = self._fixed_sets(one)
-            mask = self._mask(one, sets) if absorb and one.hard else None
-            if mask is None:
-                bound.parts += [Part(one.number, [machine]) for machine in self._walks(one, sets, (0,))]
-                continue
+            with named(self.rules[one.number]):
+                sets = self._fixed_sets(one)
+                mask = self._mask(one, sets) if absorb and one.hard else None
+                if mask is None:
+                    bound.parts += [Part(one.number, [machine]) for machine in self._walks(one, sets, (0,))]
+                    continue
             for kind in ("step", "first", "last"):
-                here, so_far = getattr(mask, kind), getattr(bound, kind)
-                if here is not None:
+                if (here := getattr(mask, kind)) is not None:
+                    so_far = getattr(bound, kind)
                     setattr(bound, kind, here if so_far is None else so_far & here)
             if mask.token is not None:
                 later.append(one)
-        return bound, later
+        return self._statics.setdefault(absorb, (bound, later))
 
     def tables(self, *, absorb: bool, tied: bool) -> _native.TableCache:
         """Where the kernels keep transition scores with the masks of these rules. tied: some tokens have the type of
         the one before.
         """
         if (absorb, tied) not in self._tables:
-            static = self._static[absorb][0]
+            static = self._static(absorb=absorb)[0]
             masks = (static.step, self.labels.same_type if tied else None, static.first, static.last)
             bytes_ = (None if mask is None else np.ascontiguousarray(mask).view(np.uint8) for mask in masks)
             self._tables[absorb, tied] = _native.TableCache(len(self.labels), *bytes_)
@@ -299,7 +301,7 @@ class Lowering:
 
         absorb: hard rules that are masks become masks, else all become automata.
         """
-        static, later = self._static[absorb]
+        static, later = self._static(absorb=absorb)
         if not later:
             return static
         columns = _Columns(offsets, givens, first)
@@ -390,6 +392,7 @@ def to_native(machine: Machine) -> _native.Machine:
         step=machine.step,
         hits=machine.hits,
         final=machine.final,
+        class_of=machine.class_of,
         sense=0 if count is None else 1 if count.sense == "<=" else -1,
         limit=0 if count is None else count.limit,
         edges=np.zeros(0, np.uint8) if count is None else np.ascontiguousarray(count.edges, dtype=np.uint8),

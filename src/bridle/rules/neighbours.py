@@ -10,6 +10,7 @@ import numpy as np
 from bridle.automata import Walk
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Names, Place, Rule, Scene, Sets, flags, union
+from bridle.rules.classes import by_sets
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,14 @@ class ForbidTransition(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         a, b = union(sets[0]), union(sets[1])
-        return [Walk(False, lambda was_a, y, _mark: (y in a, int(was_a is True and y in b)))]
+
+        def read(was_a: Any, y: int, _mark: int) -> tuple[Any, int]:
+            return y in a, int(was_a and y in b)
+
+        return [Walk(False, read, classes=by_sets(len(labels), a, b))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        labels.check_square()
         a, b = flags(union(sets[0]), len(labels)), flags(union(sets[1]), len(labels))
         return Mask(step=~np.outer(a, b))
 
@@ -48,9 +54,11 @@ class WellFormed(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         step, first, last = labels.allowed
+        known: dict[tuple[bytes, bool], int] = {}  # one label stands for all that the same may follow
+        kind = [known.setdefault((step[y].tobytes(), bool(last[y])), y) for y in range(len(labels))]
 
         def read(before: Any, y: int, _mark: int) -> tuple[Any, int]:
-            return y, int(not (first[y] if before is None else step[before, y]))
+            return kind[y], int(not (first[y] if before is None else step[before, y]))
 
         def final(before: Any) -> int:
             return int(before is not None and not last[before])
@@ -80,9 +88,10 @@ class NextTo(Rule):
         def read(was_a: Any, y: int, _mark: int) -> tuple[Any, int]:
             return y in a, int(was_a and y not in b)
 
-        return [Walk(False, read, lambda was_a: int(bool(was_a)))]
+        return [Walk(False, read, lambda was_a: int(bool(was_a)), by_sets(len(labels), a, b))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        labels.check_square()
         a, b = flags(union(sets[0]), len(labels)), flags(union(sets[1]), len(labels))
         return Mask(step=~np.outer(a, ~b), last=~a)
 
@@ -117,7 +126,7 @@ class Around(Rule):
             hits += int(delimiter and not left_is_fine)
             return (y in left, delimiter and left_is_fine), hits
 
-        return [Walk((True, False), read)]
+        return [Walk((True, False), read, classes=by_sets(len(labels), left, right))]
 
 
 @dataclass(frozen=True)
@@ -131,16 +140,17 @@ class SameLabel(Rule):
     span: Place
 
     def breaks(self, scene: Scene) -> int:
-        kinds = scene.labels.same_type
-        return sum(not kinds[scene.ids[t - 1], scene.ids[t]] for t in scene.positions(self.span))
+        kinds = scene.labels.kinds
+        return sum(kinds[scene.ids[t - 1]] != kinds[scene.ids[t]] for t in scene.positions(self.span))
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        kinds = labels.same_type
+        kinds = labels.kinds
 
         def read(before: Any, y: int, mark: int) -> tuple[Any, int]:
-            return y, int(before is not None and bool(mark & 1) and not kinds[before, y])
+            return kinds[y], int(before is not None and bool(mark & 1) and kinds[y] != before)
 
-        return [Walk(None, read)]
+        return [Walk(None, read, classes=np.array(kinds, dtype=np.uint16))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
+        labels.check_square()
         return Mask(tied=True)

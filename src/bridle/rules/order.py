@@ -8,6 +8,7 @@ from typing import Any
 from bridle.automata import Walk
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Names, Rule, Scene, Sets, flags, union
+from bridle.rules.classes import by_sets
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Present(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         wanted = union(sets[0])
-        return [Walk(False, lambda seen, y, _mark: (seen or y in wanted, 0), lambda seen: int(not seen))]
+        classes = by_sets(len(labels), wanted)
+        return [Walk(False, lambda seen, y, _mark: (seen or y in wanted, 0), lambda seen: int(not seen), classes)]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class IfPresent(Rule):
                 return "done", 0
             return ("asked" if y in a else state), 0
 
-        return [Walk("", read, lambda state: int(state == "asked"))]
+        return [Walk("", read, lambda state: int(state == "asked"), by_sets(len(labels), a, b))]
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class FollowedBy(Rule):
         def read(owed: Any, y: int, _mark: int) -> tuple[Any, int]:
             return y in a or (owed and y not in b), 0
 
-        return [Walk(False, read, lambda owed: int(bool(owed)))]
+        return [Walk(False, read, lambda owed: int(bool(owed)), by_sets(len(labels), a, b))]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,11 @@ class Before(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         a, b = union(sets[0]), union(sets[1])
-        return [Walk(False, lambda seen, y, _mark: (seen or y in b, int(seen is True and y in a)))]
+
+        def read(seen: Any, y: int, _mark: int) -> tuple[Any, int]:
+            return seen or y in b, int(seen and y in a)
+
+        return [Walk(False, read, classes=by_sets(len(labels), a, b))]
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,11 @@ class StartsWith(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         a = union(sets[0])
-        return [Walk(True, lambda first, y, _mark: (False, int(first is True and y not in a)))]
+
+        def read(first: Any, y: int, _mark: int) -> tuple[Any, int]:
+            return False, int(first and y not in a)
+
+        return [Walk(True, read, classes=by_sets(len(labels), a))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(first=flags(union(sets[0]), len(labels)))
@@ -115,7 +125,7 @@ class EndsWith(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         b = union(sets[0])
-        return [Walk(True, lambda _fine, y, _mark: (y in b, 0), lambda fine: int(not fine))]
+        return [Walk(True, lambda _fine, y, _mark: (y in b, 0), lambda fine: int(not fine), by_sets(len(labels), b))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(last=flags(union(sets[0]), len(labels)))

@@ -230,7 +230,7 @@ class Scene:
 
     def begins(self, t: int) -> bool:
         """Does a segment begin at position t?"""
-        return t == 0 or bool(self.labels.begins[self.ids[t - 1], self.ids[t]])
+        return t == 0 or self.labels.begins_at(self.ids[t - 1], self.ids[t])
 
     def segment_starts(self, ids: frozenset[int]) -> list[int]:
         """Where the segments of some labels begin."""

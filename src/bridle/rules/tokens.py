@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from bridle.automata import Walk
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Names, Place, Rule, Scene, Sets, flags, union
+from bridle.rules.classes import by_sets
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,11 @@ class _TokenRule(Rule):
 
     def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
         wrong, everywhere = self._wrong(sets[0], labels), not self.places()
-        return [Walk(0, lambda s, y, mark: (s, int(y in wrong and (everywhere or mark & 1))))]
+
+        def read(state: Any, y: int, mark: int) -> tuple[Any, int]:
+            return state, int(y in wrong and (everywhere or mark & 1))
+
+        return [Walk(0, read, classes=by_sets(len(labels), wrong))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(token=~flags(self._wrong(sets[0], labels), len(labels)))
