@@ -77,7 +77,7 @@ def run_srl(report: Report) -> None:
     for name, run in models.items():
         times[name], found = run()
         report.agree("srl", f"HiGHS ({name})", scores, found)
-    report.faster("srl", "HiGHS, tight rows: every rule a row", ours, times["every rule a row"], 1_000)
+    report.faster("srl", "HiGHS, tight rows: every rule a row", ours, times["every rule a row"], 4_000)
     fastest = min(times, key=lambda name: times[name])
     report.faster("srl", f"HiGHS, tight rows: fastest ({fastest})", ours, times[fastest], 1_000)
     took, found = peer_seconds(highs_compact, some, 3)
@@ -144,7 +144,7 @@ def run_hard(report: Report) -> None:
         report.agree("hard", f"HiGHS ({name})", scores, found)
         report.data.setdefault("hard_highs_seconds", {})[name] = times[name]
     fastest = min(times, key=lambda name: times[name])
-    report.faster("hard", f"HiGHS, tight rows: fastest ({fastest})", ours, times[fastest], 500)
+    report.faster("hard", f"HiGHS, tight rows: fastest ({fastest})", ours, times[fastest], 2_000)
 
     decoder = bridle.Decoder(problem.labels, rules=problem.rules)
     lattices = problem.lattices()
@@ -179,7 +179,7 @@ def run_bioes(report: Report) -> None:
     unary = np.asarray(lattice.unary)
     base = best_of(2, lambda: viterbi(unary, step, first, last))[0]
     report.agree("bioes", "NumPy", [answer.score], [lattice.score(viterbi(unary, step, first, last))])
-    report.faster("bioes", f"vectorised NumPy Viterbi, {len(lattice):,} tokens", ours, base, 20)
+    report.faster("bioes", f"vectorised NumPy Viterbi, {len(lattice):,} tokens", ours, base, 60)
     if importlib.util.find_spec("torchcrf") is not None:
         took = _pytorch_crf(unary, problem)
         report.faster("bioes", "pytorch-crf", ours, took, 20)

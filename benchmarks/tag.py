@@ -135,7 +135,7 @@ def measure(table: Table, model: Any, tagger: Any, test: Path, rounds: int) -> N
     took = dict(zip(runs, best_of(rounds, *runs.values()), strict=True))
     pace = {name: n / seconds for name, seconds in took.items()}
     rows: list[tuple[str, str, float | None]] = [
-        ("no rules", "plain", 10), (f"{len(RULES)} rules on (CRFsuite: none)", "rules", 8),
+        ("no rules", "plain", 13), (f"{len(RULES)} rules on (CRFsuite: none)", "rules", 11),
         ("no rules, two threads against one", "plain, 2 threads", None),
         (f"{len(RULES)} rules, two threads against one", "rules, 2 threads", None),
     ]  # fmt: skip
