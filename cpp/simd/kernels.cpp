@@ -18,6 +18,7 @@ BRIDLE_INLINE D wide(const float* x) { return D::widen(x); }
 #include "long_vectors.inl"
 #include "sums.inl"
 
+#include "columns.inl"
 #include "forward_backward.inl"
 #include "viterbi.inl"
 
