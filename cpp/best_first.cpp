@@ -105,6 +105,17 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             }
         return sum;
     };
+    // No more than room() can be after one more label, the states before it being s.
+    const auto most_room = [&](const State* s, int t) {
+        double sum = 0;
+        for (size_t p = 0; p < width; ++p) {
+            const Piece& piece = team.pieces[p];
+            if (!(lambda[p] > 0) || piece.machine->sense < 0) continue;  // of what is lacking, nothing may be left
+            const bool paid = s[p] >= piece.machine->states, may_pay = piece.mode == Mode::per_sequence;
+            sum += lambda[p] * std::max(paid ? 0 : piece.machine->room[s[p]], paid || may_pay ? n - 1 - t : 0);
+        }
+        return sum;
+    };
     // Steps from a node (or from nothing: parent -1) to label j at position t.
     const auto expand = [&](int32_t parent) {
         const int t = parent < 0 ? 0 : nodes[parent].t + 1;
@@ -112,6 +123,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         const int q0 = parent < 0 ? 0 : nodes[parent].q, y0 = parent < 0 ? -1 : nodes[parent].y;
         if (parent >= 0) std::copy_n(states.begin() + parent * width, width, from.begin());
         if (parent >= 0) std::copy_n(where.begin() + parent * more, more, now.begin());
+        const double most = most_room(from.data(), t);
         const double* u = trellis.unary(t);
         const double* h = H.data() + static_cast<size_t>(t) * fold.Q * trellis.width;
         const int32_t* next = fold.plain() ? nullptr : fold.next(t, q0);
@@ -121,7 +133,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             double g = g0 + u[j];
             if (parent >= 0) g += steps.at(t - 1, y0, j);
             double ahead = h[static_cast<size_t>(q) * trellis.width + j];
-            if (!(g + ahead > -kInf)) continue;
+            if (!(g + ahead > -kInf) || !(g + ahead + most > floor)) continue;  // without a look at the rules
             const size_t place = where.size();
             for (size_t e = 0; e < more && ahead > -kInf; ++e) {
                 const Estimate& other = estimates[e];

@@ -129,7 +129,9 @@ class Decoder:
             answers.stats += stats
         grid = _grid(lattices)
         out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats, grid)
-        for b in np.flatnonzero((answers.status != OPTIMAL) & (answers.status != LIMIT)).tolist():
+        if answers.status.max(initial=OPTIMAL) <= LIMIT:
+            return out
+        for b in np.flatnonzero(answers.status > LIMIT).tolist():
             if answers.status[b] == NOTHING_FOUND:
                 raise _nothing_found(self.plan.engine, b, count, float(answers.bound[b]))
             one, its = lattices[b], {} if given is None else given[b]
@@ -147,7 +149,7 @@ class Decoder:
         if not whole(k, 1):
             raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
         problem = self._problem(lattice, given).native(absorb=True)
-        found = problem.k_best(0, min(int(k), 2**31 - 1), self.options.native())
+        found = problem.k_best(0, min(int(k), 2**31 - 1), self.options.native)
         if not found:
             raise self._infeasible(lattice, given or {}, None)
         out = []

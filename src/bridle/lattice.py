@@ -27,11 +27,13 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     float32 and float64 stay as they are; float16 and bfloat16 (of torch, of ml_dtypes, or as uint16 bits) become
     float32, which holds them exactly; everything else becomes float64.
     """
+    if isinstance(values, np.ndarray) and values.dtype in (np.float32, np.float64):
+        return values
     try:
-        if callable(detach := getattr(values, "detach", None)):  # torch: scores of a model under training
-            values = detach()
-            if str(values.dtype) == "torch.bfloat16":  # which NumPy does not know
-                values = values.view(sys.modules["torch"].uint16)
+        if getattr(values, "requires_grad", False):  # torch: scores of a model under training
+            values = values.detach()
+        if str(getattr(values, "dtype", "")) == "torch.bfloat16":  # which NumPy does not know
+            values = values.view(sys.modules["torch"].uint16)
         plain = isinstance(values, np.ndarray) or hasattr(values, "__array__") or not hasattr(values, "__dlpack__")
         array = np.asarray(values) if plain else np.from_dlpack(values)
         if array.dtype in (np.float32, np.float64):
@@ -68,6 +70,8 @@ def _not_a_score(name: str, array: AnyScores, at: tuple[int, ...]) -> LatticeErr
 
 
 def _check_shape(name: str, array: AnyScores, shape: tuple[int | None, ...], meaning: str, cause: str) -> None:
+    if array.shape == shape:
+        return
     fits = array.ndim == len(shape) and all(w in (None, s) for w, s in zip(shape, array.shape, strict=True))
     if not fits:
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
@@ -278,7 +282,8 @@ class Batch:
                      "Are the labels the last axis, and the sequences the first?")  # fmt: skip
         count, length, m = grid.shape
         sizes, begin = _extents(count, length, lengths, mask)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        offsets = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:])
         rows = np.ascontiguousarray(grid).reshape(count * length, m)
         first = np.arange(count, dtype=np.int64) * length + begin
         if _first_bad(rows) is not None:  # padding may hold anything
@@ -296,6 +301,8 @@ class Batch:
 
     def part(self, low: int, high: int) -> Batch:
         """Sequences low .. high-1, without a copy."""
+        if (low, high) == (0, len(self)):
+            return self
         cuts = self.offsets[low : high + 1] - self.offsets[low]
         shared = (self.pairwise, self.start, self.end)
         if self.first is not None:

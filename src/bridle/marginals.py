@@ -26,7 +26,7 @@ class Probability:
 
 
 def _log_sum(problem: Problem, parts: list[int], absorb: bool, into: Scores | None = None) -> float:
-    value = problem.native(absorb=absorb).log_sum(0, parts, into, problem.options.native())
+    value = problem.native(absorb=absorb).log_sum(0, parts, into, problem.options.native)
     if value == math.inf:
         raise EngineError(
             "the sum over all labellings needs too many states", got=f"{len(set(parts))} rules together",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ FOREVER = 1e9  # seconds; clocks count on from there without a fault
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """What a decoder was told; engines read what concerns them."""
 
@@ -34,7 +35,9 @@ class Options:
     fold_states: int = 64  # search: fold broken rules into the lattice while their product has so few states
     arcs: bool = True  # product, relax: count lattice arcs
 
+    @cached_property
     def native(self) -> _native.Options:
+        """The same for the kernels."""
         out = _native.Options()
         out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
         out.max_states = -1 if self.max_states is None else int(self.max_states)
@@ -69,6 +72,8 @@ class Answers:
 
     def part(self, low: int, high: int, offsets: npt.NDArray[np.int64]) -> Answers:
         """Room for sequences low .. high-1: what is written there is written here (`stats` is not shared)."""
+        if high - low == len(self.score):
+            return replace(self, stats=[])
         rows = slice(low, high)
         return Answers(
             self.ids[offsets[low] : offsets[high]], self.score[rows], self.bound[rows], self.status[rows],

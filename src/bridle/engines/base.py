@@ -44,11 +44,11 @@ class NativeEngine(Engine):
 
     def solve(self, problem: Problem, answers: Answers) -> None:
         problem.native(absorb=self.absorbs).decode(
-            self.name, problem.options.native(), problem.stop,
+            self.name, problem.options.native, problem.stop,
             answers.ids, answers.score, answers.bound, answers.status, answers.hits, answers.counters,
         )
-        if (large := np.flatnonzero(answers.status == TOO_LARGE)).size:
-            number = problem.first + int(large[0])
+        if answers.status.max(initial=0) == TOO_LARGE:
+            number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])
             raise EngineError(
                 f"engine {self.name!r} cannot hold the intersection of sequence {number} with these rules",
                 got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",

@@ -202,7 +202,7 @@ class SpanDecoder:
             raise EngineError("k is not a number of paths", got=k, wanted="1 or more")
         packed, problem = self._bind([lattice], None if given is None else [given])
         status, found = problem.k_best_spans(
-            packed.n, packed.spans, packed.label, 0, min(k, 2**31 - 1), self.options.native()
+            packed.n, packed.spans, packed.label, 0, min(k, 2**31 - 1), self.options.native
         )
         if status != OPTIMAL:
             raise self._failure(status, lattice, given or {}, None, math.inf)
@@ -254,7 +254,7 @@ class SpanDecoder:
             return packed
         lazy = self.plan.engine != "product"
         problem.decode_spans(
-            packed.n, packed.spans, packed.label, lazy, self.options.native(), stop,
+            packed.n, packed.spans, packed.label, lazy, self.options.native, stop,
             packed.path, packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
         )  # fmt: skip
         return packed
