@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
+
+#include "attributes.h"
 
 namespace bridle {
 namespace {
@@ -17,10 +18,6 @@ struct Candidate {
     bool operator==(const Candidate&) const = default;
 };
 
-struct Hash {
-    size_t operator()(const Candidate& c) const { return (c.members ^ (Bits{static_cast<uint32_t>(c.root)} << 32)) * 0x9e3779b97f4a7c15u >> 7; }
-};
-
 template <class Each> void each_bit(Bits bits, const Each& each) {
     for (; bits; bits &= bits - 1) each(std::countr_zero(bits));
 }
@@ -30,6 +27,7 @@ struct Together {
     std::vector<int32_t> count;  // (A) tokens that have it
     std::vector<int64_t> first;  // (A) the first of them
     std::vector<Bits> mask;      // (A) places of its attributes that all of them share
+    std::vector<uint8_t> size;   // (A) how many they are; 0: of an attribute that only one token has
 
     Together(const Examples& x, size_t A) : count(A, 0), first(A, -1), mask(A, 0) {
         for (int64_t t = 0; t < x.n_tokens(); ++t) {
@@ -44,12 +42,13 @@ struct Together {
                 }
                 if (!(mask[a] & (mask[a] - 1))) continue;
                 const int32_t* there = x.attrs + x.indptr[first[a]];
-                const int64_t both = std::min(n, x.indptr[first[a] + 1] - x.indptr[first[a]]);
-                Bits same = 0;
-                for (int64_t k = 0; k < both; ++k) same |= Bits{here[k] == there[k]} << k;
-                mask[a] &= same;
+                Bits same = n == kMost ? mask[a] : mask[a] & ((Bits{1} << n) - 1);
+                each_bit(same, [&](int k) { same &= ~(Bits{here[k] != there[k]} << k); });
+                mask[a] = same;
             }
         }
+        size.resize(A);
+        for (size_t a = 0; a < A; ++a) size[a] = static_cast<uint8_t>(count[a] > 1 ? std::popcount(mask[a]) : 0);
     }
 };
 
@@ -68,28 +67,43 @@ struct Bundles::Cover {
         const int64_t N = x.n_tokens();
         const Together together(x, rows.rows.size());
         first = together.first;
-        std::unordered_map<Candidate, int32_t, Hash> known;
+        Keys known(static_cast<size_t>(N) / 2);  // candidates by a hash
+        Bits mask[kMost];
+        int size[kMost];
         indptr.assign(1, 0);
         for (int64_t t = 0; t < N; ++t) {
             const int32_t* here = x.attrs + x.indptr[t];
             const int64_t n = std::min(x.indptr[t + 1] - x.indptr[t], kMost);
             Bits left = n == kMost ? ~Bits{0} : (Bits{1} << n) - 1;
+            for (int64_t p = 0; p < n; ++p) mask[p] = together.mask[here[p]], size[p] = together.size[here[p]];
             for (;;) {
                 Candidate best{-1, 0};
+                int most = kTogether - 1;
                 each_bit(left, [&](int p) {
-                    const Bits members = together.mask[here[p]] & left;
-                    if (together.count[here[p]] > 1 && std::popcount(members) > std::popcount(best.members)) best = {here[p], members};
+                    if (size[p] <= most) return;
+                    const Bits members = mask[p] & left;
+                    if (const int count = std::popcount(members); count > most) best = {here[p], members}, most = count;
                 });
-                if (std::popcount(best.members) < kTogether) break;
+                if (best.root < 0) break;
                 left &= ~best.members;
-                const auto [found, fresh] = known.emplace(best, static_cast<int32_t>(candidates.size()));
-                if (fresh) candidates.push_back(best), uses.push_back(0);
-                ++uses[found->second];
-                chosen.push_back(found->second);
+                chosen.push_back(number_of(best, known));
+                ++uses[chosen.back()];
             }
             indptr.push_back(static_cast<int64_t>(chosen.size()));
         }
         choose(rows, x);
+    }
+
+    int32_t number_of(const Candidate& candidate, Keys& known) {
+        uint64_t key = candidate.members * 0x9e3779b97f4a7c15u ^ static_cast<uint32_t>(candidate.root);
+        for (;; key += 0x632be59bd9b4e019u) {  // another candidate may have the same hash
+            int32_t& number = known.add(key);
+            if (number < 0) {
+                number = static_cast<int32_t>(candidates.size());
+                candidates.push_back(candidate), uses.push_back(0);
+            }
+            if (candidates[number] == candidate) return number;
+        }
     }
 
     const int32_t* attributes_of(const Candidate& c, const Examples& x) const { return x.attrs + x.indptr[first[c.root]]; }
@@ -104,7 +118,7 @@ struct Bundles::Cover {
                 const int64_t weights = rows.rows[attributes_of(candidates[c], x)[p]].count;
                 members += weights == rows.width ? row : weights;
             });
-            number.push_back(uses[c] * members > 2 * (members + row) + row * uses[c] ? count++ : -1);
+            number.push_back(uses[c] * members > 4 * (members + row) + row * uses[c] ? count++ : -1);
         }
     }
 };
