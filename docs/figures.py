@@ -68,16 +68,13 @@ def _versus(runs: list[dict[str, Any]]) -> list[str]:
     """Rows of training or tagging against CRFsuite."""
     heads = "".join(f" {run['where']['tier']} |" for run in runs)
     lines = [f"| what | Bridle | CRFsuite |{heads} wanted |", "|---|---|---|" + "---|" * len(runs) + "---|"]
-    others = [{row["what"]: row for row in run["rows"]} for run in runs[1:]]
 
-    def compared(row: dict[str, Any] | None) -> str:
-        if row is None:
-            return ""
+    def compared(row: dict[str, Any]) -> str:
         return _ratio(row["compared"]) if row["by"] == "x" else f"{row['compared']:+.2f} {row['by']}"
 
-    for row in runs[0]["rows"]:
+    for row, *others in zip(*(run["rows"] for run in runs), strict=True):
         ours, theirs = _form(row["ours"], row["unit"]), _form(row["theirs"], row["unit"])
-        shown = "".join(f" {compared(one)} |" for one in [row, *(other.get(row["what"]) for other in others)])
+        shown = "".join(f" {compared(one)} |" for one in [row, *others])
         wanted = "" if row["target"] is None else f"{row['sense']} {row['target']:g} {row['by']}".replace(" x", "x")
         missed = " (missed)" if row["met"] is False else ""
         lines.append(f"| {row['what']} | {ours} | {theirs} |{shown} {wanted}{missed} |")
