@@ -57,7 +57,7 @@ def _rule(rng: np.random.Generator, names: list[str], y: list[str]) -> Rule:
         lambda: r.followed_by(a, b),
         lambda: r.length(a, at_most=int(rng.integers(2, 9))),
         lambda: r.forbid_transition(a, b),
-        lambda: r.next_to(a, b),
+        lambda: r.immediately_followed_by(a, b),
         lambda: r.at_least(1, of=sorted({a, b, c})),
         lambda: r.label_at(i, y[i]) | r.label_at(j, b),
         lambda: r.label_at(i, a) >> r.present(b),

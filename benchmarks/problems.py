@@ -139,8 +139,8 @@ def srl(count: int, seed: int = 1) -> Problem:
         *(r.at_most(1, of=a) for a in ARGUMENTS),
         r.same_label(r.given("candidates")),
         r.at_least(1, of=ARGUMENTS),
-        r.fix(r.given("verb"), "O"),
-        r.allow(None, ["O", r.given("frame")]),
+        r.fix("O", r.given("verb")),
+        r.allow(["O", r.given("frame")]),
     ]
     parts, given, facts = [], [], []
     for _ in range(count):

@@ -10,7 +10,7 @@ namespace {
 struct Hypothesis {
     double g, f;
     int32_t back, y;
-    size_t states;  // where its states begin: first those of the team, then those of the guides
+    size_t states;  // where its states begin: first those of the set, then those of the guides
 };
 
 struct Candidate {  // a step that the rules were not asked about yet
@@ -22,10 +22,10 @@ struct Candidate {  // a step that the rules were not asked about yet
 
 }  // namespace
 
-std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& team, int width,
+std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const AutomatonSet& set, int width,
                         const std::vector<Guide>& guides, Control& control) {
     const int n = trellis.n, m = trellis.m;
-    const size_t size = team.size() + guides.size();
+    const size_t size = set.size() + guides.size();
     std::vector<std::vector<Hypothesis>> kept(n + 1);
     kept[0].push_back({0, 0, -1, -1, 0});
     std::vector<State> now(size, 0), later;
@@ -58,7 +58,7 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
                 double g = from.g + u[j];
                 if (t > 0) g += steps.at(t - 1, from.y, j);
                 if (!(g > -kInf)) continue;
-                const double ahead = ahead_of(t, j, now.data() + from.states + team.size(), room.data());
+                const double ahead = ahead_of(t, j, now.data() + from.states + set.size(), room.data());
                 if (ahead > -kInf) candidates.push_back({g + ahead, g, ahead, static_cast<int32_t>(b), j});
             }
         }
@@ -72,12 +72,12 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
             const size_t at = later.size();
             later.resize(at + size);
             const State* before = now.data() + kept[t][c.back].states;
-            const double cost = team.advance(before, later.data() + at, c.y, t);
+            const double cost = set.advance(before, later.data() + at, c.y, t);
             if (cost == kInf || (full && c.f - cost <= best.top())) {
                 later.resize(at);
                 continue;
             }
-            ahead_of(t, c.y, before + team.size(), later.data() + at + team.size());
+            ahead_of(t, c.y, before + set.size(), later.data() + at + set.size());
             grown.push_back({c.g - cost, c.g - cost + c.ahead, c.back, c.y, at});
             if (full) best.pop();
             best.push(c.f - cost);
@@ -91,7 +91,7 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Team& 
     }
     std::vector<Found> found;
     for (const Hypothesis& end : kept[n]) {
-        const double cost = team.finish(now.data() + end.states);
+        const double cost = set.finish(now.data() + end.states);
         if (cost == kInf) continue;
         Found f{end.g - cost, std::vector<int32_t>(n)};
         const Hypothesis* at = &end;

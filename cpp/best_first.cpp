@@ -75,7 +75,7 @@ class Taken {
 
 void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     const int n = trellis.n, m = trellis.m;
-    const size_t width = team.size();
+    const size_t width = set.size();
     std::vector<Node> nodes;
     std::vector<State> states;  // (nodes, width)
     std::priority_queue<Entry> queue;
@@ -99,9 +99,9 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         double sum = 0;
         for (size_t p = 0; p < width; ++p)
             if (lambda[p] > 0) {
-                const Machine& machine = *team.pieces[p].machine;
-                if (s[p] < machine.states) sum += lambda[p] * machine.room[s[p]];
-                else if (machine.sense > 0) sum += lambda[p] * (n - 1 - t);  // paid: all that follows may count, for free
+                const CountingAutomaton& automaton = *set.automata[p].automaton;
+                if (s[p] < automaton.states) sum += lambda[p] * automaton.room[s[p]];
+                else if (automaton.sense > 0) sum += lambda[p] * (n - 1 - t);  // paid: all that follows may count, for free
             }
         return sum;
     };
@@ -109,10 +109,10 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     const auto most_room = [&](const State* s, int t) {
         double sum = 0;
         for (size_t p = 0; p < width; ++p) {
-            const Piece& piece = team.pieces[p];
-            if (!(lambda[p] > 0) || piece.machine->sense < 0) continue;  // of what is lacking, nothing may be left
-            const bool paid = s[p] >= piece.machine->states, may_pay = piece.mode == Mode::per_sequence;
-            sum += lambda[p] * std::max(paid ? 0 : piece.machine->room[s[p]], paid || may_pay ? n - 1 - t : 0);
+            const BoundAutomaton& piece = set.automata[p];
+            if (!(lambda[p] > 0) || piece.automaton->sense < 0) continue;  // of what is lacking, nothing may be left
+            const bool paid = s[p] >= piece.automaton->states, may_pay = piece.mode == Mode::per_sequence;
+            sum += lambda[p] * std::max(paid ? 0 : piece.automaton->room[s[p]], paid || may_pay ? n - 1 - t : 0);
         }
         return sum;
     };
@@ -147,7 +147,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
                 drop();
                 continue;
             }
-            const double due = team.advance(from.data(), to.data(), j, t) + (cost ? cost[j] : 0.0);
+            const double due = set.advance(from.data(), to.data(), j, t) + (cost ? cost[j] : 0.0);
             if (due == kInf) {
                 drop();
                 continue;
@@ -167,7 +167,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         }
     };
 
-    if (n == 0) push_end(0, 0, fold.final[0] + team.finish(from.data()), -1);
+    if (n == 0) push_end(0, 0, fold.final[0] + set.finish(from.data()), -1);
     else expand(-1);
     while (!queue.empty()) {
         const Entry top = queue.top();
@@ -200,7 +200,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         visits.g = node.g;
         ++visits.times;
         ++expansions;
-        if (node.t == n - 1) push_end(node.g, node.paid, fold.final[node.q] + team.finish(states.data() + top.node * width), top.node);
+        if (node.t == n - 1) push_end(node.g, node.paid, fold.final[node.q] + set.finish(states.data() + top.node * width), top.node);
         else expand(top.node);
     }
     bound = -kInf;

@@ -1,5 +1,5 @@
-// Best-first search over (position, label, state of the fold, states of a team), for the k best labellings.
-//   f = g + H[t][q][y] + sum over counted pieces of lambda * room(state)
+// Best-first search over (position, label, state of the fold, states of a set), for the k best labellings.
+//   f = g + H[t][q][y] + sum over counted automata of lambda * room(state)
 // g: the true score so far, penalties paid. H: the best that can follow when counted edges cost lambda each. Both are
 // monotone, so the first time a state is taken from the queue it is reached best.
 #pragma once
@@ -12,11 +12,11 @@
 namespace bridle {
 
 struct Found {
-    double score;  // lattice score - what the fold and the team cost (with `price`: lattice score)
+    double score;  // lattice score - what the fold and the set cost (with `price`: lattice score)
     std::vector<int32_t> path;
 };
 
-// One more estimate of what can follow, by the backward pass over a fold of some pieces of the team. The least one counts.
+// One more estimate of what can follow, by the backward pass over a fold of some automata of the set. The least one counts.
 struct Estimate {
     Fold fold;
     std::vector<double> H;  // (n, Q, width)
@@ -27,8 +27,8 @@ struct BestFirst {
     const Fold& fold;
     const Steps& steps;  // without multipliers
     const std::vector<double>& H;
-    const Team& team;                   // pieces that are not folded
-    const std::vector<double>& lambda;  // (team)  0 for pieces without a multiplier
+    const AutomatonSet& set;                   // automata that are not folded
+    const std::vector<double>& lambda;  // (set)  0 for automata without a multiplier
     const std::vector<Estimate>& estimates;
     // If set, (n, Q): the least that the fold still costs. Then the cheapest labelling comes first, whatever its score,
     // and among the cheapest the one with the highest score; H must leave costs out.

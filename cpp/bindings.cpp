@@ -45,12 +45,12 @@ std::vector<double> edge_of(const nb::object& scores, const std::vector<double>&
     return out;
 }
 
-void make_machine(Machine* self, In<int32_t> step, In<int32_t> hits, In<int32_t> final, In<uint16_t> class_of, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
+void make_automaton(CountingAutomaton* self, In<int32_t> step, In<int32_t> violations, In<int32_t> final, In<uint16_t> class_of, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
     const auto copy = [](const auto& x) { return std::vector(x.data(), x.data() + x.size()); };
-    new (self) Machine{static_cast<int>(step.shape(0)), static_cast<int>(step.shape(1)), static_cast<int>(step.shape(2)),
+    new (self) CountingAutomaton{static_cast<int>(step.shape(0)), static_cast<int>(step.shape(1)), static_cast<int>(step.shape(2)),
                        copy(class_of), {}, copy(final), sense, limit, copy(edges), copy(room), {}};
     self->moves.resize(step.size());
-    for (size_t c = 0; c < step.size(); ++c) self->moves[c] = {step.data()[c], hits.data()[c]};
+    for (size_t c = 0; c < step.size(); ++c) self->moves[c] = {step.data()[c], violations.data()[c]};
     self->find_local();
 }
 
@@ -84,15 +84,15 @@ void add_head(PyProblem& self, nb::object pairwise, bool per_step, nb::object st
     if (!per_step) head.tables = freely({}, -1, [&](Control& c) { return p.tables->find(head.pairwise, c); });
 }
 
-void add_part(PyProblem& self, int rule, nb::list machines, nb::object which, nb::object marks) {
-    std::vector<const Machine*> all;
-    for (nb::handle machine : machines) all.push_back(nb::cast<const Machine*>(machine));
-    self.kept.push_back(machines);
-    Part part{rule, all, self.keep<uint8_t>(marks)};
+void add_part(PyProblem& self, int rule, nb::list automata, nb::object which, nb::object marks) {
+    std::vector<const CountingAutomaton*> all;
+    for (nb::handle automaton : automata) all.push_back(nb::cast<const CountingAutomaton*>(automaton));
+    self.kept.push_back(automata);
+    RuleAutomaton part{rule, all, self.keep<uint8_t>(marks)};
     if (!which.is_none()) {
         const auto index = nb::cast<In<int32_t>>(which);
-        part.machine.clear();
-        for (size_t b = 0; b < index.size(); ++b) part.machine.push_back(index.data()[b] < 0 ? nullptr : all[index.data()[b]]);
+        part.automaton.clear();
+        for (size_t b = 0; b < index.size(); ++b) part.automaton.push_back(index.data()[b] < 0 ? nullptr : all[index.data()[b]]);
     }
     self.problem.parts.push_back(std::move(part));
 }
@@ -105,8 +105,8 @@ void set_masks(PyProblem& self, nb::object head_of, nb::object allowed, int word
 }
 
 void decode(const PyProblem& self, const std::string& engine, const Options& options, const Stop& stop, Out<int32_t> ids,
-            Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
-    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data(), counters.shape(1)};
+            Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
+    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1)};
     freely(stop, options.time_limit, [&](Control& c) { run(self.problem, engine_by_name(engine), options, c, out); });
 }
 
@@ -124,9 +124,9 @@ double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& part
 
 void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy, const Options& options,
                   const Stop& stop, Out<int32_t> path, Out<int32_t> length, Out<double> score, Out<double> bound,
-                  Out<uint8_t> status, Out<int32_t> hits, Out<int64_t> counters) {
+                  Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
-    const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), hits.data(), counters.data()};
+    const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data()};
     freely(stop, options.time_limit, [&](Control& c) { run_spans(batch, lazy, options, c, out); });
 }
 
@@ -153,14 +153,14 @@ NB_MODULE(_native, module) {
     bind_learning(module);
     module.def("first_bad", [](In<float> x, double largest) { return kernels().first_bad_float(x.data(), static_cast<int64_t>(x.size()), static_cast<float>(std::min<double>(largest, std::numeric_limits<float>::max()))); }, nb::arg("scores"), nb::arg("largest"));
     module.def("first_bad", [](In<double> x, double largest) { return kernels().first_bad_double(x.data(), static_cast<int64_t>(x.size()), largest); }, nb::arg("scores"), nb::arg("largest"));
-    nb::class_<Machine>(module, "Machine")
-        .def("__init__", &make_machine, nb::arg("step"), nb::arg("hits"), nb::arg("final"), nb::arg("class_of"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+    nb::class_<CountingAutomaton>(module, "CountingAutomaton")
+        .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
     nb::class_<Options>(module, "Options")
         .def(nb::init<>())
         .def_rw("time_limit", &Options::time_limit)
         .def_rw("max_states", &Options::max_states)
         .def_rw("width", &Options::width)
-        .def_rw("fold_states", &Options::fold_states)
+        .def_rw("max_product_states", &Options::max_product_states)
         .def_rw("tau", &Options::tau)
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);
@@ -172,10 +172,10 @@ NB_MODULE(_native, module) {
         .def("add_head", &add_head, nb::arg("pairwise").none(), nb::arg("per_step"), nb::arg("start").none(), nb::arg("end").none())
         .def("set_masks", &set_masks, nb::arg("head_of"), nb::arg("allowed").none(), nb::arg("words"), nb::arg("tied").none())
         .def("add_rule", [](PyProblem& p, int mode, double penalty) { p.problem.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))
-        .def("add_part", &add_part, nb::arg("rule"), nb::arg("machines"), nb::arg("which").none(), nb::arg("marks").none())
-        .def("decode", &decode, nb::arg("engine"), nb::arg("options"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
+        .def("add_part", &add_part, nb::arg("rule"), nb::arg("automata"), nb::arg("which").none(), nb::arg("marks").none())
+        .def("decode", &decode, nb::arg("engine"), nb::arg("options"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))
         .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"), nb::arg("options"))
         .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("parts"), nb::arg("marginals").none(), nb::arg("options"))
-        .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("options"), nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("hits"), nb::arg("counters"))
+        .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("options"), nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))
         .def("k_best_spans", &k_best_spans_of, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"), nb::arg("k"), nb::arg("options"));
 }

@@ -162,7 +162,7 @@ void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> o
     for (int64_t t = 0; t < count; ++t) std::copy_n(&rows[static_cast<size_t>(t) * x.width], x.m, out.data() + t * x.m);
 }
 
-struct PyMoving : Moving {
+struct PyMoving : AveragedWeights {
     std::vector<nb::object> kept;
     int64_t step = 0;
     size_t slots = 0;
@@ -300,7 +300,7 @@ void bind_learning(nb::module_& module) {
         .def("expected", &expected_of<double>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
         .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
         .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
-    nb::class_<PyMoving>(module, "Moving")
+    nb::class_<PyMoving>(module, "AveragedWeights")
         .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(), nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))
         .def_ro("step", &PyMoving::step)
         .def("perceptron_pass", &pass_of, nb::arg("examples"), nb::arg("order"))

@@ -153,7 +153,7 @@ void constrained_search(const Rows& rows, const Examples& examples, const float*
     }
 }
 
-int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const Moving& v, double* weights,
+int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v, double* weights,
                          double* sums, int beam, const int64_t* order, int64_t count, int64_t& step, Control& control) {
     Search search(context, beam);
     std::vector<int32_t> guess;

@@ -42,7 +42,7 @@ void constrained_search(const Rows& rows, const Examples& examples, const float*
                         const double* weights, int beam, int32_t* out, Control& control);
 
 // One pass of the averaged perceptron; context weights and their sums besides those in v. Returns the number of wrong tokens.
-int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const Moving& v, double* weights,
+int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v, double* weights,
                          double* sums, int beam, const int64_t* order, int64_t count, int64_t& step, Control& control);
 
 }  // namespace bridle

@@ -33,9 +33,9 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     Answer out;
     out.path.resize(s.n);
     out.bound = trellis.best_path(plain, steps, out.path.data(), control);  // no rule can make it better
-    Team team;
-    team.set(s.pieces);
-    const std::vector<Found> found = beam(trellis, steps, team, options.width, {}, control);
+    AutomatonSet set;
+    set.assign(s.automata);
+    const std::vector<Found> found = beam(trellis, steps, set, options.width, {}, control);
     if (found.empty()) {
         out.status = out.bound > -kInf ? Status::nothing_found : Status::infeasible;
         return out;
@@ -53,7 +53,7 @@ Engine engine_by_name(const std::string& name) {
     if (name == "search") return run_search;
     if (name == "beam") return run_beam;
     if (name == "product") return run_product;
-    if (name == "relax") return run_relax;
+    if (name == "lazy_intersection") return run_lazy_intersection;
     if (name == "two_stage") return run_two_stage;
     return nullptr;
 }
@@ -61,14 +61,14 @@ Engine engine_by_name(const std::string& name) {
 namespace {
 
 // Violations of each rule by an answer.
-void count_violations(const Sequence& s, const Answer& answer, Judge& judge, int32_t* hits) {
-    const std::vector<int32_t>* of_piece = &answer.hits;
+void count_violations(const Sequence& s, const Answer& answer, Judge& judge, int32_t* violations) {
+    const std::vector<int32_t>* of_piece = &answer.violations;
     if (of_piece->empty()) {
         judge.load(s);
         judge.cost(answer.path.data(), s.n);
-        of_piece = &judge.hits;
+        of_piece = &judge.violations;
     }
-    for (size_t k = 0; k < s.pieces.size(); ++k) hits[s.pieces[k].rule] += (*of_piece)[k];
+    for (size_t k = 0; k < s.automata.size(); ++k) violations[s.automata[k].rule] += (*of_piece)[k];
 }
 
 }  // namespace
@@ -76,10 +76,10 @@ void count_violations(const Sequence& s, const Answer& answer, Judge& judge, int
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out) {
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft parts a labelling that was found breaks nothing
-    for (const Part& part : problem.parts) soft = soft || problem.rules[part.rule].mode != Mode::hard;
+    for (const RuleAutomaton& part : problem.parts) soft = soft || problem.rules[part.rule].mode != Mode::hard;
     Search search;
     Judge judge;
-    search.small_fold = options.fold_states;
+    search.max_product_states = options.max_product_states;
     for (int64_t b = 0; b < problem.B; ++b) {
         if ((b & 15) == 0) control.check();
         control.begin();
@@ -92,14 +92,14 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         out.status[b] = static_cast<uint8_t>(answer.status);
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-        if (soft) count_violations(s, answer, judge, out.hits + b * n_rules);
+        if (soft) count_violations(s, answer, judge, out.violations + b * n_rules);
     }
 }
 
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
     control.begin();
     Search search;
-    search.small_fold = options.fold_states;
+    search.max_product_states = options.max_product_states;
     return search.k_best(Sequence(problem, b), k, options.max_states, control);
 }
 

@@ -12,7 +12,7 @@ struct Options {
     double time_limit = -1;    // seconds per sequence; negative: none
     int64_t max_states = -1;   // negative: none
     int width = 8;             // beam
-    int fold_states = 64;      // search: fold while the product has at most so many states
+    int max_product_states = 64;      // search: fold while the product has at most so many states
     double tau = 1.0;          // two_stage
     uint64_t seed = 0;         // relax: the order in which rules are looked at
     bool arcs = false;         // product, relax: count lattice arcs
@@ -27,7 +27,7 @@ Answer run_search(const Sequence&, const Options&, Control&, Search&, int64_t* c
 Answer run_viterbi(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_beam(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
-Answer run_relax(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_lazy_intersection(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 
 // Null when there is no such engine.
@@ -38,7 +38,7 @@ struct Outputs {
     double *score;      // (B) lattice score - penalty
     double* bound;      // (B)
     uint8_t* status;    // (B)
-    int32_t* hits;      // (B, rules)  violations
+    int32_t* violations;      // (B, rules)  violations
     int64_t* counters;  // (B, n_counters)
     size_t n_counters;
 };

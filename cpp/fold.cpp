@@ -7,10 +7,10 @@
 namespace bridle {
 namespace {
 
-// Positions whose marks agree for all pieces are of one kind; `first` holds one position of each kind.
-std::vector<int32_t> kinds_of(const Team& team, int n, std::vector<int>& first) {
+// Positions whose marks agree for all automata are of one kind; `first` holds one position of each kind.
+std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& first) {
     std::vector<const uint8_t*> marks;
-    for (const Piece& p : team.pieces)
+    for (const BoundAutomaton& p : set.automata)
         if (p.marks) marks.push_back(p.marks);
     first.assign(1, 0);
     if (marks.empty() || n == 0) return {};
@@ -40,9 +40,9 @@ std::vector<int32_t> kinds_of(const Team& team, int n, std::vector<int>& first) 
 // Numbers of state vectors: by their mixed-radix value while that is small, else by hashing.
 class Index {
   public:
-    explicit Index(const Team& team) : width_(team.size()) {
+    explicit Index(const AutomatonSet& set) : width_(set.size()) {
         double product = 1;
-        for (const Piece& p : team.pieces) radix_.push_back(p.n_states()), product *= p.n_states();
+        for (const BoundAutomaton& p : set.automata) radix_.push_back(p.n_states()), product *= p.n_states();
         if (product <= 65536) direct_.assign(static_cast<size_t>(product), -1);
     }
     // The number of a state vector; a new one gets `fresh`.
@@ -68,12 +68,12 @@ class Index {
     std::unordered_map<uint64_t, std::vector<int32_t>> hashed_;
 };
 
-// Labels that no piece tells apart: the number of their class (m), and one label of each class in `one`.
-std::vector<int32_t> classes_of(const Team& team, int m, std::vector<int32_t>& one) {
+// Labels that no automaton tells apart: the number of their class (m), and one label of each class in `one`.
+std::vector<int32_t> classes_of(const AutomatonSet& set, int m, std::vector<int32_t>& one) {
     std::vector<int32_t> joint(m, 0);
     std::vector<std::pair<uint64_t, int32_t>> order(m);
-    for (const Piece& p : team.pieces) {
-        for (int y = 0; y < m; ++y) order[y] = {static_cast<uint64_t>(joint[y]) << 16 | p.machine->class_of[y], y};
+    for (const BoundAutomaton& p : set.automata) {
+        for (int y = 0; y < m; ++y) order[y] = {static_cast<uint64_t>(joint[y]) << 16 | p.automaton->class_of[y], y};
         std::sort(order.begin(), order.end());
         one.clear();
         for (int k = 0; k < m; ++k) {
@@ -104,20 +104,20 @@ void Fold::forget_costs() {
     for (double& f : final) f = f < kInf ? 0.0 : kInf;
 }
 
-bool Fold::build(const Team& team, int n, int m, int most, Control& control) {
+bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& control) {
     clear();
-    if (team.size() == 0) return true;
+    if (set.size() == 0) return true;
     width_ = padded(m);
     std::vector<int> first;
-    kind_ = kinds_of(team, n, first);
-    // What the tables depend on: the machines, what breaking them costs, and the marks of each kind of position.
+    kind_ = kinds_of(set, n, first);
+    // What the tables depend on: the automata, what breaking them costs, and the marks of each kind of position.
     Key key;
-    key.reserve(team.size() * (3 + first.size()) + 1);
-    for (const Piece& p : team.pieces) {
+    key.reserve(set.size() * (3 + first.size()) + 1);
+    for (const BoundAutomaton& p : set.automata) {
         int64_t bits;
         static_assert(sizeof bits == sizeof p.penalty);
         std::memcpy(&bits, &p.penalty, sizeof bits);
-        key.insert(key.end(), {reinterpret_cast<int64_t>(p.machine), static_cast<int64_t>(p.mode) << 32 | p.rule, bits});
+        key.insert(key.end(), {reinterpret_cast<int64_t>(p.automaton), static_cast<int64_t>(p.mode) << 32 | p.rule, bits});
         if (p.marks && n > 0)
             for (int t : first) key.push_back(p.marks[t]);
     }
@@ -126,7 +126,7 @@ bool Fold::build(const Team& team, int n, int m, int most, Control& control) {
     if (found != known_.end() && found->second->Q <= most) tables_ = found->second;
     else if (found != known_.end()) return clear(), false;
     else {
-        tables_ = n == 0 ? explore(team, {}, m, most, control) : explore(team, first, m, most, control);
+        tables_ = n == 0 ? explore(set, {}, m, most, control) : explore(set, first, m, most, control);
         if (!tables_) return clear(), false;
         const size_t cells = tables_->next.size() + key.size();
         if (known_cells_ + cells > kKnownCells) known_.clear(), known_cells_ = 0;
@@ -137,14 +137,14 @@ bool Fold::build(const Team& team, int n, int m, int most, Control& control) {
     return true;
 }
 
-std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<int>& first, int m, int most,
+std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most,
                                             Control& control) const {
-    const size_t size = team.size(), kinds = first.size();
+    const size_t size = set.size(), kinds = first.size();
     std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
-    Index index(team);
+    Index index(set);
     index.find(states.data(), states, 0);
     std::vector<int32_t> one;
-    const std::vector<int32_t> class_of = classes_of(team, m, one);
+    const std::vector<int32_t> class_of = classes_of(set, m, one);
     std::vector<int32_t> next;  // (Q, kinds, classes) while it grows
     std::vector<double> cost;
     int count = 1;
@@ -153,7 +153,7 @@ std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<
         if ((q & 255) == 255 || kinds > 1024) control.check();
         for (size_t k = 0; k < kinds; ++k)
             for (const int32_t y : one) {
-                const double c = team.advance(states.data() + q * size, to.data(), y, first[k]);
+                const double c = set.advance(states.data() + q * size, to.data(), y, first[k]);
                 int32_t found = 0;
                 if (c < kInf) {
                     found = index.find(to.data(), states, count);
@@ -169,7 +169,7 @@ std::shared_ptr<Fold::Tables> Fold::explore(const Team& team, const std::vector<
     }
     auto made = std::make_shared<Tables>();
     made->Q = count;
-    for (int q = 0; q < count; ++q) made->final.push_back(team.finish(states.data() + q * size));
+    for (int q = 0; q < count; ++q) made->final.push_back(set.finish(states.data() + q * size));
     made->next.assign(kinds * count * width_, 0);
     made->cell.assign(kinds * count * width_, 0);
     made->cost.assign(kinds * count * width_, kInf);

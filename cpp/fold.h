@@ -1,4 +1,4 @@
-// The product automaton of a team, to be read along the trellis: one state q stands for the states of all its pieces.
+// The product automaton of a set, to be read along the trellis: one state q stands for the states of all its automata.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "control.h"
-#include "team.h"
+#include "automaton_set.h"
 
 namespace bridle {
 
@@ -17,7 +17,7 @@ class Fold {
     std::vector<double> final;  // (Q) cost at the end, +inf: must not end here
 
     // Explores what can be reached. False when there are more than `most` states, or too many kinds of positions.
-    bool build(const Team& team, int n, int m, int most, Control& control);
+    bool build(const AutomatonSet& set, int n, int m, int most, Control& control);
     void clear();         // no rule at all: one state
     void forget_costs();  // what is allowed stays allowed, but nothing has a price
 
@@ -36,7 +36,7 @@ class Fold {
     using Key = std::vector<int64_t>;
 
     size_t row(int64_t t, int q) const { return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_; }
-    std::shared_ptr<Tables> explore(const Team& team, const std::vector<int>& first, int m, int most, Control& control) const;
+    std::shared_ptr<Tables> explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most, Control& control) const;
 
     int width_ = 0;
     std::vector<int32_t> kind_;  // (n) which table a position uses; empty: all the first

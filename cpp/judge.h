@@ -1,4 +1,4 @@
-// What a labelling costs under the rules of a sequence, and which pieces it breaks.
+// What a labelling costs under the rules of a sequence, and which automata it breaks.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class Judge {
     const Sequence& sequence() const { return *sequence_; }
     double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
     // After cost():
-    std::vector<int> broken;    // pieces
-    std::vector<int32_t> hits;  // (pieces) violations
+    std::vector<int> broken;    // automata
+    std::vector<int32_t> violations;  // (automata) violations
 
   private:
     const Sequence* sequence_ = nullptr;

@@ -20,7 +20,7 @@ void gold_counts(const Joined& x, double* state, double* pair);
 
 // Weights of a mistake-driven learner, and what is needed for their average:
 //   w changes by d at step c:  sum += c * d;    average over steps 0 .. C-1 = w - sum / C
-struct Moving {
+struct AveragedWeights {
     double *w, *sum;            // (W)
     double *pair, *pair_sum;    // (m, m) or null: labels are scored one by one
     const uint8_t* pair_free;   // (m, m) may it change? null: all may
@@ -28,15 +28,15 @@ struct Moving {
 
 // One pass of the structured perceptron over the sequences in `order`; returns the number of wrong tokens.
 //   y^ = argmax of the score;  w += F(x, y) - F(x, y^)
-int64_t perceptron_pass(const Joined& x, const Moving& v, const int64_t* order, int64_t count,
+int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count,
                         int64_t& step, Control& control);
 // The update alone, for a labelling `guess` (N) that somebody else found. Returns the number of wrong tokens.
-int64_t perceptron_update(const Joined& x, const Moving& v, int64_t b, const int32_t* guess, int64_t& step);
+int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, const int32_t* guess, int64_t& step);
 
 // One pass of a local learner over the tokens in `order`; returns the number of updates.
 //   if score[y] - max of the others <= margin:  perceptron: w(y) += rate x, w(other) -= rate x
 //                                               winnow:     w(y) *= 1 + rate, w(other) /= 1 + rate   (active attributes)
-int64_t local_pass(const Joined& x, const Moving& v, bool winnow, double margin, double rate,
+int64_t local_pass(const Joined& x, const AveragedWeights& v, bool winnow, double margin, double rate,
                    const int64_t* order, int64_t count, int64_t& step, int64_t& wrong, Control& control);
 
 }  // namespace bridle

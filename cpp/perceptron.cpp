@@ -16,7 +16,7 @@ constexpr double kLargest = 1e12;  // of a weight that only grows by factors
 // Best paths under weights that change all the time; the transitions are kept in padded rows beside them.
 class Best {
   public:
-    Best(const Joined& x, const Moving& v) : m_(x.m), w_(x.width), pair_(static_cast<size_t>(m_) * w_) {
+    Best(const Joined& x, const AveragedWeights& v) : m_(x.m), w_(x.width), pair_(static_cast<size_t>(m_) * w_) {
         for (int i = 0; v.pair && i < m_; ++i) std::copy_n(v.pair + static_cast<size_t>(i) * m_, m_, &pair_[static_cast<size_t>(i) * w_]);
     }
 
@@ -50,12 +50,12 @@ class Best {
     std::vector<int32_t> path_;
 };
 
-void add(const Moving& v, int64_t slot, double change, int64_t step) {
+void add(const AveragedWeights& v, int64_t slot, double change, int64_t step) {
     v.w[slot] += change;
     v.sum[slot] += static_cast<double>(step) * change;
 }
 
-int64_t update(const Joined& x, const Moving& v, int64_t first, int n, const int32_t* guess, int64_t step, Best* best) {
+int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, const int32_t* guess, int64_t step, Best* best) {
     int64_t wrong = 0;
     const auto move = [&](int i, int j, double change) {
         const size_t cell = static_cast<size_t>(i) * x.m + j;
@@ -81,7 +81,7 @@ int64_t update(const Joined& x, const Moving& v, int64_t first, int n, const int
 
 }  // namespace
 
-int64_t perceptron_pass(const Joined& x, const Moving& v, const int64_t* order, int64_t count,
+int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count,
                         int64_t& step, Control& control) {
     Best best(x, v);
     int64_t wrong = 0;
@@ -95,12 +95,12 @@ int64_t perceptron_pass(const Joined& x, const Moving& v, const int64_t* order, 
     return wrong;
 }
 
-int64_t perceptron_update(const Joined& x, const Moving& v, int64_t b, const int32_t* guess, int64_t& step) {
+int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, const int32_t* guess, int64_t& step) {
     const int64_t first = x.offsets[b];
     return update(x, v, first, static_cast<int>(x.offsets[b + 1] - first), guess, step++, nullptr);
 }
 
-int64_t local_pass(const Joined& x, const Moving& v, bool winnow, double margin, double rate,
+int64_t local_pass(const Joined& x, const AveragedWeights& v, bool winnow, double margin, double rate,
                    const int64_t* order, int64_t count, int64_t& step, int64_t& wrong, Control& control) {
     const int m = x.m;
     std::vector<double> score(x.width);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "team.h"
+#include "automaton_set.h"
 
 namespace bridle {
 
-void Machine::find_local() {
+void CountingAutomaton::find_local() {
     after_class.resize(classes);
     for (int c = 0; c < classes; ++c) after_class[c] = moves[c].to;
     for (size_t c = 0; c < moves.size(); ++c)
@@ -17,14 +17,14 @@ void Machine::find_local() {
 Sequence::Sequence(const Problem& p, int64_t b)
     : problem(&p), b(b), begin(p.offsets[b]), first(p.first ? p.first[b] : begin), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
       head(&p.heads[p.head_of[b]]), tied(p.tied ? p.tied + begin : nullptr) {
-    pieces.reserve(p.parts.size());
+    automata.reserve(p.parts.size());
     for (size_t k = 0; k < p.parts.size(); ++k) {
-        const Part& part = p.parts[k];
-        const Machine* machine = part.machine[part.machine.size() == 1 ? 0 : b];
-        if (!machine) continue;
+        const RuleAutomaton& part = p.parts[k];
+        const CountingAutomaton* automaton = part.automaton[part.automaton.size() == 1 ? 0 : b];
+        if (!automaton) continue;
         const Rule& rule = p.rules[part.rule];
-        pieces.push_back(
-            {machine, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule, static_cast<int>(k)});
+        automata.push_back(
+            {automaton, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule, static_cast<int>(k)});
     }
 }
 
@@ -68,13 +68,13 @@ RawScores Sequence::raw() const {
             {&head->tables->free.view(), &head->tables->tied.view()}};
 }
 
-void Team::set(std::vector<Piece> members) {
-    pieces = std::move(members);
+void AutomatonSet::assign(std::vector<BoundAutomaton> members) {
+    automata = std::move(members);
     const int count = size();
     until_.assign(count, 0);
     group_.assign(count, 0);
     for (int k = 0; k < count; ++k) {
-        const bool joins = k > 0 && pieces[k].mode == Mode::per_sequence && pieces[k].rule == pieces[k - 1].rule;
+        const bool joins = k > 0 && automata[k].mode == Mode::per_sequence && automata[k].rule == automata[k - 1].rule;
         group_[k] = joins ? group_[k - 1] : k;
     }
     for (int k = count - 1; k >= 0; --k) until_[k] = k + 1 < count && group_[k + 1] == group_[k] ? until_[k + 1] : k + 1;

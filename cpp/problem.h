@@ -1,8 +1,8 @@
 // The problem as plain data: what Python lays out, what every kernel reads. Nothing here computes.
 //
 //   B sequences (b), N tokens in all, n positions of one sequence (t), m labels (i, then j; y for one alone)
-//   machine: an automaton that counts violations     S states (s)
-//   part:    a machine of a rule, over all sequences     piece: the same, for one sequence
+//   automaton: an automaton that counts violations     S states (s)
+//   part:    an automaton of a rule, over all sequences     piece: the same, for one sequence
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ namespace bridle {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct Move {
-    int32_t to, hits;  // next state; violations on the way
+    int32_t to, violations;  // next state; violations on the way
 };
 
-// Labels that a machine treats alike share a class (c): its tables have a column for each class.
-struct Machine {
+// Labels that an automaton treats alike share a class (c): its tables have a column for each class.
+struct CountingAutomaton {
     int marks, states, classes;
     std::vector<uint16_t> class_of;   // (m)
     std::vector<Move> moves;          // (marks, states, classes)
     std::vector<int32_t> final;       // (states)  violations that show at the end
-    // If the machine only counts: violations = what the number of `edges` is above (sense 1) or below (-1) `limit`.
+    // If the automaton only counts: violations = what the number of `edges` is above (sense 1) or below (-1) `limit`.
     int sense = 0, limit = 0;
     std::vector<uint8_t> edges;  // (classes + 1, classes)  does class j count just after class i? last row: at the start
     std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
-    // If the state is always that of the last label, the machine is local: it speaks of neighbours and single tokens only.
+    // If the state is always that of the last label, the automaton is local: it speaks of neighbours and single tokens only.
     std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
 
     void find_local();  // fills `after_class`
@@ -48,10 +48,10 @@ struct Rule {
     double penalty;
 };
 
-struct Part {
+struct RuleAutomaton {
     int rule;
-    std::vector<const Machine*> machine;  // (1) for all sequences or (B) one each; null: none
-    const uint8_t* marks;                 // (N) which of the machine's tables to use at a token, or null: the first
+    std::vector<const CountingAutomaton*> automaton;  // (1) for all sequences or (B) one each; null: none
+    const uint8_t* marks;                 // (N) which of the automaton's tables to use at a token, or null: the first
 };
 
 struct Problem {
@@ -68,20 +68,20 @@ struct Problem {
     const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
     TableCache* tables = nullptr;   // has the transition masks
     std::vector<Rule> rules;
-    std::vector<Part> parts;  // ordered by rule
+    std::vector<RuleAutomaton> parts;  // ordered by rule
 };
 
-// A machine bound to one sequence, with what its violations cost.
-struct Piece {
-    const Machine* machine;
+// An automaton bound to one sequence, with what its violations cost.
+struct BoundAutomaton {
+    const CountingAutomaton* automaton;
     const uint8_t* marks;  // (n) or null
     Mode mode;
     double penalty;
     int rule, part;
 
-    int paid() const { return machine->states; }  // per sequence: the state after the price was paid
-    int n_states() const { return machine->states + (mode == Mode::per_sequence); }
-    const Move& read(int64_t t, int s, int y) const { return machine->read(marks ? marks[t] : 0, s, y); }
+    int paid() const { return automaton->states; }  // per sequence: the state after the price was paid
+    int n_states() const { return automaton->states + (mode == Mode::per_sequence); }
+    const Move& read(int64_t t, int s, int y) const { return automaton->read(marks ? marks[t] : 0, s, y); }
 };
 
 // One sequence of a problem.
@@ -92,7 +92,7 @@ struct Sequence {
     int n, m;
     const Head* head;
     const uint8_t* tied;  // (n) or null
-    std::vector<Piece> pieces;
+    std::vector<BoundAutomaton> automata;
 
     Sequence(const Problem& p, int64_t b);
     void row(int t, double* out) const;  // unary scores of a position: start, end and masks folded in

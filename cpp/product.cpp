@@ -1,4 +1,4 @@
-// `product`: intersect everything, then the best path. `relax`: Tromble & Eisner (2006), intersect only what is violated.
+// `product`: intersect everything, then the best path. `lazy_intersection`: Tromble & Eisner (2006), intersect only what is violated.
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostStates = 1 << 20;
 constexpr size_t kMostCells = size_t{1} << 29;  // of n * Q * m
 
-// The trellis with some of the pieces folded in.
+// The trellis with some of the automata folded in.
 struct Lattice {
     Trellis trellis;
     Steps steps;
@@ -23,13 +23,13 @@ struct Lattice {
         trellis.load(s);
         steps.plain(s);
     }
-    bool intersect(const std::vector<Piece>& pieces, int64_t max_states, Control& control) {
-        Team team;
-        team.set(pieces);
+    bool intersect(const std::vector<BoundAutomaton>& automata, int64_t max_states, Control& control) {
+        AutomatonSet set;
+        set.assign(automata);
         const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.m);
         size_t most = std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells));
         if (max_states >= 0) most = std::min<size_t>(most, max_states);
-        return fold.build(team, trellis.n, trellis.m, static_cast<int>(most), control);
+        return fold.build(set, trellis.n, trellis.m, static_cast<int>(most), control);
     }
     double best(Control& control) { return trellis.best_path(fold, steps, path.data(), control); }
 
@@ -70,19 +70,19 @@ Answer too_large() {
     return out;
 }
 
-// A constraint of Tromble & Eisner: a hard piece, or all pieces of a rule that is paid once.
+// A constraint of Tromble & Eisner: a hard automaton, or all automata of a rule that is paid once.
 struct Constraint {
-    std::vector<Piece> pieces;
+    std::vector<BoundAutomaton> automata;
     double weight;  // <= 0, -inf: hard
     bool violated(const int32_t* path, int n) const {
-        for (const Piece& p : pieces) {
+        for (const BoundAutomaton& p : automata) {
             int s = 0;
             for (int t = 0; t < n; ++t) {
                 const Move& move = p.read(t, s, path[t]);
-                if (move.hits) return true;
+                if (move.violations) return true;
                 s = move.to;
             }
-            if (p.machine->final[s]) return true;
+            if (p.automaton->final[s]) return true;
         }
         return false;
     }
@@ -91,8 +91,8 @@ struct Constraint {
 std::vector<Constraint> constraints_of(const Sequence& s, uint64_t seed) {
     std::vector<Constraint> all;
     int last = -1;
-    for (const Piece& p : s.pieces) {
-        if (p.mode != Mode::hard && p.rule == last) all.back().pieces.push_back(p);
+    for (const BoundAutomaton& p : s.automata) {
+        if (p.mode != Mode::hard && p.rule == last) all.back().automata.push_back(p);
         else all.push_back({{p}, p.mode == Mode::hard ? -kInf : -p.penalty});
         last = p.rule;
     }
@@ -112,7 +112,7 @@ struct Trace {
     void first_path(const std::vector<Constraint>& all, const int32_t* path, int n) {
         std::vector<int> broken;
         for (const Constraint& c : all)
-            if (c.violated(path, n)) broken.push_back(c.pieces[0].rule);
+            if (c.violated(path, n)) broken.push_back(c.automata[0].rule);
         std::sort(broken.begin(), broken.end());
         broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
         const size_t room = kCounters - kBroken - 1;
@@ -127,17 +127,17 @@ struct Trace {
     }
 };
 
-std::vector<Piece> held(std::vector<Piece> pieces) {  // a constraint that was intersected holds
-    for (Piece& p : pieces) p.mode = Mode::hard;
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.part < b.part; });
-    return pieces;
+std::vector<BoundAutomaton> held(std::vector<BoundAutomaton> automata) {  // a constraint that was intersected holds
+    for (BoundAutomaton& p : automata) p.mode = Mode::hard;
+    std::sort(automata.begin(), automata.end(), [](const BoundAutomaton& a, const BoundAutomaton& b) { return a.part < b.part; });
+    return automata;
 }
 
 // Figure 2: HARD-CONSTRAIN-LATTICE.
 Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Options& options, Control& control, Trace trace) {
     Lattice lattice(s);
     Answer out;
-    std::vector<Piece> inside;
+    std::vector<BoundAutomaton> inside;
     lattice.fold.clear();
     double best = lattice.best(control);
     out.bound = best;
@@ -151,7 +151,7 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
             out.bound = best;
             return out;
         }
-        inside.insert(inside.end(), broken->pieces.begin(), broken->pieces.end());
+        inside.insert(inside.end(), broken->automata.begin(), broken->automata.end());
         left.erase(broken);
         if (!lattice.intersect(held(inside), options.max_states, control)) {
             out.status = Status::too_large;
@@ -189,8 +189,8 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
             continue;
         }
         ++trace.counters[1];
-        std::vector<Piece> inside;
-        for (int c : branch.inside) inside.insert(inside.end(), all[c].pieces.begin(), all[c].pieces.end());
+        std::vector<BoundAutomaton> inside;
+        for (int c : branch.inside) inside.insert(inside.end(), all[c].automata.begin(), all[c].automata.end());
         lattice.fold.clear();
         if (!inside.empty() && !lattice.intersect(held(inside), options.max_states, control)) return too_large();
         const double best = lattice.best(control);
@@ -224,7 +224,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
 
 Answer run_product(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
     Lattice lattice(s);
-    if (!lattice.intersect(s.pieces, options.max_states, control)) return too_large();
+    if (!lattice.intersect(s.automata, options.max_states, control)) return too_large();
     Answer out;
     out.score = out.bound = lattice.best(control);
     out.status = out.score > -kInf ? Status::optimal : Status::infeasible;
@@ -234,7 +234,7 @@ Answer run_product(const Sequence& s, const Options& options, Control& control, 
     return out;
 }
 
-Answer run_relax(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
+Answer run_lazy_intersection(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
     std::vector<Constraint> all = constraints_of(s, options.seed);
     const bool soft = std::any_of(all.begin(), all.end(), [](const Constraint& c) { return c.weight > -kInf; });
     const Trace trace{counters, options.arcs};

@@ -14,7 +14,7 @@ constexpr int64_t kPatience = 20000;  // expansions before a larger fold is trie
 double Search::slack() {
     if (slack_ < 0) {
         slack_ = trellis_.rounding(plain_);
-        for (const Piece& p : trellis_.sequence().pieces)
+        for (const BoundAutomaton& p : trellis_.sequence().automata)
             slack_ += std::numeric_limits<double>::epsilon() * (trellis_.n + 8) * p.penalty;
     }
     return slack_;
@@ -36,7 +36,7 @@ bool Search::consider(const int32_t* path) {
     if (score > best_.score) {
         best_.score = score;
         best_.path.assign(path, path + n);
-        best_.hits = judge_.hits;
+        best_.violations = judge_.violations;
     }
     for (int k : judge_.broken)
         if (!active_[k]) return false;
@@ -67,10 +67,10 @@ Answer Search::solve(const Sequence& s, Control& control) {
     plain_.plain(s);
     judge_.load(s);
     fold_.clear();
-    fold_limit_ = small_fold;
+    fold_limit_ = max_product_states;
     arranged_ = 0;
-    active_.assign(s.pieces.size(), 0);
-    team_.set({});
+    active_.assign(s.automata.size(), 0);
+    set_.assign({});
     lambda_.clear();
     best_ = Answer();
     bound_ = kInf;
@@ -83,7 +83,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
     bound_ = first_path(s, path_.data(), control);
     if (!(bound_ > -kInf) || consider(path_.data())) return finished();
     trellis_.load(s);
-    all_.set(s.pieces);
+    all_.assign(s.automata);
     try {
         control.armed = true;  // from here on there is a bound to show
         Answer out = work(control);
@@ -91,7 +91,7 @@ Answer Search::solve(const Sequence& s, Control& control) {
         return out;
     } catch (const Late&) {
         control.armed = false;
-        const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.pieces.size();
+        const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
         if (!(best_.score > -kInf) && H_valid_) dive(static_cast<int>(std::clamp(1e7 / steps, 1.0, 16.0)), control);
         return stopped();
     }
@@ -100,8 +100,8 @@ Answer Search::solve(const Sequence& s, Control& control) {
 Answer Search::work(Control& control) {
     const Sequence& s = trellis_.sequence();
     const std::vector<int> first_broken = judge_.broken;
-    if (std::any_of(first_broken.begin(), first_broken.end(), [&](int k) { return s.pieces[k].mode != Mode::hard; })) {
-        const bool done = obey(control);
+    if (std::any_of(first_broken.begin(), first_broken.end(), [&](int k) { return s.automata[k].mode != Mode::hard; })) {
+        const bool done = enforce_broken(control);
         fold_.clear();
         if (done) return finished();
         judge_.broken = first_broken;
@@ -113,7 +113,7 @@ Answer Search::work(Control& control) {
         control.check();
         arrange(control);
         estimates_.clear();
-        if (team_.size() == 0) {
+        if (set_.size() == 0) {
             ++counters.passes;
             const double value = trellis_.best_path(fold_, plain_, path_.data(), control);
             bound_ = std::min(bound_, value);
@@ -126,7 +126,7 @@ Answer Search::work(Control& control) {
             continue;
         }
         const int64_t active_before = counters.active;
-        if (multiply(control)) return finished();
+        if (tighten_bound(control)) return finished();
         if (counters.active > active_before) continue;  // rules that were met on the way come in first
         adjust(control);  // back to the best multipliers
         estimate(control);
@@ -135,7 +135,7 @@ Answer Search::work(Control& control) {
         const bool larger = fold_limit_ < kLargeFold;
         const int64_t left = max_states_ < 0 ? -1 : std::max<int64_t>(0, max_states_ - counters.expansions);
         const int64_t most = larger ? (left < 0 ? patience : std::min(left, patience)) : left;
-        BestFirst between{trellis_, fold_, plain_, best_H_, team_, lambda_, estimates_};
+        BestFirst between{trellis_, fold_, plain_, best_H_, set_, lambda_, estimates_};
         const double floor = best_.score > -kInf ? best_.score + slack() : -kInf;
         between.run(1, floor, most, control);
         counters.expansions += between.expansions;
@@ -168,12 +168,12 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
         return out;
     }
     trellis_.load(s);  // the first path may have been the answer
-    all_.set(s.pieces);
+    all_.assign(s.automata);
     for (;;) {
         if (arranged_ < counters.active) {  // rules that were met meanwhile
             arrange(control);
             estimates_.clear();
-            if (team_.size() > 0) multiply(control);
+            if (set_.size() > 0) tighten_bound(control);
             continue;
         }
         if (!H_valid_) {
@@ -182,7 +182,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
             H_valid_ = true;
         }
         const int64_t left = max_states < 0 ? -1 : std::max<int64_t>(0, max_states - counters.expansions);
-        BestFirst all{trellis_, fold_, plain_, best_H_, team_, lambda_, estimates_};
+        BestFirst all{trellis_, fold_, plain_, best_H_, set_, lambda_, estimates_};
         all.run(k, -kInf, left, control);
         counters.expansions += all.expansions;
         out.clear();
@@ -201,7 +201,7 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states,
                 if (!all.complete) a.status = Status::limit;
             return out;
         }
-        fold_limit_ = std::max(fold_limit_, small_fold * 8);
+        fold_limit_ = std::max(fold_limit_, max_product_states * 8);
     }
 }
 

@@ -17,7 +17,7 @@
 
 #include "best_first.h"
 #include "judge.h"
-#include "strict.h"
+#include "masked_trellis.h"
 #include "trellis.h"
 #include "viterbi.h"
 
@@ -30,7 +30,7 @@ struct Answer {
     double score = -kInf;  // lattice score - penalty
     double bound = kInf;
     std::vector<int32_t> path;
-    std::vector<int32_t> hits = {};  // (pieces) violations, if the engine knows them
+    std::vector<int32_t> violations = {};  // (automata) violations, if the engine knows them
 };
 
 struct Counters {
@@ -41,7 +41,7 @@ class Search {
   public:
     Counters counters;
 
-    int small_fold = 64;  // fold everything while the product has at most so many states
+    int max_product_states = 64;  // fold everything while the product has at most so many states
 
     // The best path by scores and masks alone; its score, -inf if there is none.
     double first_path(const Sequence& s, int32_t* path, Control& control);
@@ -49,11 +49,11 @@ class Search {
     std::vector<Answer> k_best(const Sequence& s, int k, int64_t max_states, Control& control);
 
   private:
-    bool consider(const int32_t* path);  // may be the best so far; false: some inactive piece broke
-    bool obey(Control& control);      // all broken rules obeyed, then the bound above; true: the optimum is proved
-    void arrange(Control& control);   // active pieces -> fold_ and team_
+    bool consider(const int32_t* path);  // may be the best so far; false: some inactive automaton broke
+    bool enforce_broken(Control& control);      // all broken rules obeyed, then the bound above; true: the optimum is proved
+    void arrange(Control& control);   // active automata -> fold_ and set_
     double adjust(Control& control);
-    bool multiply(Control& control);  // subgradient steps; true: the optimum is proved
+    bool tighten_bound(Control& control);  // subgradient steps; true: the optimum is proved
     void dive(int width, Control& control);  // a quick beam for a first answer
     double slack();                   // what rounding alone can make of equal scores
     bool proved();                    // do bound and answer meet?
@@ -66,14 +66,14 @@ class Search {
 
     Viterbi viterbi_;
     Trellis trellis_;  // loaded when the first path is not the answer
-    Strict strict_;
+    MaskedTrellis masked_;
     Steps plain_, adjusted_;
     Fold fold_;
-    Team team_, all_;
+    AutomatonSet set_, all_;
     Judge judge_;
-    std::vector<char> active_;              // (pieces)
-    std::vector<double> lambda_, top_;  // (team)
-    std::vector<std::vector<int32_t>> counted_;  // (team)  transitions that a multiplier is put on, if they are few
+    std::vector<char> active_;              // (automata)
+    std::vector<double> lambda_, top_;  // (set)
+    std::vector<std::vector<int32_t>> counted_;  // (set)  transitions that a multiplier is put on, if they are few
     std::vector<double> H_, best_H_;
     std::vector<Estimate> estimates_;
     bool H_valid_ = false;  // best_H_ belongs to fold_ and lambda_
@@ -81,7 +81,7 @@ class Search {
     double bound_ = kInf;
     double slack_ = -1;  // negative: not known yet
     int fold_limit_ = 0;
-    int64_t arranged_ = 0;  // how many pieces were active when fold_ and team_ were made
+    int64_t arranged_ = 0;  // how many automata were active when fold_ and set_ were made
     int64_t max_states_ = -1;
     std::vector<int32_t> path_;
     std::vector<double> adjust_;  // (m + 1, m)

@@ -33,13 +33,13 @@ class Graph {
             if (score[a] > -kInf) arcs_[first_[span[2 * a] + 1]++] = {score[a], span[2 * a + 1], a};
     }
 
-    // Folds these pieces in. False: too large.
-    bool fold(std::vector<Piece> pieces, int64_t max_states) {
-        Team team;
-        team.set(std::move(pieces));
+    // Folds these automata in. False: too large.
+    bool fold(std::vector<BoundAutomaton> automata, int64_t max_states) {
+        AutomatonSet set;
+        set.assign(std::move(automata));
         int64_t most = std::min(kMostStates, std::max<int64_t>(1, kMostCells / (n_ + 1)));
         if (max_states >= 0) most = std::min(most, max_states);
-        return fold_.build(team, arcs_in_all_, m_, static_cast<int>(most), control_);
+        return fold_.build(set, arcs_in_all_, m_, static_cast<int>(most), control_);
     }
 
     // Fills H; returns the best score, -inf if there is no path.
@@ -183,39 +183,39 @@ class Lazy {
     Lazy(const SpanBatch& batch, const Sequence& s, bool lazy)
         : s_(s), rules_(batch.problem.rules), label_(batch.label + s.begin), active_(rules_.size(), !lazy) {}
 
-    std::vector<Piece> active() const {
-        std::vector<Piece> out;
-        for (const Piece& p : s_.pieces)
+    std::vector<BoundAutomaton> active() const {
+        std::vector<BoundAutomaton> out;
+        for (const BoundAutomaton& p : s_.automata)
             if (active_[p.rule]) out.push_back(p);
         return out;
     }
     // Violations of each rule by a path; returns what the rules that are not folded in cost, +inf if a hard one breaks.
     double extra(const std::vector<int32_t>& path) {
-        hits.assign(rules_.size(), 0);
-        for (const Piece& p : s_.pieces) {
+        violations.assign(rules_.size(), 0);
+        for (const BoundAutomaton& p : s_.automata) {
             int state = 0;
             for (const int32_t a : path) {
                 const Move& move = p.read(a, state, label_[a]);
-                hits[p.rule] += move.hits;
+                violations[p.rule] += move.violations;
                 state = move.to;
             }
-            hits[p.rule] += p.machine->final[state];
+            violations[p.rule] += p.automaton->final[state];
         }
         double sum = 0;
         for (size_t r = 0; r < rules_.size(); ++r)
-            if (hits[r] && !active_[r]) sum += price(r);
+            if (violations[r] && !active_[r]) sum += price(r);
         return sum;
     }
     void activate_broken() {  // by the path that was asked about last
         for (size_t r = 0; r < rules_.size(); ++r)
-            if (hits[r] && price(r) > 0) active_[r] = true;
+            if (violations[r] && price(r) > 0) active_[r] = true;
     }
-    std::vector<int32_t> hits;  // (rules)
+    std::vector<int32_t> violations;  // (rules)
 
   private:
     double price(size_t r) const {
         if (rules_[r].mode == Mode::hard) return kInf;
-        return rules_[r].penalty * (rules_[r].mode == Mode::per_violation ? hits[r] : 1);
+        return rules_[r].penalty * (rules_[r].mode == Mode::per_violation ? violations[r] : 1);
     }
     const Sequence& s_;
     const std::vector<Rule>& rules_;
@@ -223,8 +223,8 @@ class Lazy {
     std::vector<char> active_;  // (rules)
 };
 
-// The best path; `hits` are its violations. A bound is the best score under the rules folded in so far.
-Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32_t>& hits, int64_t* counters) {
+// The best path; `violations` are its violations. A bound is the best score under the rules folded in so far.
+Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32_t>& violations, int64_t* counters) {
     Answer out;
     std::vector<int32_t> path;
     try {
@@ -244,7 +244,7 @@ Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32
             out.bound = std::min(out.bound, relaxed);
             graph.read(path);
             const double extra = rules.extra(path);
-            if (relaxed - extra > out.score) out.score = relaxed - extra, out.path = path, hits = rules.hits;
+            if (relaxed - extra > out.score) out.score = relaxed - extra, out.path = path, violations = rules.violations;
             if (out.score >= out.bound) {
                 out.status = Status::optimal;
                 out.bound = out.score;  // above it only by rounding
@@ -263,21 +263,21 @@ Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32
 void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Control& control, const SpanOutputs& out) {
     const size_t n_rules = batch.problem.rules.size();
     Graph graph(control);
-    std::vector<int32_t> hits;
+    std::vector<int32_t> violations;
     for (int64_t b = 0; b < batch.problem.B; ++b) {
         control.check();
         control.begin();
         const Sequence s(batch.problem, b);
         Lazy rules(batch, s, lazy);
         graph.load(batch, s);
-        const Answer answer = best(graph, rules, options, hits, out.counters + b * kCounters);
+        const Answer answer = best(graph, rules, options, violations, out.counters + b * kCounters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
         out.status[b] = static_cast<uint8_t>(answer.status);
         if (!(answer.score > -kInf)) continue;
         out.length[b] = static_cast<int32_t>(answer.path.size());
         std::copy(answer.path.begin(), answer.path.end(), out.path + s.begin);
-        std::copy(hits.begin(), hits.end(), out.hits + b * n_rules);
+        std::copy(violations.begin(), violations.end(), out.violations + b * n_rules);
     }
 }
 

@@ -7,7 +7,7 @@
 //   n characters, boundaries 0 .. n (b, then e)     A arcs (a): possible words, each with one label (y)     Q states (q)
 //
 // The arcs stand in the place of the tokens of a Problem: its unary scores are (N), one per arc, and marks are per arc.
-// A piece that reads a path looks up the mark of the arc, so machines, teams and folds serve as they are.
+// An automaton that reads a path looks up the mark of the arc, so automata, sets and folds serve as they are.
 #pragma once
 
 #include <vector>
@@ -28,7 +28,7 @@ struct SpanOutputs {
     int32_t* length;          // (B)  how many they are
     double *score, *bound;    // (B)
     uint8_t* status;          // (B)
-    int32_t* hits;            // (B, rules)  violations
+    int32_t* violations;            // (B, rules)  violations
     int64_t* counters;        // (B, kCounters)  rounds, states
 };
 

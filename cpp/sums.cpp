@@ -28,8 +28,8 @@ struct LogSum {
 double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
                Control& control) {
     const Sequence s(problem, b);
-    std::vector<Piece> chosen;
-    for (const Piece& p : s.pieces)
+    std::vector<BoundAutomaton> chosen;
+    for (const BoundAutomaton& p : s.automata)
         if (std::find(parts.begin(), parts.end(), p.part) != parts.end()) {
             chosen.push_back(p);
             chosen.back().mode = Mode::hard;
@@ -38,14 +38,14 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts,
     trellis.load(s);
     Steps steps;
     steps.plain(s);
-    Team team;
-    team.set(std::move(chosen));
+    AutomatonSet set;
+    set.assign(std::move(chosen));
     Fold fold;
     const int n = s.n, m = s.m;
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(n) * m);
     size_t most = std::max<size_t>(2, kMostCells / cells);
     if (max_states >= 0) most = std::min<size_t>(most, max_states);
-    if (!fold.build(team, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)), control)) return kInf;
+    if (!fold.build(set, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)), control)) return kInf;
     if (n == 0) return -fold.final[0];
 
     const int Q = fold.Q;

@@ -30,7 +30,7 @@ class Steps {
 
   private:
     friend class Trellis;
-    friend class Strict;
+    friend class MaskedTrellis;
     bool tie(int t) const { return tied_ && tied_[t + 1]; }
     const TableView* const* views(int n) const;  // (n) of the tables that lead to each position
     const Table& table(int t) const { return tables_ ? *tables_[t + 1] : *(tie(t) ? tie_ : free_); }
@@ -67,7 +67,7 @@ class Trellis {
     double rounding(const Steps& steps) const;
 
   private:
-    friend class Strict;
+    friend class MaskedTrellis;
     void rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H, Control&) const;
     const double* read_rows(int first, int last) const;  // unary scores of some positions, when they are not kept
     double enter(const Fold& fold, const Steps& steps, const double* H0, int& q, int32_t& y) const;

@@ -36,14 +36,14 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold) {
 
 Answer run_two_stage(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     Sequence hard = s;
-    std::erase_if(hard.pieces, [](const Piece& p) { return p.mode != Mode::hard; });
+    std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
     Answer first = search.best(hard, options.max_states, control);
-    first.hits.clear();  // they speak of the hard pieces only
-    if (!(first.score > -kInf) || hard.pieces.size() == s.pieces.size()) return first;
+    first.violations.clear();  // they speak of the hard automata only
+    if (!(first.score > -kInf) || hard.automata.size() == s.automata.size()) return first;
     Judge judge;
     judge.load(s);
     const double cost = judge.cost(first.path.data(), s.n), z = first.score;
-    first.hits = judge.hits;
+    first.violations = judge.violations;
     first.score -= cost;
     if (first.status != Status::optimal) return first;  // its bound holds: no penalty is below 0
     first.bound = first.score;
@@ -55,22 +55,22 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     steps.plain(s);
     // Prices in whole units, so that sums do not depend on the order of their terms; in decimal ones, since people write
     // 0.3 and 1.6 and mean that they make 1.9.
-    std::vector<Piece> pieces = s.pieces;
+    std::vector<BoundAutomaton> automata = s.automata;
     double dearest = 0;
-    for (const Piece& p : pieces) dearest = std::max(dearest, p.penalty);
+    for (const BoundAutomaton& p : automata) dearest = std::max(dearest, p.penalty);
     const double unit = std::pow(10.0, std::floor(std::log10(dearest)) - kDigits);
-    for (Piece& p : pieces) p.penalty = dearest > 0 ? std::round(p.penalty / unit) : 0.0;
-    Team inside, outside;
+    for (BoundAutomaton& p : automata) p.penalty = dearest > 0 ? std::round(p.penalty / unit) : 0.0;
+    AutomatonSet inside, outside;
     Fold fold, free;
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
     const int most = static_cast<int>(std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells)));
-    size_t folded = pieces.size();
+    size_t folded = automata.size();
     for (;; --folded) {  // as many as fit, from the front; a rule is never cut in two
-        while (folded > 0 && folded < pieces.size() && pieces[folded].rule == pieces[folded - 1].rule) --folded;
-        inside.set({pieces.begin(), pieces.begin() + folded});
+        while (folded > 0 && folded < automata.size() && automata[folded].rule == automata[folded - 1].rule) --folded;
+        inside.assign({automata.begin(), automata.begin() + folded});
         if (fold.build(inside, s.n, s.m, most, control)) break;
     }
-    outside.set({pieces.begin() + folded, pieces.end()});
+    outside.assign({automata.begin() + folded, automata.end()});
     free = fold;
     free.forget_costs();
     std::vector<double> H;

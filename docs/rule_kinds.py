@@ -32,12 +32,12 @@ KINDS = (
         "kind of text does not have at all. It takes labels out; `allow` and `fix` say what is left.",
     ),
     Kind(
-        "allow", 'allow(given("spot"), ["O", "B"])', "allow O, B at given spot",
+        "allow", 'allow(["O", "B"], given("spot"))', "allow O, B at given spot",
         "Something outside the model knows what a token can be: a dictionary, a gazetteer, an earlier stage. Pass the "
         "positions with each sequence; all other labels are impossible there.",
     ),
     Kind(
-        "fix", r'fix(tokens(r"\d{5}"), "A")', r"fix A at tokens /\d{5}/",
+        "fix", r'fix("A", tokens(r"\d{5}"))', r"fix A at tokens /\d{5}/",
         "The text of a token decides its label: five digits are a ZIP code, `@` is in an address. Also for labels that "
         "a person has set by hand and wants to keep.",
     ),
@@ -97,10 +97,10 @@ KINDS = (
         labels=("O", "A"),
     ),
     Kind(
-        "next_to", 'next_to("A", "B")', "A next to B",
+        "immediately_followed_by", 'immediately_followed_by("A", "B")', "A next to B",
         "One label always has another just after it: after every UNIT its NUMBER. It speaks of tokens: a segment of "
         "two tokens breaks it, because just after its first token stands its second. For segments of any length write "
-        '`next_to("A", ["A", "B"])`, in a file `A next to A, B`. Mined from data as *adjacency*.',
+        '`immediately_followed_by("A", ["A", "B"])`, in a file `A next to A, B`. Mined from data as *adjacency*.',
     ),
     Kind(
         "followed_by", 'followed_by("A", "B")', "A followed by B",
@@ -139,7 +139,8 @@ KINDS = (
         "the first part holds, so does the second.",
     ),
     Kind(
-        "soft", 'next_to("A", "B").soft(1, per="violation")', "A next to B  [penalty 1.0 per violation]",
+        "soft", 'immediately_followed_by("A", "B").soft(1, per="violation")',
+        "A next to B  [penalty 1.0 per violation]",
         "The rule is usual but not certain. A penalty is subtracted from the score: the labelling may break the rule "
         'where the scores are worth more than that. `per="sequence"` (the default) charges once for a sequence that '
         'breaks it, `per="violation"` each time. Penalties can be learned: '

@@ -17,7 +17,7 @@ from rule_kinds import KINDS, Kind
 
 import bridle
 from bridle import rules
-from bridle.automata import DFA, Machine
+from bridle.automata import DFA, CountingAutomaton
 from bridle.report.automaton import draw_automaton
 from bridle.rules.base import Rule, Soft
 from bridle.rules.linear import lower
@@ -71,33 +71,33 @@ def labellings(subject: Subject) -> dict[tuple[str, ...], int]:
     return {y: subject.rule.violations(y, subject.labels, given) for y in every}
 
 
-def closest(hits: dict[tuple[str, ...], int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def closest(violations: dict[tuple[str, ...], int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """One that holds and one that does not, one label apart, with as many different labels as there are."""
-    names = sorted({y for labelling in hits for y in labelling})
+    names = sorted({y for labelling in violations for y in labelling})
     pairs = [
         (good, bad)
-        for good, count in hits.items()
+        for good, count in violations.items()
         if not count
         for t in range(len(good))
         for bad in ((*good[:t], y, *good[t + 1 :]) for y in names)
-        if hits[bad]
+        if violations[bad]
     ]
-    return max(pairs, key=lambda pair: (len(set(pair[0])), len(set(pair[1])), -hits[pair[1]]))
+    return max(pairs, key=lambda pair: (len(set(pair[0])), len(set(pair[1])), -violations[pair[1]]))
 
 
 def examples(subject: Subject) -> Iterator[str]:
     """The table of labellings."""
-    hits = labellings(subject)
-    good, bad = closest(hits)
+    violations = labellings(subject)
+    good, bad = closest(violations)
     asked = {key for place in subject.rule.places() for key in place.keys}
     came = ", ".join(f"`{key}` = `{value}`" for key, value in subject.given(EXAMPLE).items() if key in asked)
     scheme = f" (scheme {subject.kind.scheme})" if subject.kind.scheme else ""
     yield f"Over the labels {', '.join(subject.labels.names)}{scheme}{f', with {came}' if came else ''}:"
     yield from ("", "| labelling | `violations` |", "|---|---|")
     yield f"| `{' '.join(good)}` | 0: it holds |"
-    yield f"| `{' '.join(bad)}` | {hits[bad]}: broken |"
-    held = sum(not count for count in hits.values())
-    yield from ("", f"Of all {len(hits)} labellings of {EXAMPLE} tokens, {held} obey it.", "")
+    yield f"| `{' '.join(bad)}` | {violations[bad]}: broken |"
+    held = sum(not count for count in violations.values())
+    yield from ("", f"Of all {len(violations)} labellings of {EXAMPLE} tokens, {held} obey it.", "")
 
 
 # ---- the automaton --------------------------------------------------------------------------------------------------
@@ -109,13 +109,13 @@ def automaton(subject: Subject) -> DFA:
     marks = (0, 1) if rule.places() else (0,)
     sets = tuple(names.resolve(subject.labels, {}) for names in rule.names())
     whole = DFA.everything(m * len(marks))
-    for walk in rule.walks(sets, subject.labels):
-        machine = Machine.build(walk, m, marks).by_label()
-        dead = machine.n_states
-        step = np.where(machine.hits > 0, dead, machine.step)  # (K, S, m)
+    for automaton in rule.automata(sets, subject.labels):
+        automaton = CountingAutomaton.build(automaton, m, marks).by_label()
+        dead = automaton.n_states
+        step = np.where(automaton.violations > 0, dead, automaton.step)  # (K, S, m)
         step = np.concatenate([step, np.full((len(marks), 1, m), dead)], axis=1)
         flat = step.transpose(1, 0, 2).reshape(dead + 1, -1).astype(np.int64)
-        whole &= DFA(flat, np.append(machine.final == 0, False))
+        whole &= DFA(flat, np.append(automaton.final == 0, False))
     return whole
 
 
@@ -292,8 +292,8 @@ def absorbed(subject: Subject) -> str:
     if lowering.absorbed[0]:
         return "It is a mask: folded into the lattice before decoding, so that it costs nothing."
     sets = tuple(names.resolve(subject.labels, {}) for names in subject.hard.names())
-    walks = subject.hard.walks(sets, subject.labels)
-    if all(walk.count is not None for walk in walks):
+    automata = subject.hard.automata(sets, subject.labels)
+    if all(automaton.count is not None for automaton in automata):
         return "It only counts: when a best path breaks it, one multiplier per count is enough for a bound."
     return "When a best path breaks it, `search` folds its automaton into the lattice."
 

@@ -19,7 +19,7 @@ from bridle.labels import Labels
 from bridle.lattice import Lattice
 from bridle.rules import at_most
 from bridle.rules.base import Rule, Soft
-from bridle.rules.refer import Scene
+from bridle.rules.refer import RuleContext
 from strategies import labellings, random_problem, random_rule, random_soft
 
 Path = tuple[int, ...]
@@ -38,10 +38,10 @@ class Oracle:
             score = lattice.score(path)
             if score == -math.inf:
                 continue
-            scene = Scene(path, labels, given)
+            scene = RuleContext(path, labels, given)
             cost, fine = 0.0, True
             for rule in rules:
-                broken = rule.breaks(scene)
+                broken = rule.count_violations(scene)
                 if isinstance(rule, Soft):
                     cost += rule.cost(broken)
                 elif broken:
@@ -111,7 +111,7 @@ def may_refuse(engine: str, labels: Labels, rules: list[Rule]) -> bool:
     """May an engine say that it does not take such rules?"""
     if engine == "viterbi":
         return bridle.Decoder(labels, rules).plan.engine != "viterbi"
-    return engine == "relax" and any(isinstance(rule, Soft) and rule.per == "violation" for rule in rules)
+    return engine == "lazy_intersection" and any(isinstance(rule, Soft) and rule.per == "violation" for rule in rules)
 
 
 def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -> list[str]:
@@ -119,7 +119,7 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
     rng = np.random.default_rng([20, seed])
     n_max, n_rules = int(rng.choice([4, 5, 6])), int(rng.choice([0, 1, 2, 2, 3, 4]))
     labels, rules, lattice, given = random_problem(rng, n_max, n_rules=n_rules, depth=2)
-    if rng.random() < 0.3:  # all that `relax` takes
+    if rng.random() < 0.3:  # all that `lazy_intersection` takes
         rules = [rule.rule.soft(rule.penalty) if isinstance(rule, Soft) else rule for rule in rules]
     oracle = Oracle.of(labels, rules, lattice, given)
     tally = Counter() if tally is None else tally
@@ -164,7 +164,8 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
         return d
 
     exact = [
-        ("search", {}), ("search", {"fold_states": int(rng.choice([1, 3]))}), ("product", {}), ("relax", {}),
+        ("search", {}), ("search", {"max_product_states": int(rng.choice([1, 3]))}), ("product", {}),
+        ("lazy_intersection", {}),
         ("viterbi", {}), ("auto", {}),
     ]  # fmt: skip
     if ilp:
@@ -196,7 +197,7 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
 def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
     """Sorted, distinct, complete."""
     k = int(rng.choice([1, 2, 5, 10_000]))
-    found = bridle.Decoder(labels, rules, fold_states=int(rng.choice([1, 2, 3, 64]))).k_best(lattice, k, given)
+    found = bridle.Decoder(labels, rules, max_product_states=int(rng.choice([1, 2, 3, 64]))).k_best(lattice, k, given)
     wanted = oracle.ranked[:k]
     if [round(d.score, 6) for d in found] != [round(score, 6) for score, _ in wanted]:
         yield f"k_best({k}): {[d.score for d in found]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"
@@ -225,14 +226,14 @@ def examine_sums(labels, rules, lattice, given, oracle):  # type: ignore[no-unty
     if not close(told.all, sum(fine.values()) / whole):
         yield f"P(all) = {told.all}, wanted {sum(fine.values()) / whole}; {[str(r) for r in rules]}"
     for rule, p in told.each:
-        held = sum(w for path, w in weights.items() if rule.breaks(Scene(path, labels, given)) == 0)
+        held = sum(w for path, w in weights.items() if rule.count_violations(RuleContext(path, labels, given)) == 0)
         if not close(p, held / whole):
             yield f"P({rule}) = {p}, wanted {held / whole}"
 
 
 def examine_limits(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
     """Stopped or not, the bound is true and the labelling, if any, obeys the rules."""
-    engine = str(rng.choice(["search", "relax", "beam"]))
+    engine = str(rng.choice(["search", "lazy_intersection", "beam"]))
     limits = {"time_limit": 0.0} if rng.random() < 0.5 else {"max_states": 1}
     try:
         d = bridle.Decoder(labels, rules, engine, **limits).decode(lattice, given)
@@ -260,7 +261,9 @@ def examine_clash(error, labels, rules, lattice, given):  # type: ignore[no-unty
         return
 
     def feasible(some: list[Rule]) -> bool:
-        return any(all(rule.breaks(Scene(path, labels, given)) == 0 for rule in some) for path, *_ in rows)
+        return any(
+            all(rule.count_violations(RuleContext(path, labels, given)) == 0 for rule in some) for path, *_ in rows
+        )
 
     clash = list(error.clash)
     if feasible(clash):
@@ -271,9 +274,9 @@ def examine_clash(error, labels, rules, lattice, given):  # type: ignore[no-unty
     d = bridle.Decoder(labels, rules, on_infeasible="relax").decode(lattice, given)
 
     def judged(path: Path) -> tuple[int, float]:
-        scene = Scene(path, labels, given)
-        hard = sum(rule.breaks(scene) for rule in rules if not isinstance(rule, Soft))
-        soft = sum(rule.cost(rule.breaks(scene)) for rule in rules if isinstance(rule, Soft))
+        scene = RuleContext(path, labels, given)
+        hard = sum(rule.count_violations(scene) for rule in rules if not isinstance(rule, Soft))
+        soft = sum(rule.cost(rule.count_violations(scene)) for rule in rules if isinstance(rule, Soft))
         return hard, -(lattice.score(path) - soft)
 
     best = min(judged(path) for path, *_ in rows)
@@ -301,7 +304,8 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
     tally = Counter() if tally is None else tally
     scores = {}
     for name, options in [
-        ("product", {}), ("search", {}), ("search", {"fold_states": 1}), ("search", {"fold_states": 8}), ("relax", {}),
+        ("product", {}), ("search", {}), ("search", {"max_product_states": 1}), ("search", {"max_product_states": 8}),
+        ("lazy_intersection", {}),
     ]:  # fmt: skip
         key = " ".join([name, *map(str, options.values())])
         try:
@@ -312,7 +316,7 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
             scores[key] = -math.inf
         except bridle.EngineError:  # too large for product, or penalties per violation for relax
             tally[f"{key} refused"] += 1
-            if name == "search" or (name == "relax" and not may_refuse("relax", labels, rules)):
+            if name == "search" or (name == "lazy_intersection" and not may_refuse("lazy_intersection", labels, rules)):
                 scores[key] = math.nan
             continue
         tally[f"{key} answered"] += 1

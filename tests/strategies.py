@@ -178,8 +178,8 @@ BOOLEAN_KINDS: dict[str, Maker] = {
 
 RULE_KINDS: dict[str, Maker] = {
     "Forbid": lambda rng, labels, n, g, _d: r.forbid(_names(rng, labels, g), _everywhere_or(rng, n, g)),
-    "Allow": lambda rng, labels, n, g, _d: r.allow(_everywhere_or(rng, n, g), _names(rng, labels, g)),
-    "Fix": lambda rng, labels, n, g, _d: r.fix(_place(rng, n, g), _names(rng, labels, g)),
+    "Allow": lambda rng, labels, n, g, _d: r.allow(_names(rng, labels, g), _everywhere_or(rng, n, g)),
+    "Fix": lambda rng, labels, n, g, _d: r.fix(_names(rng, labels, g), _place(rng, n, g)),
     "LabelAt": lambda rng, labels, n, g, _d: r.label_at(_place(rng, n, g), _names(rng, labels, g)),
     "ForbidTransition": lambda rng, labels, n, g, _d: r.forbid_transition(
         _names(rng, labels, g), _names(rng, labels, g)
@@ -193,7 +193,9 @@ RULE_KINDS: dict[str, Maker] = {
     "Present": lambda rng, labels, n, g, _d: r.present(_names(rng, labels, g)),
     "IfPresent": lambda rng, labels, n, g, _d: r.if_present(_names(rng, labels, g), then=_names(rng, labels, g)),
     "SameLabel": lambda rng, labels, n, g, _d: r.same_label(_spans(rng, n, g)),
-    "NextTo": lambda rng, labels, n, g, _d: r.next_to(_names(rng, labels, g), _names(rng, labels, g)),
+    "ImmediatelyFollowedBy": lambda rng, labels, n, g, _d: r.immediately_followed_by(
+        _names(rng, labels, g), _names(rng, labels, g)
+    ),
     "FollowedBy": lambda rng, labels, n, g, _d: r.followed_by(_names(rng, labels, g), _names(rng, labels, g)),
     "Around": lambda rng, labels, n, g, _d: r.around(
         _place(rng, n, g), left=_names(rng, labels, g), right=_names(rng, labels, g)

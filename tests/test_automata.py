@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from bridle.automata import DFA, Machine, Walk, check_regex, from_regex
+from bridle.automata import DFA, CountingAutomaton, LazyAutomaton, check_regex, from_regex
 from bridle.errors import LabelError, RuleError, RuleSyntaxError
 from bridle.labels import Labels
 from strategies import labellings, seeds
@@ -199,59 +199,61 @@ def test_an_expression_with_too_many_states_says_so() -> None:
     assert from_regex("a{1000}", _find, 3).n_states == 1002
 
 
-# ---- machines ---------------------------------------------------------------------------------------------------
+# ---- automata ---------------------------------------------------------------------------------------------------
 
 
-def random_walk(rng: Generator, m: int) -> tuple[Walk, Any]:
+def random_walk(rng: Generator, m: int) -> tuple[LazyAutomaton, Any]:
     s = int(rng.integers(1, 6))
-    step, hits = rng.integers(0, s, (2, s, m)), rng.integers(0, 2, (2, s, m))
+    step, violations = rng.integers(0, s, (2, s, m)), rng.integers(0, 2, (2, s, m))
     final = rng.integers(0, 2, s)
-    walk = Walk(0, lambda q, y, mark: (int(step[mark, q, y]), int(hits[mark, q, y])), lambda q: int(final[q]))  # type: ignore[index]
-    return walk, (step, hits, final)
+    automaton = LazyAutomaton(
+        0, lambda q, y, mark: (int(step[mark, q, y]), int(violations[mark, q, y])), lambda q: int(final[q])  # type: ignore[index]
+    )
+    return automaton, (step, violations, final)
 
 
 def test_machines_count_what_their_walk_counts() -> None:
     for rng in seeds(60, key=6):
         m, n = int(rng.integers(1, 4)), 4
-        walk, _ = random_walk(rng, m)
-        machine = Machine.build(walk, m, (0, 1))
-        assert machine.step.dtype == machine.hits.dtype == machine.final.dtype == np.int32
-        classes = set(machine.class_of.tolist())
-        assert machine.step.flags.c_contiguous and machine.step.shape == (2, machine.n_states, len(classes))
-        assert classes == set(range(len(classes))) and machine.class_of.shape == (m,)
-        assert machine.count is None and machine.room is None
+        automaton, _ = random_walk(rng, m)
+        automaton = CountingAutomaton.build(automaton, m, (0, 1))
+        assert automaton.step.dtype == automaton.violations.dtype == automaton.final.dtype == np.int32
+        classes = set(automaton.class_of.tolist())
+        assert automaton.step.flags.c_contiguous and automaton.step.shape == (2, automaton.n_states, len(classes))
+        assert classes == set(range(len(classes))) and automaton.class_of.shape == (m,)
+        assert automaton.count is None and automaton.room is None
         marks = rng.integers(0, 2, n).tolist()
         for y in labellings(n, m):
-            state, total = walk.start, 0
+            state, total = automaton.start, 0
             for label, mark in zip(y, marks, strict=True):
-                state, hits = walk.step(state, label, mark)
-                total += hits
-            assert machine.violations(y, marks) == total + walk.final(state)
+                state, violations = automaton.step(state, label, mark)
+                total += violations
+            assert automaton.violations(y, marks) == total + automaton.final(state)
 
 
 def test_machines_are_minimal() -> None:
-    """Every two states of a machine are told apart by some marked labelling."""
+    """Every two states of an automaton are told apart by some marked labelling."""
     for rng in seeds(60, key=7):
-        walk, (_, _, final) = random_walk(rng, 2)
-        machine = Machine.build(walk, 2, (0, 1)).by_label()
+        automaton, (_, _, final) = random_walk(rng, 2)
+        automaton = CountingAutomaton.build(automaton, 2, (0, 1)).by_label()
 
-        def told(s: int, machine: Machine = machine) -> tuple[int, ...]:
+        def told(s: int, automaton: CountingAutomaton = automaton) -> tuple[int, ...]:
             shown = []
             for letters in itertools.chain([()], itertools.product(itertools.product((0, 1), (0, 1)), repeat=4)):
                 q, total = s, 0
                 for k, y in letters:
-                    shown.append(total := total + int(machine.hits[k, q, y]))
-                    q = int(machine.step[k, q, y])
-                shown.append(total + int(machine.final[q]))
+                    shown.append(total := total + int(automaton.violations[k, q, y]))
+                    q = int(automaton.step[k, q, y])
+                shown.append(total + int(automaton.final[q]))
             return tuple(shown)
 
-        assert len({told(s) for s in range(machine.n_states)}) == machine.n_states <= len(final)
+        assert len({told(s) for s in range(automaton.n_states)}) == automaton.n_states <= len(final)
 
 
 def test_a_machine_knows_only_its_marks() -> None:
-    walk, _ = random_walk(np.random.default_rng(0), 2)
-    assert Machine.build(walk, 2).marks == (0,)
+    automaton, _ = random_walk(np.random.default_rng(0), 2)
+    assert CountingAutomaton.build(automaton, 2).marks == (0,)
     with pytest.raises(ValueError):
-        Machine.build(walk, 2, (1,)).violations([0, 1])
+        CountingAutomaton.build(automaton, 2, (1,)).violations([0, 1])
     with pytest.raises(RuleError, match="too large"):
-        Machine.build(Walk(0, lambda q, _y, _mark: (q + 1, 0)), 2)  # type: ignore[operator]
+        CountingAutomaton.build(LazyAutomaton(0, lambda q, _y, _mark: (q + 1, 0)), 2)  # type: ignore[operator]

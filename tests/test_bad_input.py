@@ -30,7 +30,7 @@ LABELS = Labels(["O", "A", "B"], "IO")
 FLAT = Lattice(np.zeros((3, 3)))
 NAN, INF = float("nan"), float("inf")
 ONCE = r.at_most(1, of="A")
-VERB = r.fix(r.given("verb"), "O")
+VERB = r.fix("O", r.given("verb"))
 
 
 def unary(value: float) -> np.ndarray[Any, Any]:
@@ -103,18 +103,18 @@ NAMES: dict[str, Case] = {
 }
 
 RULES: dict[str, Case] = {
-    "a position outside": (lambda: decode(r.fix(3, "A")), RuleError, "names position 3 (in the rule: fix A at 3)"),
-    "a position before": (lambda: decode(r.fix(-4, "A")), RuleError, "a rule names position -4"),
+    "a position outside": (lambda: decode(r.fix("A", 3)), RuleError, "names position 3 (in the rule: fix A at 3)"),
+    "a position before": (lambda: decode(r.fix("A", -4)), RuleError, "a rule names position -4"),
     "a position of nothing": (
-        lambda: decode(r.fix(0, "A"), lattice=Lattice(np.zeros((0, 3)))), RuleError, "a rule names position 0",
+        lambda: decode(r.fix("A", 0), lattice=Lattice(np.zeros((0, 3)))), RuleError, "a rule names position 0",
     ),
     "a given position outside": (lambda: decode(VERB, given={"verb": 9}), RuleError, "given['verb'] names position 9"),
     "outside, inside a formula": (lambda: decode(ONCE >> r.label_at(7, "A")), RuleError, "names position 7"),
     "outside, soft": (lambda: decode(r.forbid("A", at=7).soft(1.0)), RuleError, "names position 7"),
-    "outside, as a program": (lambda: decode(r.fix(3, "A"), engine="ilp"), RuleError, "names position 3"),
+    "outside, as a program": (lambda: decode(r.fix("A", 3), engine="ilp"), RuleError, "names position 3"),
     "a span that ends outside": (lambda: decode(r.same_label((1, 4))), RuleError, "a span that ends at 4"),
     "a span backwards": (lambda: r.same_label((2, 1)), RuleError, "should be spans"),
-    "a position that is none": (lambda: r.fix("first", "A"), RuleError, "should be positions"),
+    "a position that is none": (lambda: r.fix("A", "first"), RuleError, "should be positions"),
     "a negative penalty": (lambda: ONCE.soft(-1.0), RuleError, "a penalty is not a price; got -1.0"),
     "a negative penalty in text": (lambda: r.parse(f"{ONCE} [penalty -1]"), RuleError, "a penalty is not a price"),
     "a penalty of NaN": (lambda: ONCE.soft(NAN), RuleError, "a penalty is not a price; got nan"),
@@ -136,7 +136,7 @@ RULES: dict[str, Case] = {
     "true or false": (lambda: bool(ONCE), RuleError, "neither true nor false by itself"),
     "a line that is no rule": (lambda: r.parse("at most one of A"), RuleSyntaxError, "not a rule"),
     "contradictory rules": (
-        lambda: decode(ONCE, r.fix(0, "A"), r.fix(0, "B")), Infeasible, "2 that clash: fix A at 0; fix B at 0",
+        lambda: decode(ONCE, r.fix("A", 0), r.fix("B", 0)), Infeasible, "2 that clash: fix A at 0; fix B at 0",
     ),
     "contradictory rules, k best": (
         lambda: Decoder(LABELS, [r.forbid(["O", "A", "B"])]).k_best(FLAT, 2), Infeasible, "1 that clash: forbid O, A,",
@@ -153,15 +153,15 @@ GIVEN: dict[str, Case] = {
     "nothing, explain": (lambda: Decoder(LABELS, [VERB]).explain(FLAT), GivenError, "given['verb'] is missing"),
     "nothing, asked of a labelling": (lambda: VERB.holds("OOO", LABELS), GivenError, "given['verb'] is missing"),
     "no labels": (lambda: decode(r.present(r.given("x"))), GivenError, "given['x'] is missing"),
-    "no tokens": (lambda: decode(r.fix(r.tokens("x"), "A")), GivenError, "given['tokens'] is missing"),
+    "no tokens": (lambda: decode(r.fix("A", r.tokens("x"))), GivenError, "given['tokens'] is missing"),
     "too few tokens": (
-        lambda: decode(r.fix(r.tokens("x"), "A"), given={"tokens": ["x"]}), GivenError, "has another length",
+        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": ["x"]}), GivenError, "has another length",
     ),
     "tokens that are none": (
-        lambda: decode(r.fix(r.tokens("x"), "A"), given={"tokens": 3}), GivenError, "should be the tokens",
+        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": 3}), GivenError, "should be the tokens",
     ),
     "tokens in one string": (
-        lambda: decode(r.fix(r.tokens("x"), "A"), given={"tokens": "xxx"}), GivenError, "should be the tokens",
+        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": "xxx"}), GivenError, "should be the tokens",
     ),
     "labels that are none": (
         lambda: decode(r.present(r.given("x")), given={"x": 3}), GivenError, "given['x'] should hold labels",
@@ -198,7 +198,8 @@ OPTIONS: dict[str, Case] = {
         ("tau", 1.1, "bad option tau"), ("tau", NAN, "bad option tau"), ("stage", "third", "bad option stage"),
         ("formulation", "loose", "bad option formulation"), ("on_infeasible", "ignore", "bad option on_infeasible"),
         ("seed", -1, "bad option seed"), ("seed", "x", "bad option seed"), ("seed", 2**64, "bad option seed"),
-        ("fold_states", 0, "bad option fold_states"), ("fold_states", 5000, "bad option fold_states"),
+        ("max_product_states", 0, "bad option max_product_states"),
+        ("max_product_states", 5000, "bad option max_product_states"),
     ]
 } | {
     "threads=-1": (lambda: Decoder(LABELS).decode_batch([FLAT], threads=-1), EngineError, "not a number of threads"),
@@ -233,9 +234,9 @@ def test_bad_input_is_a_typed_error(call: Callable[[], Any], kind: type[BridleEr
 
 def test_the_likely_cause_is_told_where_there_is_one() -> None:
     for call in (
-        lambda: Lattice(unary(NAN)), lambda: Lattice([0, 1]), lambda: decode(r.fix(3, "A")), lambda: decode(VERB),
+        lambda: Lattice(unary(NAN)), lambda: Lattice([0, 1]), lambda: decode(r.fix("A", 3)), lambda: decode(VERB),
         lambda: Labels([]), lambda: Decoder(LABELS, [r.present("Z")]), lambda: ONCE.soft(-1.0),
-        lambda: decode(r.fix(0, "A"), r.fix(0, "B")), lambda: Decoder(LABELS, ONCE),
+        lambda: decode(r.fix("A", 0), r.fix("B", 0)), lambda: Decoder(LABELS, ONCE),
     ):  # fmt: skip
         with pytest.raises(BridleError) as caught:
             call()

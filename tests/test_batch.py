@@ -23,7 +23,7 @@ from strategies import random_problem, seeds
 LABELS = Labels(["O", "A", "B", "C"], "IO")
 M = len(LABELS)
 RULES = [
-    r.at_most(1, of="A"), r.before("A", "B").soft(1.5), r.fix(r.given("verb"), "O"),
+    r.at_most(1, of="A"), r.before("A", "B").soft(1.5), r.fix("O", r.given("verb")),
     r.same_label(r.given("spans")), r.if_present("C", then=r.given("needs")).soft(0.5, per="violation"),
 ]  # fmt: skip
 
@@ -70,10 +70,10 @@ def test_a_batch_is_its_sequences_at_any_number_of_threads(engine: str) -> None:
         assert bridle.check(lattice, RULES, d, its).ok
 
 
-@pytest.mark.parametrize("engine", ["ilp", "relax", "beam", "viterbi"])
+@pytest.mark.parametrize("engine", ["ilp", "lazy_intersection", "beam", "viterbi"])
 def test_the_other_engines_take_batches_too(engine: str) -> None:
     lattices, given = mixed(np.random.default_rng(2), 30 if engine == "ilp" else 200)
-    rules = {"viterbi": RULES[2:4], "relax": RULES[:4]}.get(engine, RULES)
+    rules = {"viterbi": RULES[2:4], "lazy_intersection": RULES[:4]}.get(engine, RULES)
     decoder = Decoder(LABELS, rules, engine, width=5000)
     alone = one_by_one(decoder, lattices, given)
     for threads in (1, 2):
@@ -139,7 +139,7 @@ def test_decodings_are_a_sequence() -> None:
 def test_what_cannot_hold_is_relaxed_inside_a_batch() -> None:
     lattices, given = mixed(np.random.default_rng(4), 300)
     hopeless = [k for k, lattice in enumerate(lattices) if len(lattice) > 2][5::17]
-    clash = [*RULES, r.fix(r.given("x"), "A"), r.fix(r.given("y"), "B")]
+    clash = [*RULES, r.fix("A", r.given("x")), r.fix("B", r.given("y"))]
     for k, its in enumerate(given):
         its |= {"x": [0] if k in hopeless else [], "y": [0] if k in hopeless else []}
     decoder = Decoder(LABELS, clash, on_infeasible="relax")
@@ -169,16 +169,16 @@ Values = Callable[[bool], Any]
 @pytest.mark.parametrize(
     ("rule", "given", "kind"),
     [
-        (r.fix(r.given("v"), "O"), lambda bad: {} if bad else {"v": 1}, bridle.GivenError),
-        (r.fix(r.given("v"), "O"), lambda bad: {"v": 7 if bad else 1}, bridle.RuleError),
-        (r.fix(r.given("v"), "O"), lambda bad: {"v": "one" if bad else [1]}, bridle.RuleError),
+        (r.fix("O", r.given("v")), lambda bad: {} if bad else {"v": 1}, bridle.GivenError),
+        (r.fix("O", r.given("v")), lambda bad: {"v": 7 if bad else 1}, bridle.RuleError),
+        (r.fix("O", r.given("v")), lambda bad: {"v": "one" if bad else [1]}, bridle.RuleError),
         (r.at_most(1, r.given("v")), lambda bad: {"v": "Z" if bad else "A"}, bridle.LabelError),
         (r.at_most(1, r.given("v")), lambda bad: {"v": 3 if bad else ["A"]}, bridle.GivenError),
         (r.same_label(r.given("v")), lambda bad: {"v": (0, 9) if bad else (0, 2)}, bridle.RuleError),
-        (r.fix(r.tokens("x"), "A"), lambda bad: {"tokens": ["x"] * (2 if bad else 3)}, bridle.GivenError),
-        (r.fix(r.tokens("x"), "A"), lambda bad: {"tokens": 5 if bad else ["x"] * 3}, bridle.GivenError),
-        (r.fix(r.given("v"), "O"), lambda bad: 5 if bad else {"v": 1}, bridle.GivenError),
-        (r.forbid("A") & r.fix(r.given("v"), "A"), lambda bad: {"v": 1 if bad else []}, bridle.Infeasible),
+        (r.fix("A", r.tokens("x")), lambda bad: {"tokens": ["x"] * (2 if bad else 3)}, bridle.GivenError),
+        (r.fix("A", r.tokens("x")), lambda bad: {"tokens": 5 if bad else ["x"] * 3}, bridle.GivenError),
+        (r.fix("O", r.given("v")), lambda bad: 5 if bad else {"v": 1}, bridle.GivenError),
+        (r.forbid("A") & r.fix("A", r.given("v")), lambda bad: {"v": 1 if bad else []}, bridle.Infeasible),
     ],
 )
 def test_errors_name_the_sequence(rule: r.Rule, given: Values, kind: type[Exception], threads: int) -> None:
@@ -192,7 +192,7 @@ def test_errors_name_the_sequence(rule: r.Rule, given: Values, kind: type[Except
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_errors_name_the_lattice(threads: int) -> None:
     lattices: list[Any] = [Lattice(np.zeros((3, M)))] * 300
-    rules = [r.fix(2, "O")]
+    rules = [r.fix("O", 2)]
     for wrong, text in ((Lattice(np.zeros((3, 2))), f"lattice {WRONG} "), (np.zeros((3, M)), f"item {WRONG} ")):
         lattices[WRONG] = wrong
         with pytest.raises(bridle.LatticeError, match=text):

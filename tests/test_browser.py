@@ -22,8 +22,8 @@ import pytest
 
 from bridle import Decoder, Labels, Lattice, demo
 from bridle import rules as r
-from bridle.explain import Explanation, survey
-from bridle.explain.page import survey_page
+from bridle.explain import Explanation, impact
+from bridle.explain.page import impact_page
 from bridle.report.page import Page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -102,8 +102,8 @@ def pictures() -> str:
 def summary() -> str:
     told, _ = short()
     lattices = [told.lattice] * 3
-    found = survey(told.decoder, lattices, gold=[told.best.labels] * 3, threads=1)
-    return survey_page(found, ["a", "b", "<c>"], title="A data set", look="bridle explain ...").html()
+    found = impact(told.decoder, lattices, gold=[told.best.labels] * 3, threads=1)
+    return impact_page(found, ["a", "b", "<c>"], title="A data set", look="bridle explain ...").html()
 
 
 def demonstration() -> str:
@@ -112,7 +112,7 @@ def demonstration() -> str:
 
 PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
     "explanation": (explained, []), "explanation, dark": (explained, DARK), "long explanation": (long, []),
-    "small pictures": (pictures, []), "survey": (summary, []), "demo": (demonstration, []),
+    "small pictures": (pictures, []), "impact": (summary, []), "demo": (demonstration, []),
 }  # fmt: skip
 
 

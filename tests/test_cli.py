@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 import bridle
-from bridle import cli, lint
+from bridle import cli
 from bridle.data import save_scores
+from bridle.rules import lint
 
 NAMES = ["O", "A0", "A1"]
 LABELS = bridle.Labels(NAMES, "IO")

@@ -90,7 +90,7 @@ def test_json_says_what_the_library_says(folder: Path) -> None:
     unary: Any = SCORES[0]["unary"]
     told = decoder.explain(bridle.Lattice(unary), {"tokens": SCORES[0]["tokens"]})
     assert made["best"]["labels"] == told.best.labels and made["plain"]["labels"] == told.plain.labels
-    assert [b["price"] for b in made["bites"]] == pytest.approx([b.price for b in told.bites])
+    assert [b["price"] for b in made["effects"]] == pytest.approx([b.price for b in told.effects])
     assert made["id"] == "r1" and made["tokens"] == SCORES[0]["tokens"] and len(made["alternatives"]) == 2
 
 
@@ -244,7 +244,7 @@ def test_the_engine_its_limit_and_threads_are_those_asked_for(
         asked.update(options)
         raise BridleError("enough")
 
-    monkeypatch.setattr("bridle.cli.explaining.survey", note)
+    monkeypatch.setattr("bridle.cli.explaining.impact", note)
     run(*scored(folder, "--threads", 3))
     assert asked["threads"] == 3
 

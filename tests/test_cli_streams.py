@@ -20,9 +20,9 @@ import bridle
 import bridle.__main__ as entry
 from bridle import cli
 from bridle.cli import bars, tagging
+from bridle.cli.stream import Stream
 from bridle.data import Example, Pace
 from bridle.models import CRF
-from bridle.stream import Stream
 
 Run = Any  # what CliRunner.invoke returns
 TRAIN = "the D B-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"

@@ -44,12 +44,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commands() -> Iterator[tuple[str, Any]]:
     """All commands with their names, groups too."""
 
-    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    def automaton(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield name, command
         for part, inner in getattr(command, "commands", {}).items():
-            yield from walk(f"{name} {part}".strip(), inner)
+            yield from automaton(f"{name} {part}".strip(), inner)
 
-    yield from walk("", typer.main.get_command(cli.app))
+    yield from automaton("", typer.main.get_command(cli.app))
 
 
 COMMANDS = dict(commands())

@@ -115,7 +115,7 @@ def test_marginals_by_hand() -> None:
     # Of the 8 labellings only A O A is out.
     wanted = np.array([[4, 3], [3, 4], [4, 3]]) / 7
     assert Decoder(LABELS, [ONCE]).marginals(flat) == pytest.approx(wanted)
-    sure = Decoder(LABELS, [r.fix(1, "A")]).marginals(flat)
+    sure = Decoder(LABELS, [r.fix("A", 1)]).marginals(flat)
     assert sure[1].tolist() == [0.0, 1.0] and sure[0] == pytest.approx([0.5, 0.5])
     assert Decoder(LABELS, [ONCE]).marginals(Lattice(np.zeros((0, 2)))).shape == (0, 2)
     assert Decoder(LABELS).marginals(Lattice([[0, -np.inf]])).tolist() == [[1.0, 0.0]]
@@ -128,7 +128,7 @@ def test_probability_by_hand() -> None:
     assert told.all == pytest.approx(6 / 8)  # not A O A, not O O O
     assert [rule for rule, _ in told.each] == [ONCE, r.present("A"), soft]
     assert [p for _, p in told.each] == pytest.approx([7 / 8, 7 / 8, 1 / 2])
-    never = Decoder(LABELS, [r.fix(0, "A"), r.fix(0, "O")]).probability(flat)
+    never = Decoder(LABELS, [r.fix("A", 0), r.fix("O", 0)]).probability(flat)
     assert never.all == 0.0 and [p for _, p in never.each] == pytest.approx([0.5, 0.5])
     nothing = Decoder(LABELS).probability(flat)
     assert (nothing.all, nothing.each) == (1.0, [])
@@ -171,7 +171,7 @@ def test_k_best_of_fewer_labellings_than_k() -> None:
     assert [d.score for d in found] == sorted((d.score for d in found), reverse=True)
     assert found[0].labels == ["A", "A", "A"] and not any(d.labels == ["A", "O", "A"] for d in found)
     assert len(Decoder(LABELS).k_best(Lattice(np.zeros((0, 2))), 5)) == 1
-    assert [d.labels for d in Decoder(LABELS, [r.fix([0, 1, 2], "O")]).k_best(TWICE, np.int64(4))] == [["O"] * 3]
+    assert [d.labels for d in Decoder(LABELS, [r.fix("O", [0, 1, 2])]).k_best(TWICE, np.int64(4))] == [["O"] * 3]
 
 
 def test_k_best_counts_penalties() -> None:

@@ -51,12 +51,12 @@ def test_product_counts_only_arcs_on_some_path() -> None:
 def test_relax_intersects_what_is_violated() -> None:
     """Figure 2: the lattice, then the lattice with the one rule that its best path breaks."""
     never = r.at_most(3, of="O", count="tokens")
-    d = decode(TWICE, [never, ONCE], "relax")
+    d = decode(TWICE, [never, ONCE], "lazy_intersection")
     assert (d.labels, d.score) == (["A", "A", "A"], 4.0)
     assert d.stats == {"violated": [1], "intersections": 1, "branches": 0, "arcs": [10, 11]}
-    none = decode(TWICE, [never], "relax").stats
+    none = decode(TWICE, [never], "lazy_intersection").stats
     assert none == {"violated": [], "intersections": 0, "branches": 0, "arcs": [10]}
-    both = decode(TWICE, [ONCE, r.at_most(2, of="A", count="tokens")], "relax").stats
+    both = decode(TWICE, [ONCE, r.at_most(2, of="A", count="tokens")], "lazy_intersection").stats
     assert both["intersections"] == 2 and len(both["arcs"]) == 3 and both["arcs"][0] == 10
 
 
@@ -65,7 +65,7 @@ def test_relax_intersects_what_is_violated() -> None:
 )
 def test_relax_branches_on_soft_rules(penalty: float, labels: str, score: float) -> None:
     """Figure 7: the root pays for the rule, its one branch keeps it; the better one stays."""
-    d = decode(TWICE, [ONCE.soft(penalty)], "relax")
+    d = decode(TWICE, [ONCE.soft(penalty)], "lazy_intersection")
     assert (" ".join(d.labels), d.score) == (labels, score)
     assert d.stats == {"violated": [0], "intersections": 1, "branches": 2, "arcs": [10, 11]}
 
@@ -76,7 +76,7 @@ def test_relax_does_not_depend_on_the_order_of_rules() -> None:
     rules = [r.at_most(1, of=x) for x in "ABC"] + [r.before("A", "B").soft(0.5), r.present("C").soft(1.0)]
     for _ in range(20):
         lattice = Lattice(rng.normal(size=(9, 4)) * 2, rng.normal(size=(4, 4)))
-        found = {round(decode(lattice, rules, "relax", labels, seed=seed).score, 9) for seed in range(5)}
+        found = {round(decode(lattice, rules, "lazy_intersection", labels, seed=seed).score, 9) for seed in range(5)}
         assert found == {round(decode(lattice, rules, "search", labels).score, 9)}
 
 
@@ -164,18 +164,18 @@ def test_viterbi_takes_masks_only() -> None:
         with pytest.raises(bridle.EngineError, match="only rules that are masks") as caught:
             Decoder(LABELS, [r.forbid("A", at=0), rule], "viterbi")
         assert caught.value.got == str(rule) and caught.value.wanted and caught.value.cause
-    masks = [r.forbid("A", at=0), r.forbid_transition("A", "O"), r.fix(1, "A") & r.ends_with("A")]
+    masks = [r.forbid("A", at=0), r.forbid_transition("A", "O"), r.fix("A", 1) & r.ends_with("A")]
     assert decode(TWICE, masks, "viterbi").labels == ["O", "A", "A"]
 
 
 def test_relax_takes_no_penalties_per_violation() -> None:
     rule = ONCE.soft(1.0, per="violation")
     with pytest.raises(bridle.EngineError, match="only binary soft rules") as caught:
-        Decoder(LABELS, [rule], "relax")
+        Decoder(LABELS, [rule], "lazy_intersection")
     assert caught.value.got == str(rule) and "per='sequence'" in caught.value.wanted and caught.value.cause
 
 
-@pytest.mark.parametrize("engine", ["product", "relax"])
+@pytest.mark.parametrize("engine", ["product", "lazy_intersection"])
 def test_an_intersection_that_is_too_large(engine: str) -> None:
     rules = [r.exactly(2, of="A", count="tokens"), r.exactly(1, of="O", count="tokens")]
     with pytest.raises(bridle.EngineError, match="cannot hold the intersection") as caught:
@@ -184,7 +184,7 @@ def test_an_intersection_that_is_too_large(engine: str) -> None:
 
 
 def test_engines_by_name() -> None:
-    assert engine_names() == ["beam", "ilp", "product", "relax", "search", "two_stage", "viterbi"]
+    assert engine_names() == ["beam", "ilp", "product", "lazy_intersection", "search", "two_stage", "viterbi"]
     for name in ("Viterbi", "", None, 3, ["auto"]):
         with pytest.raises(bridle.EngineError, match="unknown engine") as caught:
             Decoder(LABELS, engine=name)  # type: ignore[arg-type]

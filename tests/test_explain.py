@@ -18,15 +18,15 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.explain import Bite, Explanation, survey, why
+from bridle.explain import Explanation, RuleEffect, impact, why
 from bridle.explain.picture import trellis_of
-from bridle.explain.terminal import show_explanation, show_survey
+from bridle.explain.terminal import show_explanation, show_impact
 from bridle.explain.words import (
+    changed_spans,
     difference,
     folded,
     gained,
     number,
-    partings,
     places,
     price,
     stretches,
@@ -47,8 +47,8 @@ P = [
     [0.08, 0.02, 0.45, 0.02, 0.22, 0.21], [0.97, 0.001, 0.01, 0.01, 0.001, 0.01],
 ]  # fmt: skip
 HARD = [
-    r.no_duplicates(of=["A0", "A1", "A2", "A3"]), r.same_label(r.given("candidates")), r.fix(r.given("verb"), "O"),
-    r.allow(None, ["O", "AM-LOC", r.given("frame")]),
+    r.no_duplicates(of=["A0", "A1", "A2", "A3"]), r.same_label(r.given("candidates")), r.fix("O", r.given("verb")),
+    r.allow(["O", "AM-LOC", r.given("frame")]),
 ]  # fmt: skip
 SOFT = r.before("AM-LOC", "A2").soft(0.3)
 AB = Labels(["A", "B", "C"])
@@ -73,12 +73,12 @@ def given_up() -> Explanation:
 
 def test_rules_are_found_at_every_place_they_changed(roles: Explanation) -> None:
     assert roles.best.labels == GOLD
-    found = partings(roles, TOKENS)
+    found = changed_spans(roles, TOKENS)
     assert [(p.start, p.end, p.before, p.after) for p in found] == [
         (1, 2, "A1", "O"), (5, 6, "A1", "A2"), (7, 10, "A3 A1 x2", "AM-LOC x3"),
     ]  # fmt: skip
     assert all(p.rules for p in found)
-    at = {str(bite.rule): bite.at for bite in roles.bites}
+    at = {str(effect.rule): effect.at for effect in roles.effects}
     assert at[str(HARD[2])] == (1,)
     # the second "my" would have to change for either rule alone, so leaving out one of them shows nothing there
     assert 5 in at[str(HARD[0])] and 5 in at[str(HARD[1])]
@@ -90,10 +90,10 @@ def test_places_of_a_bite_are_where_the_labels_without_it_differ() -> None:
     seen = 0
     for _ in range(20):
         told = Decoder(AB, rules).explain(Lattice(rng.normal(size=(6, 3)) * 2))
-        for bite in told.bites:
-            if bite.without is not None:
-                apart = np.flatnonzero(bite.without.ids != told.best.ids).tolist()
-                assert set(apart) <= set(bite.at) <= set(apart) | set(told.changed)
+        for effect in told.effects:
+            if effect.without is not None:
+                apart = np.flatnonzero(effect.without.ids != told.best.ids).tolist()
+                assert set(apart) <= set(effect.at) <= set(apart) | set(told.changed)
                 seen += 1
     assert seen > 10
 
@@ -110,7 +110,7 @@ def test_alternatives_are_the_next_best(roles: Explanation) -> None:
     ranked = roles.decoder.k_best(roles.lattice, 5, GIVEN)
     assert [d.labels for d in roles.alternatives(4)] == [d.labels for d in ranked[1:]]
     assert roles.alternatives(0) == []
-    assert len(Decoder(AB, [r.fix(0, "A")]).explain(Lattice(np.zeros((2, 3)))).alternatives(99)) == 2
+    assert len(Decoder(AB, [r.fix("A", 0)]).explain(Lattice(np.zeros((2, 3)))).alternatives(99)) == 2
     with pytest.raises(bridle.EngineError, match="k is not a number"):
         roles.alternatives(-1)
 
@@ -139,7 +139,8 @@ def test_rules_that_clash() -> None:
     told = clashing()
     assert told.best.relaxed and set(told.clash) == {told.decoder.rules[0], told.decoder.rules[1]}
     assert told.alternatives() == []
-    assert not {str(bite.rule) for bite in told.bites if not bite.price} & {str(rule) for rule, _ in told.best.violated}
+    free = {str(effect.rule) for effect in told.effects if not effect.price}
+    assert not free & {str(rule) for rule, _ in told.best.violated}
     assert Decoder(AB, [r.present("B")]).explain(Lattice(np.zeros((1, 3)))).clash == ()
 
 
@@ -153,14 +154,16 @@ def hard(**options: Any) -> Explanation:
 
 def test_a_price_that_is_not_proved_says_so() -> None:
     told, exact = hard(max_states=5), hard()
-    assert all(bite.proved for bite in exact.bites) and not any("about" in price(bite) for bite in exact.bites)
-    doubtful = [bite for bite in told.bites if not bite.proved]
-    assert doubtful and {price(bite)[:5] for bite in doubtful} <= {"about", "?"}
-    assert [bite["proved"] for bite in to_dict(told, [""] * 60, 0)["bites"]] == [bite.proved for bite in told.bites]
-    dear = next(bite for bite in doubtful if bite.price)
+    assert all(effect.proved for effect in exact.effects)
+    assert not any("about" in price(effect) for effect in exact.effects)
+    doubtful = [effect for effect in told.effects if not effect.proved]
+    assert doubtful and {price(effect)[:5] for effect in doubtful} <= {"about", "?"}
+    written = to_dict(told, [""] * 60, 0)["effects"]
+    assert [effect["proved"] for effect in written] == [effect.proved for effect in told.effects]
+    dear = next(effect for effect in doubtful if effect.price)
     assert f"about {dear.price:.4f}" in printed(told, None) and f"about {dear.price:.4f}" in told.html()
     assert f"price about {dear.price:.4f}" in told.svg() and f"price about {dear.price:.4f}" in str(told)
-    assert price(Bite(r.present("A"), 1, 0.0, None, proved=False)) == "?"
+    assert price(RuleEffect(r.present("A"), 1, 0.0, None, proved=False)) == "?"
 
 
 def test_a_price_is_not_proved_if_only_the_labels_without_the_rule_are() -> None:
@@ -169,19 +172,19 @@ def test_a_price_is_not_proved_if_only_the_labels_without_the_rule_are() -> None
     rules = [*(r.at_most(1, of=name) for name in labels), r.before("F1", "F0")]
     lattice = Lattice(rng.normal(size=(30, 5)) * 2, rng.normal(size=(5, 5)))
     told = Decoder(labels, rules, max_states=1).explain(lattice)
-    assert not told.best.optimal and any(bite.without and bite.without.optimal for bite in told.bites)
-    assert not any(bite.proved for bite in told.bites)
+    assert not told.best.optimal and any(effect.without and effect.without.optimal for effect in told.effects)
+    assert not any(effect.proved for effect in told.effects)
 
 
 def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(why, "_found", None)
-    assert Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).bites == []
+    assert Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).effects == []
 
 
 def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(why, "PATIENCE", 0.0)
     told = hard()
-    assert told.best.optimal and not all(bite.proved for bite in told.bites)
+    assert told.best.optimal and not all(effect.proved for effect in told.effects)
     assert told.alternatives() == [] and told.alternatives_missing() == "a limit came before any was found"
     asked: list[dict[str, float]] = []
     monkeypatch.setattr(Decoder, "with_rules", lambda self, rules, **options: asked.append(options) or self)
@@ -200,13 +203,13 @@ def test_alternatives_that_a_limit_cut_off_say_so() -> None:
 
 
 def test_rules_that_ask_for_the_same_are_priced_together(roles: Explanation) -> None:
-    told = Decoder(AB, [r.forbid("A"), r.fix(0, "B"), r.forbid("C", at=1)]).explain(Lattice([[2.0, 1, 0], [0, 1, 3]]))
-    same = {str(bite.rule): together(told, bite) for bite in told.bites}
+    told = Decoder(AB, [r.forbid("A"), r.fix("B", 0), r.forbid("C", at=1)]).explain(Lattice([[2.0, 1, 0], [0, 1, 3]]))
+    same = {str(effect.rule): together(told, effect) for effect in told.effects}
     assert same == {"forbid C at 1": "", "forbid A": "together with 3", "fix B at 0": "together with 2"}
     text = printed(told, None)
     assert "forbid A  (together with 3)" in text and "Prices need not add up." in " ".join(text.split())
-    dear = [bite for bite in roles.bites if bite.price and 5 in bite.at]
-    assert len(dear) > 1 and not any(together(roles, bite) for bite in dear)  # each changes something by itself
+    dear = [effect for effect in roles.effects if effect.price and 5 in effect.at]
+    assert len(dear) > 1 and not any(together(roles, effect) for effect in dear)  # each changes something by itself
     assert "together with 3" in told.html() and "Prices need not add up." in told.html()
 
 
@@ -248,7 +251,7 @@ def test_difference_of_labellings(roles: Explanation) -> None:
 
 def test_long_places_are_shortened() -> None:
     told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]] * 40))
-    (only,) = partings(told, [str(t) for t in range(40)])
+    (only,) = changed_spans(told, [str(t) for t in range(40)])
     assert only.text == "0 1 2 3 4 5 6 7 8 ... 31 32 33 34 35 36 37 38 39" and only.before == "A x40"
 
 
@@ -261,7 +264,7 @@ def test_did_it_help(roles: Explanation) -> None:
 def test_json_holds_all_of_it(roles: Explanation) -> None:
     made = json.loads(json.dumps(to_dict(roles, TOKENS, 3), allow_nan=False))
     assert made["best"]["labels"] == GOLD and made["changed"] == roles.changed and len(made["alternatives"]) == 3
-    assert [b["rule"] for b in made["bites"]] == [str(b.rule) for b in roles.bites]
+    assert [b["rule"] for b in made["effects"]] == [str(b.rule) for b in roles.effects]
     assert made["charged"] == [{"rule": str(SOFT), "times": 3, "cost": 0.3}] and made["clash"] == []
     assert len(to_dict(clashing(), ["a", "b", "c"], 3)["clash"]) == 2
 
@@ -281,8 +284,8 @@ def test_the_terminal_tells_it_all(roles: Explanation) -> None:
     left = next(line for line in text.splitlines() if line.startswith("O "))
     assert left.split("[")[1].startswith(" 38]")  # the verb
     assert "( 52)" in text and "the rules helped" in text and "A3 A1 x2" in text
-    for bite in roles.bites:
-        assert str(bite.rule).split("  [")[0] in " ".join(text.split()) and f"{bite.price:.4f}" in text
+    for effect in roles.effects:
+        assert str(effect.rule).split("  [")[0] in " ".join(text.split()) and f"{effect.price:.4f}" in text
     assert "what soft rules charged" in text and "next best under the rules" in text and "proved optimal" in text
 
 
@@ -309,8 +312,8 @@ def test_users_texts_do_not_steer_the_terminal() -> None:
     told = Decoder(Labels([red, "B"]), rules).explain(Lattice([[1.0, 0], [0, 1.0]]))
     text = printed(told, [red, "\x1b[2J"], name=red, gold=[red, "\x07"])
     out = StringIO()
-    found = survey(told.decoder, [told.lattice], gold=[[red, red]])
-    show_survey(found, [red], Console(file=out, width=80), look=red)
+    found = impact(told.decoder, [told.lattice], gold=[[red, red]])
+    show_impact(found, [red], Console(file=out, width=80), look=red)
     for shown in (text, out.getvalue()):
         assert not {c for c in shown if not c.isprintable()} - {"\n"} and "R\ufffd[31mED\ufffd" in shown
 
@@ -347,8 +350,8 @@ def test_the_page_tells_it_all(roles: Explanation) -> None:
     page = roles.html(TOKENS, title="s1", gold=GOLD)
     assert page == roles.html(TOKENS, title="s1", gold=GOLD)
     assert page.count('<polyline class="best"') >= 1 and "<h1>s1</h1>" in page and "the rules helped" in page
-    for bite in roles.bites:
-        assert f"<td>{bite.rule}</td>" in page.replace("&#x27;", "'")
+    for effect in roles.effects:
+        assert f"<td>{effect.rule}</td>" in page.replace("&#x27;", "'")
     assert "What soft rules charged" in page and "next best" in page and "Rules that clash" not in page
     assert "Rules that clash" in clashing().html()
     assert "obey all rules" in Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).html()
@@ -380,7 +383,7 @@ def test_gold_that_the_model_does_not_know_stands_out() -> None:
 
 def test_tokens_come_from_what_was_given_or_are_numbers() -> None:
     lattice = Lattice([[1.0, 0, 0], [1.0, 0, 0]])
-    told = Decoder(AB, [r.fix(r.tokens("x+"), "B")]).explain(lattice, {"tokens": ["a", "xx"]})
+    told = Decoder(AB, [r.fix("B", r.tokens("x+"))]).explain(lattice, {"tokens": ["a", "xx"]})
     assert ">xx<" in told.svg()
     assert ">1<title>1</title>" in Decoder(AB).explain(lattice).svg()
     for wrong in (["a"], "ab"):

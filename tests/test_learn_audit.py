@@ -125,7 +125,7 @@ def test_a_model_and_its_sequences() -> None:
     X = [["the", "man", "x"], ["a", "man"]] * 4
     y = [["A", "B", "O"], ["A", "B"]] * 4
     model = CRF("perceptron", features=["word[0]"], iterations=3).fit(X, y)
-    rules: list[Rule] = [r.fix(r.tokens("man"), "O"), r.ends_with(r.given("last"))]
+    rules: list[Rule] = [r.fix("O", r.tokens("man")), r.ends_with(r.given("last"))]
     found = audit_model(rules, model, X, y, given=[{"last": ["B", "O"]}] * 8)
     assert found.none is not None and found.none.accuracy == 1.0
     assert found.found[-1].rule == rules[0] and found.found[-1].gold == 0.0
@@ -143,7 +143,7 @@ def test_bad_input() -> None:
     with pytest.raises(ModelError, match="leave_out"):
         audit(RULES, gold, LABELS, leave_out="some")  # type: ignore[arg-type]
     with pytest.raises(GivenError, match="tokens"):
-        audit([r.fix(r.tokens("x"), "A")], gold, LABELS)
+        audit([r.fix("A", r.tokens("x"))], gold, LABELS)
     with pytest.raises(LabelError, match="'C'"):
         audit([r.present("C")], gold, LABELS)
 

@@ -75,10 +75,10 @@ PLANTED = [
     r.if_present("PAGES", then="VENUE"),
     ~(r.present("URL") & r.present("PAGES")),
     r.forbid_transition("TITLE", "NOTE"),
-    r.allow(r.tokens(r"\D?\d{4}\D?"), ["DATE"]),
+    r.allow(["DATE"], r.tokens(r"\D?\d{4}\D?")),
     r.around(r.tokens("/"), left="PAGES", right="PAGES"),
 ]
-TRUE_TOO = [r.allow(r.tokens("/"), ["PAGES"])]  # how tokens are made makes it true; it may be found
+TRUE_TOO = [r.allow(["PAGES"], r.tokens("/"))]  # how tokens are made makes it true; it may be found
 
 
 @cache

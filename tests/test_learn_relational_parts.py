@@ -114,7 +114,8 @@ def some_rules() -> st.SearchStrategy[Rule]:
     return st.one_of(
         two.map(lambda ab: r.before(*ab)), two.map(lambda ab: r.followed_by(*ab)),
         two.map(lambda ab: r.if_present(ab[0], then=ab[1])), two.map(lambda ab: r.forbid_transition(*ab)),
-        two.map(lambda ab: r.next_to(ab[0], ab)), two.map(lambda ab: ~(r.present(ab[0]) & r.present(ab[1]))),
+        two.map(lambda ab: r.immediately_followed_by(ab[0], ab)),
+        two.map(lambda ab: ~(r.present(ab[0]) & r.present(ab[1]))),
         name.map(r.starts_with), name.map(r.ends_with), name.map(lambda a: r.at_most(1, of=a)),
         name.map(lambda a: r.at_least(1, of=a)), name.map(lambda a: r.exactly(1, of=a)),
     )  # fmt: skip
@@ -147,7 +148,7 @@ def test_what_stays_implies_what_is_dropped_and_nothing_else_could_go(rules: lis
 def test_rules_about_tokens_are_compared_by_tokens_and_labels() -> None:
     data = Counted(Labels(NAMES), np.array([0, 1, 2, 0]), np.array([0, 4]), ["1984", "7", "x", "1990"])
     years, numbers = r.tokens(r"\d{4}"), r.tokens(r"\d+")
-    rules = [r.allow(numbers, ["A", "B"]), r.allow(years, ["A"]), r.allow(years, ["A", "B"]), r.allow(numbers, NAMES)]
+    rules = [r.allow(["A", "B"], numbers), r.allow(["A"], years), r.allow(["A", "B"], years), r.allow(NAMES, numbers)]
     assert needed(rules, data) == [True, True, False, False]
 
 

@@ -63,9 +63,10 @@ def test_a_rule_broken_half_the_time_costs_nothing_by_log_odds() -> None:
 
 
 def test_a_rule_stays_paid_as_it_was() -> None:
-    each = Learned(r.next_to("A", "B").soft(1, per="violation"), "adjacency", held=9, of=10, support=10)
+    each = Learned(
+    r.immediately_followed_by("A", "B").soft(1, per="violation"), "adjacency", held=9, of=10, support=10)
     made = from_counts([each])[0].rule
-    assert isinstance(made, Soft) and made.per == "violation" and made.rule == r.next_to("A", "B")
+    assert isinstance(made, Soft) and made.per == "violation" and made.rule == r.immediately_followed_by("A", "B")
     assert priced(r.present("A"), 2) == r.present("A").soft(2)
     assert penalty_of(r.present("A")) == math.inf
 
@@ -80,9 +81,10 @@ def test_smoothing_is_a_number_above_zero(smoothing: Any) -> None:
 # ---- counting natively ----------------------------------------------------------------------------------------------
 
 COUNTED: list[Rule] = [
-    r.at_most(1, of="A"), r.before("A", "B").soft(3), r.next_to("A", "B").soft(1, per="violation"), r.forbid("C", at=0),
-    r.forbid_transition("B", "C"), r.fix(r.tokens("x"), "A"), r.present("A") >> r.present("B"), r.matches("A* B* C*"),
-    r.allow(r.given("spot"), ["B", "C"]),
+    r.at_most(1, of="A"), r.before("A", "B").soft(3),
+    r.immediately_followed_by("A", "B").soft(1, per="violation"), r.forbid("C", at=0),
+    r.forbid_transition("B", "C"), r.fix("A", r.tokens("x")), r.present("A") >> r.present("B"), r.matches("A* B* C*"),
+    r.allow(["B", "C"], r.given("spot")),
 ]  # fmt: skip
 
 
@@ -206,7 +208,7 @@ def test_a_model_and_its_own_sequences() -> None:
     X = [["the", "man", "the"], ["a", "man"]] * 4
     y = [["A", "B", "C"], ["A", "B"]] * 4
     model = CRF("perceptron", features=["word[0]"], iterations=2).fit(X, y)
-    rules = [r.ends_with("C").soft(1), r.fix(r.tokens("man"), "B").soft(1)]
+    rules = [r.ends_with("C").soft(1), r.fix("B", r.tokens("man")).soft(1)]
     made = JointWeights(rules, model, iterations=2).fit(X, y, dev=(X, y))
     pairs = zip(model.predict(X, made.rules_), y, strict=True)
     right_ones = [a == b for ours, gold in pairs for a, b in zip(ours, gold, strict=True)]

@@ -68,8 +68,8 @@ class Draw:
 
 KINDS: dict[str, Callable[[Draw], Rule]] = {
     "forbid": lambda d: r.forbid(d.some(), d.at() if d.number(2) else None),
-    "allow": lambda d: r.allow(d.at(), d.some()),
-    "fix": lambda d: r.fix(d.at(), d.some()),
+    "allow": lambda d: r.allow(d.some(), d.at()),
+    "fix": lambda d: r.fix(d.some(), d.at()),
     "label_at": lambda d: r.label_at(d.at(), d.some()),
     "forbid_transition": lambda d: r.forbid_transition(d.some(), d.some()),
     "well_formed": lambda d: r.well_formed(),
@@ -83,7 +83,7 @@ KINDS: dict[str, Callable[[Draw], Rule]] = {
     "present": lambda d: r.present(d.some()),
     "if_present": lambda d: r.if_present(d.some(), then=d.some()),
     "same_label": lambda d: r.same_label(d.spans()),
-    "next_to": lambda d: r.next_to(d.some(), d.some()),
+    "immediately_followed_by": lambda d: r.immediately_followed_by(d.some(), d.some()),
     "followed_by": lambda d: r.followed_by(d.some(), d.some()),
     "around": lambda d: r.around(d.at(), left=d.some(), right=d.some()),
     "starts_with": lambda d: r.starts_with(d.some()),
@@ -239,8 +239,8 @@ def test_tight_rows_are_tighter_than_the_printed_ones() -> None:
 def test_values_given_with_the_sequence(formulation: Any) -> None:
     labels = Labels(["O", "A0", "A1"], "IO")
     rules = [
-        r.fix(r.given("verb"), "O"), r.allow(None, ["O", r.given("frame")]), r.same_label(r.given("candidates")),
-        r.fix(r.tokens(r"\d+"), "A1").soft(1.0), r.no_duplicates(r.given("frame")),
+        r.fix("O", r.given("verb")), r.allow(["O", r.given("frame")]), r.same_label(r.given("candidates")),
+        r.fix("A1", r.tokens(r"\d+")).soft(1.0), r.no_duplicates(r.given("frame")),
     ]  # fmt: skip
     given = {"verb": 1, "frame": ["A1"], "candidates": [(2, 4)], "tokens": ["I", "left", "my", "7"]}
     unary = np.array([[0, 3, 1], [0, 5, 5], [0, 0, 1], [0, 2, 0.5]])
@@ -290,7 +290,7 @@ def test_bad_input_is_told() -> None:
     wrong: list[tuple[type[BridleError], Callable[[], object]]] = [
         (EngineError, lambda: solve(lattice, [], labels, {}, formulation="loose")),  # type: ignore[arg-type]
         (EngineError, lambda: solve_two_stage(lattice, [], labels, {}, tau=1.5)),
-        (RuleError, lambda: solve(lattice, [r.fix(5, "a")], labels, {})),
+        (RuleError, lambda: solve(lattice, [r.fix("a", 5)], labels, {})),
         (RuleError, lambda: rows("tight", AtMost)(lambda _case: True)),
     ]
     for kind, call in wrong:

@@ -15,7 +15,7 @@ import pytest
 import bridle
 from bridle import Batch, Decoder, Labels, Lattice, _native
 from bridle import rules as r
-from bridle.automata import Machine, compile_regex, from_regex
+from bridle.automata import CountingAutomaton, compile_regex, from_regex
 from bridle.errors import EngineError, LabelError, LatticeError, ModelError, ModelFileError, RuleError
 from bridle.labels import MOST_LABELS, MOST_SQUARE
 from bridle.models import CRF
@@ -31,7 +31,7 @@ BIO = Labels(["O", *(f"{tag}-{name}" for name in NAMES[:500] for tag in "BI")], 
 
 
 def walks_of(rule: r.Rule, labels: Labels) -> Any:
-    return rule.walks(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
+    return rule.automata(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
 
 
 # ---- classes ----------------------------------------------------------------------------------------------------
@@ -52,18 +52,19 @@ def test_classes_keep_all_that_matters_of_segments() -> None:
 
 
 def test_labels_that_a_rule_tells_apart_have_other_classes() -> None:
-    """A walk may say that labels are alike only if it reads them alike."""
+    """An automaton may say that labels are alike only if it reads them alike."""
     for rng in seeds(150, key=901):
         labels = random_labels(rng)
         rule, _ = random_rule(rng, labels, 3, depth=1)
         if any(not names.fixed for names in rule.names()):
             continue
         marks = range(1 << len(rule.places()))
-        for walk in walks_of(rule, labels):
-            classes = range(len(labels)) if walk.classes is None else walk.classes
+        for automaton in walks_of(rule, labels):
+            classes = range(len(labels)) if automaton.classes is None else automaton.classes
             for i, j in itertools.combinations(range(len(labels)), 2):
                 if classes[i] == classes[j]:
-                    assert all(walk.step(walk.start, i, k) == walk.step(walk.start, j, k) for k in marks), rule
+                    step, start = automaton.step, automaton.start
+                    assert all(step(start, i, k) == step(start, j, k) for k in marks), rule
 
 
 def test_a_rule_about_a_label_of_a_thousand_has_few_classes() -> None:
@@ -71,13 +72,13 @@ def test_a_rule_about_a_label_of_a_thousand_has_few_classes() -> None:
     cases: list[tuple[r.Rule, int]] = [
         (r.at_most(2, of=some), 3), (r.at_most(2, of=some, count="tokens"), 2), (r.at_least(1, of="L1"), 2),
         (r.present("L1"), 2), (r.if_present("L1", then="L2"), 3), (r.before("L1", "L2"), 3),
-        (r.followed_by("L1", "L2"), 3), (r.next_to("L1", "L2"), 3), (r.length("L1", at_most=3), 2),
+        (r.followed_by("L1", "L2"), 3), (r.immediately_followed_by("L1", "L2"), 3), (r.length("L1", at_most=3), 2),
         (r.forbid_transition("L1", "L2"), 3), (r.matches("L1* (L2|L3)+ .*"), 3), (r.starts_with("L1"), 2),
         (r.present("L1") >> r.present("L2"), 3), (r.forbid(NAMES[:500]), 2),
     ]  # fmt: skip
     for rule, classes in cases:
-        for walk in walks_of(rule, PLAIN):
-            assert Machine.build(walk, len(PLAIN)).step.shape[2] <= classes, rule
+        for automaton in walks_of(rule, PLAIN):
+            assert CountingAutomaton.build(automaton, len(PLAIN)).step.shape[2] <= classes, rule
 
 
 def test_expressions_over_classes() -> None:
@@ -124,8 +125,8 @@ def test_counts_over_all_names_together() -> None:
     """The automaton remembers the label before: 1,000 kinds of states, made without a call per state."""
     rule = r.at_most(3, of=NAMES)
     begin = time.perf_counter()
-    (walk,) = walks_of(rule, IO)
-    machine = Machine.build(walk, len(IO))
+    (automaton,) = walks_of(rule, IO)
+    machine = CountingAutomaton.build(automaton, len(IO))
     assert time.perf_counter() - begin < 2.0 and machine.n_states <= 4 * 1_001
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -192,7 +193,7 @@ BEYOND: list[tuple[Any, type[bridle.BridleError], str]] = [
     (lambda: Batch(SCORES, [0, 3], SQUARE), LatticeError, "at most 8,192"),
     (lambda: Batch.from_padded(SCORES[None], pairwise=SQUARE), LatticeError, "at most 8,192"),
     (lambda: Decoder(MANY, [r.forbid_transition("L1", "L2")]), EngineError, "got 20,000 labels; wanted at most 8,192"),
-    (lambda: Decoder(MANY, [r.next_to("L1", "L2")]), EngineError, "in the rule: L1 next to L2"),
+    (lambda: Decoder(MANY, [r.immediately_followed_by("L1", "L2")]), EngineError, "in the rule: L1 next to L2"),
     (lambda: Decoder(MANY, [r.well_formed()]), EngineError, "at most 8,192"),
     (lambda: Decoder(MANY, [r.well_formed().soft(1.0)]), EngineError, "at most 8,192"),
     (lambda: Decoder(MANY, [r.same_label((0, 2))]).decode(Lattice(SCORES)), EngineError, "at most 8,192"),

@@ -223,7 +223,7 @@ def test_settings_of_a_local_tagger_that_cannot_be(settings: dict[str, Any]) -> 
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize(
-    "rule", [r.fix(r.given("verb"), "V"), r.forbid("V", at=r.tokens("the"))], ids=["given", "tokens"]
+    "rule", [r.fix("V", r.given("verb")), r.forbid("V", at=r.tokens("the"))], ids=["given", "tokens"]
 )
 def test_what_fit_cannot_take(more: dict[str, Any], rule: Any) -> None:
     verbs = {} if "verb" not in str(rule) else {"given": [{"verb": 2}] * 2, "dev_given": [{"verb": 2}] * 2}

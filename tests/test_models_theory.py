@@ -17,7 +17,7 @@ from bridle import rules as r
 from bridle.features import Encoded
 from bridle.models import CRF, LocalTagger
 from bridle.models.likelihood import Likelihood, Objective
-from bridle.models.mistakes import Local, Perceptron
+from bridle.models.perceptron import Local, Perceptron
 from bridle.models.task import Task
 from learning import Data, noisy, pinned
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as for_all
 
 import bridle.rules as r
-from bridle.automata import Machine
+from bridle.automata import CountingAutomaton
 from bridle.errors import GivenError, LabelError, RuleError
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Rule, Soft
@@ -40,11 +40,11 @@ def sets_of(rule: Rule, labels: Labels, given: Values) -> Any:
     return tuple(names.resolve(labels, given) for names in rule.names())
 
 
-def machines_of(rule: Rule, labels: Labels, n: int, given: Values) -> tuple[list[Machine], list[int]]:
+def machines_of(rule: Rule, labels: Labels, n: int, given: Values) -> tuple[list[CountingAutomaton], list[int]]:
     marks = marks_of(rule, n, given)
     occur = sorted(set(marks)) or [0]
-    walks = rule.walks(sets_of(rule, labels, given), labels)
-    return [Machine.build(walk, len(labels), occur) for walk in walks], marks
+    automata = rule.automata(sets_of(rule, labels, given), labels)
+    return [CountingAutomaton.build(automaton, len(labels), occur) for automaton in automata], marks
 
 
 def mask_allows(mask: Mask, rule: Rule, y: Sequence[int], labels: Labels, given: Values) -> bool:
@@ -147,11 +147,11 @@ def test_count_rules_are_one_row_and_know_their_room(kind: str) -> None:
         labels, n = random_labels(rng), int(rng.integers(0, 5))
         rule, given = random_rule(rng, labels, n, kind=kind)
         m = len(labels)
-        walks = rule.walks(sets_of(rule, labels, given), labels)
-        for walk in walks:
-            machine, count = Machine.build(walk, m), walk.count
+        automata = rule.automata(sets_of(rule, labels, given), labels)
+        for automaton in automata:
+            machine, count = CountingAutomaton.build(automaton, m), automaton.count
             assert count is not None and machine.count is count and machine.room is not None
-            edges, classes = walk.counted(), len(count.edges[0])
+            edges, classes = automaton.counted(), len(count.edges[0])
             assert count.edges.shape == (classes + 1, classes) and edges.shape == (m + 1, m) and edges.dtype == bool
             assert machine.step.shape[2] == classes <= m and set(machine.class_of.tolist()) == set(range(classes))
             sign = 1 if count.sense == "<=" else -1
@@ -172,7 +172,7 @@ def test_only_count_rules_have_a_row() -> None:
     for rng in seeds(200, key=104):
         labels = random_labels(rng)
         rule, given = random_rule(rng, labels, 3)
-        rows = [walk.count is not None for walk in rule.walks(sets_of(rule, labels, given), labels)]
+        rows = [automaton.count is not None for automaton in rule.automata(sets_of(rule, labels, given), labels)]
         counts = type(rule).__name__ in ("AtMost", "AtLeast", "Exactly", "NoDuplicates")
         assert rows and all(row == counts for row in rows)
 
@@ -189,12 +189,12 @@ MEANINGS: list[tuple[Rule, Labels, str, int]] = [
     (r.forbid("A", at=-1), PLAIN, "A O A", 1),
     (r.forbid(["A", "B"], at=[0, 1]), PLAIN, "A B A", 2),
     (r.forbid("X"), BIO, "B-X I-X O I-Y", 2),
-    (r.allow(1, ["A", "B"]), PLAIN, "O B O", 0),
-    (r.allow(1, ["A", "B"]), PLAIN, "B O B", 1),
-    (r.allow(None, "O"), PLAIN, "O B B", 2),
-    (r.fix(0, "A"), PLAIN, "A O", 0),
-    (r.fix([0, -1], "A"), PLAIN, "O O", 2),
-    (r.fix([1, -1], "A"), PLAIN, "O O", 1),  # the same position twice is one position
+    (r.allow(["A", "B"], 1), PLAIN, "O B O", 0),
+    (r.allow(["A", "B"], 1), PLAIN, "B O B", 1),
+    (r.allow("O"), PLAIN, "O B B", 2),
+    (r.fix("A", 0), PLAIN, "A O", 0),
+    (r.fix("A", [0, -1]), PLAIN, "O O", 2),
+    (r.fix("A", [1, -1]), PLAIN, "O O", 1),  # the same position twice is one position
     (r.label_at(0, "X"), BIO, "I-X O", 0),
     (r.forbid_transition("A", "B"), PLAIN, "A B A B", 2),
     (r.forbid_transition("A", "A"), PLAIN, "A A A", 2),
@@ -231,8 +231,8 @@ MEANINGS: list[tuple[Rule, Labels, str, int]] = [
     (r.same_label((0, 3)), BIO, "B-X I-X B-X O", 0),  # one type
     (r.same_label([(0, 2), (2, 4)]), PLAIN, "A A B B", 0),
     (r.same_label([(0, 3), (1, 3)]), PLAIN, "A B C", 2),  # a change inside two spans is one change
-    (r.next_to("A", "B"), PLAIN, "A B A", 1),
-    (r.next_to("A", "B"), PLAIN, "A A B", 1),
+    (r.immediately_followed_by("A", "B"), PLAIN, "A B A", 1),
+    (r.immediately_followed_by("A", "B"), PLAIN, "A A B", 1),
     (r.followed_by("A", "B"), PLAIN, "A O B", 0),
     (r.followed_by("A", "B"), PLAIN, "A B A A", 1),
     (r.followed_by("A", "A"), PLAIN, "A A", 1),
@@ -274,8 +274,8 @@ def test_given_values_and_tokens() -> None:
     assert r.at_least(1, of=r.given("frame")).violations(y, PLAIN, {"frame": []}) == 1
     assert r.forbid(["O", r.given("core")]).violations(y, PLAIN, {"core": ["A", "O"]}) == 3
     texts = {"tokens": ["12345", "a12345", "1234", "54321"]}
-    assert r.fix(r.tokens(r"\d{5}"), "A").violations(y, PLAIN, texts) == 2  # the whole token, not a part of it
-    assert r.fix(r.tokens(r"\d{5}"), "A").violations(y, PLAIN, {"tokens": [1, 2, 3, 12345]}) == 1
+    assert r.fix("A", r.tokens(r"\d{5}")).violations(y, PLAIN, texts) == 2  # the whole token, not a part of it
+    assert r.fix("A", r.tokens(r"\d{5}")).violations(y, PLAIN, {"tokens": [1, 2, 3, 12345]}) == 1
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------
@@ -288,16 +288,16 @@ def _check(rule: Rule, given: Values | None = None) -> Any:
 BAD: list[tuple[Any, type[Exception], str]] = [
     (_check(r.forbid("Z")), LabelError, "in the rule: forbid Z"),
     (_check(r.matches("Z*")), LabelError, "'Z'"),
-    (_check(r.fix(3, "A")), RuleError, "position 3"),
-    (_check(r.fix(-4, "A")), RuleError, "-3 .. 2"),
+    (_check(r.fix("A", 3)), RuleError, "position 3"),
+    (_check(r.fix("A", -4)), RuleError, "-3 .. 2"),
     (_check(r.same_label((1, 4))), RuleError, "a sequence of 3 tokens"),
-    (_check(r.fix(r.given("verb"), "A")), GivenError, "nothing"),
-    (_check(r.fix(r.given("verb"), "A"), {"noun": 1}), GivenError, "noun"),
-    (_check(r.fix(r.given("verb"), "A"), {"verb": "x"}), RuleError, r"given\['verb'\]"),
-    (_check(r.fix(r.given("verb"), "A"), {"verb": 1.0}), RuleError, "whole number"),
-    (_check(r.fix(r.given("verb"), "A"), {"verb": None}), RuleError, "whole number"),
-    (_check(r.fix(r.given("verb"), "A"), {"verb": np.array(1.5)}), RuleError, "whole number"),
-    (_check(r.fix(r.given("verb"), "A"), {"verb": 7}), RuleError, r"given\['verb'\] names position 7"),
+    (_check(r.fix("A", r.given("verb"))), GivenError, "nothing"),
+    (_check(r.fix("A", r.given("verb")), {"noun": 1}), GivenError, "noun"),
+    (_check(r.fix("A", r.given("verb")), {"verb": "x"}), RuleError, r"given\['verb'\]"),
+    (_check(r.fix("A", r.given("verb")), {"verb": 1.0}), RuleError, "whole number"),
+    (_check(r.fix("A", r.given("verb")), {"verb": None}), RuleError, "whole number"),
+    (_check(r.fix("A", r.given("verb")), {"verb": np.array(1.5)}), RuleError, "whole number"),
+    (_check(r.fix("A", r.given("verb")), {"verb": 7}), RuleError, r"given\['verb'\] names position 7"),
     (_check(r.same_label(r.given("s")), {"s": [(0, 9)]}), RuleError, r"given\['s'\]"),
     (_check(r.same_label(r.given("s")), {"s": [(2, 1)]}), RuleError, "start <= end"),
     (_check(r.same_label(r.given("s")), {"s": 3}), RuleError, "pairs"),
@@ -305,15 +305,15 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (_check(r.forbid(r.given("f")), {"f": 3}), GivenError, "name"),
     (_check(r.forbid(r.given("f")), {"f": [0]}), GivenError, "name"),
     (_check(r.forbid(r.given("f")), {"f": ["Z"]}), LabelError, "'Z'"),
-    (_check(r.fix(r.tokens("x"), "A")), GivenError, "tokens"),
-    (_check(r.fix(r.tokens("x"), "A"), {"tokens": ["x"]}), GivenError, "another length"),
-    (_check(r.fix(r.tokens("x"), "A"), {"tokens": 3}), GivenError, "list of strings"),
+    (_check(r.fix("A", r.tokens("x"))), GivenError, "tokens"),
+    (_check(r.fix("A", r.tokens("x")), {"tokens": ["x"]}), GivenError, "another length"),
+    (_check(r.fix("A", r.tokens("x")), {"tokens": 3}), GivenError, "list of strings"),
     (lambda: r.forbid([]), RuleError, "empty list"),
     (lambda: r.forbid(""), RuleError, "name"),
     (lambda: r.forbid(3), RuleError, "name"),
     (lambda: r.forbid({"A": 1}), RuleError, "name"),
-    (lambda: r.fix("0", "A"), RuleError, "positions"),
-    (lambda: r.fix(True, "A"), RuleError, "positions"),
+    (lambda: r.fix("A", "0"), RuleError, "positions"),
+    (lambda: r.fix("A", True), RuleError, "positions"),
     (lambda: r.same_label((2, 1)), RuleError, "spans"),
     (lambda: r.same_label((-2, 1)), RuleError, "spans"),
     (lambda: r.given("two words"), RuleError, "plain name"),

@@ -41,10 +41,11 @@ names = odd_names | st.lists(odd_names, min_size=1, max_size=3)
 @for_all(names, names)
 def test_odd_names_read_back(a: Any, b: Any) -> None:
     for rule in (
-        r.forbid(a), r.forbid(a, at=[0, -1]), r.allow(None, a), r.allow(1, a), r.fix(2, a), r.label_at(-1, a),
+        r.forbid(a), r.forbid(a, at=[0, -1]), r.allow(a), r.allow(a, 1), r.fix(a, 2), r.label_at(-1, a),
         r.forbid_transition(a, b), r.at_most(1, a), r.at_least(2, a, "tokens"), r.exactly(0, a, "tokens"),
         r.no_duplicates(a), r.length(a, at_least=1), r.length(a, at_most=2), r.length(a, at_least=1, at_most=2),
-        r.present(a), r.if_present(a, then=b), r.next_to(a, b), r.followed_by(a, b), r.around(0, left=a, right=b),
+        r.present(a), r.if_present(a, then=b), r.immediately_followed_by(a, b), r.followed_by(a, b),
+        r.around(0, left=a, right=b),
         r.starts_with(a), r.ends_with(b), r.before(a, b), ~r.before(a, b), r.present(a) >> r.forbid(b),
         r.forbid(b).iff(r.present(a)),
         (r.present(a) | r.forbid(b, at=r.given("at"))).soft(1.5, per="violation"), r.at_most(1, [r.given("of"), "of"]),
@@ -54,7 +55,7 @@ def test_odd_names_read_back(a: Any, b: Any) -> None:
 
 @for_all(token_patterns)
 def test_odd_token_expressions_read_back(pattern: str) -> None:
-    reads_back(r.fix(r.tokens(pattern), "A"))
+    reads_back(r.fix("A", r.tokens(pattern)))
     reads_back(r.around(r.tokens(pattern), left="A", right="tokens").soft(0.1))
 
 
@@ -74,7 +75,7 @@ def test_label_expressions_read_back(pattern: str) -> None:
 
 
 def test_empty_places_read_back() -> None:
-    reads_back(r.fix([], "A"))
+    reads_back(r.fix("A", []))
     reads_back(r.same_label([]))
     reads_back(r.well_formed())
     reads_back(r.same_label([(0, 2), (4, 4)]))
@@ -92,8 +93,8 @@ TEXTS: list[tuple[str, Rule]] = [
     ("label at given verb is O", r.label_at(r.given("verb"), "O")),
     ("forbid A then B", r.forbid_transition("A", "B")),
     ("forbid A, given core at 0, -1", r.forbid(["A", r.given("core")], at=[0, -1])),
-    (r"fix ZIP at tokens /\d{5}/", r.fix(r.tokens(r"\d{5}"), "ZIP")),
-    (r"fix A at tokens /a\/b/", r.fix(r.tokens("a/b"), "A")),
+    (r"fix ZIP at tokens /\d{5}/", r.fix("ZIP", r.tokens(r"\d{5}"))),
+    (r"fix A at tokens /a\/b/", r.fix("A", r.tokens("a/b"))),
     ('forbid "at", "two words", "#"', r.forbid(["at", "two words", "#"])),
     ("same label over 4:7, 9:12", r.same_label([(4, 7), (9, 12)])),
     ("same label over nowhere", r.same_label([])),
@@ -128,7 +129,7 @@ def test_text_by_example(text: str, rule: Rule) -> None:
         ("present B-PER#x", r.present("B-PER")),
         ('present "B-PER"', r.present("B-PER")),
         (r'present "a\\b\"c"', r.present('a\\b"c')),
-        ('fix A at tokens "x"', r.fix(r.tokens("x"), "A")),
+        ('fix A at tokens "x"', r.fix("A", r.tokens("x"))),
     ],
 )  # fmt: skip
 def test_other_ways_to_write(text: str, rule: Rule) -> None:
@@ -216,7 +217,7 @@ def test_a_file_is_its_lines(tmp_path: Path) -> None:
     lines = load_lines(path)
     assert [line.number for line in lines] == [3, 4, 5, 6, 7]
     assert [line.comment for line in lines] == ["", 'held in 348/350 of "all"', "5 digits", "", ""]
-    assert lines[2].rule == r.fix(r.tokens(r"\d{5}#"), "ZIP") and lines[3].rule == r.present("#")
+    assert lines[2].rule == r.fix("ZIP", r.tokens(r"\d{5}#")) and lines[3].rule == r.present("#")
     assert r.load(path) == r.load(str(path)) == [line.rule for line in lines]
     assert r.parse_lines(FILE.split("\n")) == lines
 
@@ -231,7 +232,7 @@ def test_line_ends_and_byte_order_mark(tmp_path: Path, written: str) -> None:
 def test_saved_rules_are_loaded_the_same(tmp_path: Path) -> None:
     path = tmp_path / "all.rules"
     rules = [random_rule(rng, random_labels(rng), 4)[0] for rng in seeds(100, key=1)]
-    rules += [r.present(["\u2028", "\x85", "a\nb", "é", "\t"]), r.fix(r.tokens("a\nb"), "A"), r.forbid("\ufeff")]
+    rules += [r.present(["\u2028", "\x85", "a\nb", "é", "\t"]), r.fix("A", r.tokens("a\nb")), r.forbid("\ufeff")]
     path.write_text("".join(f"{rule}\n" for rule in rules), encoding="utf-8")
     assert r.load(path) == rules
 

@@ -361,7 +361,7 @@ def test_bad_lattices(make: Any, match: str) -> None:
 def test_bad_decoders() -> None:
     lattice = SpanLattice(1, ONE, [0])
     for rule in (
-        r.fix(0, "A"), r.label_at(r.given("x"), "A"), r.same_label((0, 1)), r.same_label(r.given("spans")),
+        r.fix("A", 0), r.label_at(r.given("x"), "A"), r.same_label((0, 1)), r.same_label(r.given("spans")),
         r.forbid("A", at=[]), (r.label_at(-1, "A") | r.present("A")).soft(1.0),
     ):  # fmt: skip
         with pytest.raises(EngineError, match="take no rules about positions"):
@@ -385,7 +385,7 @@ def test_bad_decoders() -> None:
     with pytest.raises(LabelError):
         SpanDecoder(["A"], [r.forbid("B")])
     with pytest.raises(GivenError, match="no characters"):
-        SpanDecoder(["A"], [r.fix(r.tokens("a"), "A")]).decode(lattice)
+        SpanDecoder(["A"], [r.fix("A", r.tokens("a"))]).decode(lattice)
     with pytest.raises(GivenError, match="no characters"):
         lattice.texts([0])
     with pytest.raises(GivenError, match="does not fit the batch"):

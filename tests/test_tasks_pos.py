@@ -17,8 +17,8 @@ from bridle.tasks.pos_peers import strings
 SENTENCES = [
     [("the", "DT"), ("old", "JJ"), ("dog", "NN"), ("sleeps", "VBZ"), (".", ".")],
     [("a", "DT"), ("cat", "NN"), ("sees", "VBZ"), ("the", "DT"), ("dog", "NN"), (".", ".")],
-    [("she", "PRP"), ("walks", "VBZ"), ("to", "TO"), ("the", "DT"), ("house", "NN"), (".", ".")],
-    [("the", "DT"), ("walks", "NNS"), ("tire", "VBP"), ("old", "JJ"), ("dogs", "NNS"), (".", ".")],
+    [("she", "PRP"), ("automata", "VBZ"), ("to", "TO"), ("the", "DT"), ("house", "NN"), (".", ".")],
+    [("the", "DT"), ("automata", "NNS"), ("tire", "VBP"), ("old", "JJ"), ("dogs", "NNS"), (".", ".")],
 ]
 PARTS = {"train": 15, "dev": 3, "test": 3}
 

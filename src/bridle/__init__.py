@@ -9,9 +9,10 @@
 """
 
 from bridle import rules
-from bridle.check import Verdict, check
-from bridle.decode import Decoder
-from bridle.decoding import Decoding, Decodings
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.judge import Verdict, check
+from bridle.decoding.marginals import Probability
+from bridle.decoding.result import Decoding, Decodings
 from bridle.errors import (
     BridleError,
     EngineError,
@@ -30,7 +31,6 @@ from bridle.errors import (
 from bridle.explain import Explanation
 from bridle.labels import Labels, Segment
 from bridle.lattice import Batch, Lattice
-from bridle.marginals import Probability
 from bridle.models import CRF, LocalTagger, load
 from bridle.processor import Simd, simd
 from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, check_spans

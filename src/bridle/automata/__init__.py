@@ -1,7 +1,9 @@
-"""Small immutable automata: `DFA` says yes or no to a label sequence, `Machine` counts its violations of a rule."""
+"""Small immutable automata: `DFA` says yes or no to a label sequence, `CountingAutomaton` counts violations."""
 
+from bridle.automata.counting import Classes, Count, CountingAutomaton, LazyAutomaton
 from bridle.automata.dfa import DFA
-from bridle.automata.machine import Classes, Count, Machine, Walk
 from bridle.automata.regex import check_regex, compile_regex, from_regex
 
-__all__ = ["DFA", "Classes", "Count", "Machine", "Walk", "check_regex", "compile_regex", "from_regex"]
+__all__ = [
+    "DFA", "Classes", "Count", "CountingAutomaton", "LazyAutomaton", "check_regex", "compile_regex", "from_regex",
+]  # fmt: skip

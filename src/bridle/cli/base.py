@@ -18,13 +18,13 @@ import typer
 from typer.core import TyperGroup
 
 import bridle
+from bridle.cli.stream import Tally
 from bridle.data import Lines
 from bridle.errors import BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
 from bridle.models.files import MAGIC
 from bridle.rules.files import text_of
 from bridle.rules.refer import GIVE
-from bridle.stream import Tally
 
 LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
 ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo", "info")  # of work

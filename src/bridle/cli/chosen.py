@@ -19,7 +19,7 @@ from bridle.cli.tagging import until_bad
 from bridle.data import Example, open_scores
 from bridle.data.markup import TOKENS
 from bridle.data.source import called
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, FileError, LabelError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice

@@ -23,9 +23,9 @@ from bridle.cli.base import (
 )
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads
 from bridle.cli.reading import at_the_keyboard, rules_of
+from bridle.cli.stream import Stream, to_json
 from bridle.data import Pace, open_scores
 from bridle.errors import LabelError
-from bridle.stream import Stream, to_json
 
 
 @app.command()

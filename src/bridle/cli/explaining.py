@@ -32,12 +32,12 @@ from bridle.cli.base import (
 from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
 from bridle.cli.options import AsJson, TheEngine, TheLimit, TheProgress, TheRules, TheThreads
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError
-from bridle.explain import Explanation, Survey, survey
-from bridle.explain.page import explanation_page, survey_page
+from bridle.explain import Explanation, Impact, impact
+from bridle.explain.page import explanation_page, impact_page
 from bridle.explain.picture import trellis_of
-from bridle.explain.terminal import show_explanation, show_survey
+from bridle.explain.terminal import show_explanation, show_impact
 from bridle.explain.words import to_dict
 from bridle.labels import Labels
 from bridle.report.layout import Show
@@ -130,7 +130,7 @@ def explain(
             told.alternatives(k)
         output.one(found, told)
     with _busy(progress, "leaving out one rule at a time") as watch:
-        what = survey(found.decoder, found.lattices, found.givens, gold=found.gold, threads=threads, watch=watch)
+        what = impact(found.decoder, found.lattices, found.givens, gold=found.gold, threads=threads, watch=watch)
     output.many(found, what, _look(context, found, what))
 
 
@@ -175,16 +175,16 @@ class _Output:
             fail(f"{found.where[0]}: {_clash(told)}", NO_ANSWER)
         raise typer.Exit
 
-    def many(self, found: Chosen, what: Survey, look: str) -> NoReturn:
+    def many(self, found: Chosen, what: Impact, look: str) -> NoReturn:
         """A data set."""
         if self.html is not None:
-            page = survey_page(what, found.ids, title="What the rules did", below=found.source, look=look)
+            page = impact_page(what, found.ids, title="What the rules did", below=found.source, look=look)
             _write(self.html, page.html())
         if self.as_json:
             typer.echo(json_line(what.to_dict(found.ids)))
         else:
             with _console() as console:
-                show_survey(what, found.ids, console, look=look)
+                show_impact(what, found.ids, console, look=look)
         raise typer.Exit(LOOK if what.relaxed or what.unanswered else 0)
 
 
@@ -210,7 +210,7 @@ def _write(path: Path, text: str) -> None:
         lines.write([text.rstrip("\n")])
 
 
-def _look(context: typer.Context, found: Chosen, what: Survey) -> str:
+def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
     """The command that shows the most telling sequence; "" if the rules changed none, or if stdin is gone."""
     telling = [*what.helped[:1], *what.hurt[:1], *what.dearest[:1]]
     given: dict[str, Any] = context.params

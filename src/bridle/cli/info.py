@@ -8,9 +8,9 @@ import typer
 
 from bridle.cli.base import app, json_line
 from bridle.cli.options import AsJson
+from bridle.decoding.threads import cores
 from bridle.processor import simd
 from bridle.report.tables import versions
-from bridle.threads import cores
 
 
 @app.command()

@@ -18,9 +18,9 @@ from bridle.data import Example, Examples, read
 from bridle.data.source import called
 from bridle.errors import FileError, ModelFileError, RuleError
 from bridle.labels import Labels, Scheme, scheme_of
-from bridle.lint import unknown_labels
 from bridle.rules.base import Rule
 from bridle.rules.files import load_lines
+from bridle.rules.lint import unknown_labels
 
 TheFormat = Annotated[
     str | None,

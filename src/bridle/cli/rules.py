@@ -29,8 +29,8 @@ from bridle.cli.base import (
     names_of,
 )
 from bridle.errors import LabelError
-from bridle.lint import Finding, lint
 from bridle.rules.files import load_lines, text_of
+from bridle.rules.lint import Finding, lint
 
 _HELP = """Look at .rules files: check, show and test them.
 

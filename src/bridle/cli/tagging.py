@@ -14,12 +14,12 @@ import bridle
 from bridle.cli.base import OnInfeasible, app, ended, keep, writing
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads, one_of
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_of
+from bridle.cli.stream import Record, Stream, to_json
 from bridle.data import Chunk, Example, Pace
 from bridle.data.base import Format, format_named
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, FileError, ModelError
 from bridle.models import Tagger
-from bridle.stream import Record, Stream, to_json
 
 STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged")  # formats without a head or a foot
 OUTPUTS = one_of(lambda: [*STREAMED, "jsonl"])

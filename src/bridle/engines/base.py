@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bridle.decoding.problem import TOO_LARGE, Answers, Problem
 from bridle.errors import EngineError
-from bridle.problem import TOO_LARGE, Answers, Problem
 from bridle.rules.base import Rule
 
 _ENGINES: dict[str, type[Engine]] = {}
@@ -45,7 +45,7 @@ class NativeEngine(Engine):
     def solve(self, problem: Problem, answers: Answers) -> None:
         problem.native(absorb=self.absorbs).decode(
             self.name, problem.options.native, problem.stop,
-            answers.ids, answers.score, answers.bound, answers.status, answers.hits, answers.counters,
+            answers.ids, answers.score, answers.bound, answers.status, answers.violations, answers.counters,
         )
         if answers.status.max(initial=0) == TOO_LARGE:
             number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])

@@ -7,10 +7,10 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Problem
 from bridle.engines.base import Engine
 from bridle.engines.ilp_model import IlpAnswer, solve
 from bridle.lattice import Lattice
-from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Problem
 from bridle.rules.base import Soft
 
 
@@ -51,8 +51,9 @@ def solve_each(
             continue
         answers.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
         answers.ids[problem.offsets[b] : problem.offsets[b + 1]] = made.ids
-        answers.hits[b] = [rule.violations(made.ids, problem.labels, given) for rule in problem.rules]
-        costs = [r.cost(v) for r, v in zip(problem.rules, answers.hits[b].tolist(), strict=True) if isinstance(r, Soft)]
+        answers.violations[b] = [rule.violations(made.ids, problem.labels, given) for rule in problem.rules]
+        counts = zip(problem.rules, answers.violations[b].tolist(), strict=True)
+        costs = [rule.cost(count) for rule, count in counts if isinstance(rule, Soft)]
         answers.score[b] = lattice.score(made.ids) - float(np.sum(costs))
         if made.status == "optimal":
             answers.bound[b] = answers.score[b]

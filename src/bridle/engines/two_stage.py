@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bridle.decoding.problem import Answers, Problem
 from bridle.engines.base import NativeEngine
 from bridle.engines.ilp import solve_each
 from bridle.engines.ilp_model import solve_two_stage
-from bridle.problem import Answers, Problem
 
 
 class TwoStage(NativeEngine):

@@ -1,21 +1,21 @@
-"""Explanations and surveys as pages: one HTML file each, to send around."""
+"""Explanations, and the impact of rules, as pages: one HTML file each, to send around."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from bridle.explain.impact import Impact
 from bridle.explain.picture import tokens_of, trellis_of
-from bridle.explain.tolls import Survey
 from bridle.explain.why import Explanation
 from bridle.explain.words import (
     PRICE,
     broken,
+    changed_spans,
     difference,
     gained,
     no_bites,
     number,
-    partings,
     places,
     price,
     proof,
@@ -45,23 +45,23 @@ def explanation_page(
         page.heading("Hard rules broken by the labels below", 3).table(["rule", "times"], broken(told))
     _labels(page, told, texts, gold)
     page.heading("The trellis")
-    numbers = "Numbers are those of the rules below. " if any(bite.at for bite in told.bites) else ""
+    numbers = "Numbers are those of the rules below. " if any(effect.at for effect in told.effects) else ""
     caption = f"{numbers}Point at a circle for its score and probabilities."
     page.picture(draw_trellis(trellis_of(told, texts, k=k, gold=gold), show=show, notes="numbers"), caption)
     page.heading("Rules that bit")
-    if told.bites:
+    if told.effects:
         page.table(
             ["", "rule", "price", "broken without rules", "changed tokens"],
             [
-                [n, bite.rule, price(bite), f"{bite.broken_by_plain}x" if bite.broken_by_plain else "",
-                 ", ".join(filter(None, (places(bite.at), together(told, bite))))]
-                for n, bite in enumerate(told.bites, start=1)
+                [n, effect.rule, price(effect), f"{effect.broken_by_plain}x" if effect.broken_by_plain else "",
+                 ", ".join(filter(None, (places(effect.at), together(told, effect))))]
+                for n, effect in enumerate(told.effects, start=1)
             ],
         )  # fmt: skip
         page.text(PRICE, "dim")
     else:
         page.text(no_bites(told).capitalize() + ".")
-    found = partings(told, texts)
+    found = changed_spans(told, texts)
     if found:
         page.heading("Where the labels part")
         page.table(
@@ -114,12 +114,12 @@ def _labels(page: Page, told: Explanation, texts: list[str], gold: Sequence[str]
         page.text(gained(told, gold))
 
 
-def survey_page(found: Survey, ids: Sequence[Any], *, title: str, below: str = "", look: str = "") -> Page:
+def impact_page(found: Impact, ids: Sequence[Any], *, title: str, below: str = "", look: str = "") -> Page:
     """What the rules did to a data set. look: how to look at one sequence."""
     page = Page(title, below)
     for line in shares(found):
         page.text(line)
-    if found.tolls:
+    if found.rules:
         page.heading("Rules").table(*toll_rows(found))
         page.text(
             "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because "

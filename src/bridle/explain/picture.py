@@ -35,7 +35,8 @@ def trellis_of(
     sure = told.probabilities()
     shade = _scaled(np.asarray(told.lattice.unary, dtype=np.float64)) if sure is None else sure
     notes = [
-        Note(str(bite.rule), f"{_broken(bite.broken_by_plain)}price {price(bite)}", bite.at) for bite in told.bites
+        Note(str(effect.rule), f"{_broken(effect.broken_by_plain)}price {price(effect)}", effect.at)
+        for effect in told.effects
     ]
     return Trellis(
         tokens=tokens_of(told, tokens), labels=told.decoder.labels, shade=shade.tolist(),

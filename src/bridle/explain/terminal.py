@@ -1,4 +1,4 @@
-"""Explanations and surveys in a terminal: readable without colour, in 80 columns, and in a pipe.
+"""Explanations, and the impact of rules, in a terminal: readable without colour, in 80 columns, and in a pipe.
 
                He   left   Rome        a number is a percentage: how probable the label is without rules
     O           2   [ 38]     1        [ ] the labels with rules
@@ -17,18 +17,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bridle.explain.impact import Impact
 from bridle.explain.picture import tokens_of, trellis_of
-from bridle.explain.tolls import Survey
 from bridle.explain.why import Explanation
 from bridle.explain.words import (
     PRICE,
     TOLLS,
     broken,
+    changed_spans,
     difference,
     gained,
     no_bites,
     number,
-    partings,
     places,
     price,
     proof,
@@ -63,7 +63,7 @@ def show_explanation(
     _trellis(trellis, console, show)
     if gold is not None and told.changed:
         _say(console, gained(told, gold))
-    found = partings(told, texts)
+    found = changed_spans(told, texts)
     if found:
         _title(console, "where they part")
         table = _table("tokens", "text", "without rules", "with rules", "rules")
@@ -83,12 +83,12 @@ def show_explanation(
 
 def _rules(told: Explanation, console: Console) -> None:
     _title(console, "rules that bit")
-    if told.bites:
+    if told.effects:
         table = _table("", "price", "broken", "rule")
-        for n, bite in enumerate(told.bites, start=1):
-            times = f"{bite.broken_by_plain}x" if bite.broken_by_plain else ""
-            shared = f"  ({twins})" if (twins := together(told, bite)) else ""
-            table.add_row(str(n), price(bite), times, _text(f"{bite.rule}{shared}"))
+        for n, effect in enumerate(told.effects, start=1):
+            times = f"{effect.broken_by_plain}x" if effect.broken_by_plain else ""
+            shared = f"  ({twins})" if (twins := together(told, effect)) else ""
+            table.add_row(str(n), price(effect), times, _text(f"{effect.rule}{shared}"))
         console.print(table)
         _say(console, PRICE, "dim")
     else:
@@ -223,11 +223,11 @@ def _right(text: str, width: int) -> str:
 # ---- a data set -----------------------------------------------------------------------------------------------------
 
 
-def show_survey(found: Survey, ids: Sequence[Any], console: Console, *, look: str = "") -> None:
+def show_impact(found: Impact, ids: Sequence[Any], console: Console, *, look: str = "") -> None:
     """Print what the rules did to a data set. look: how to look at one sequence."""
     for line in shares(found):
         _say(console, line)
-    if found.tolls:
+    if found.rules:
         heads, body = toll_rows(found)
         _title(console, "rules")
         table = _table(*heads, gap=1)

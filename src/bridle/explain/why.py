@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bridle.decoding import Decoding
+from bridle.decoding.result import Decoding
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.lattice import Lattice, Scores
 from bridle.rules.base import Rule, Soft
 
 if TYPE_CHECKING:
-    from bridle.decode import Decoder
+    from bridle.decoding.decoder import Decoder
 
 LEAST = 1e-12  # a smaller price is none
 PATIENCE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
-class Bite:
+class RuleEffect:
     """What one rule did."""
 
     rule: Rule
@@ -56,7 +56,7 @@ class Explanation:
 
     plain: Decoding  # the best labelling without any rule
     best: Decoding  # the best labelling under the rules
-    bites: list[Bite]  # rules that the plain labelling breaks or that cost something, the dearest first
+    effects: list[RuleEffect]  # rules that the plain labelling breaks or that cost something, the dearest first
     decoder: Decoder = field(repr=False)
     lattice: Lattice = field(repr=False)
     given: Mapping[str, Any] | None = field(repr=False)
@@ -160,13 +160,13 @@ class Explanation:
             f"without rules  {self.plain.score:10.4f}  {' '.join(self.plain.labels)}",
             f"with rules     {self.best.score:10.4f}  {' '.join(self.best.labels)}",
         ]
-        for bite in self.bites:
-            broken = f", broken {bite.broken_by_plain}x by the plain labelling" if bite.broken_by_plain else ""
-            price = f"{bite.price:.4f}" if bite.proved else f"about {bite.price:.4f}"
-            lines.append(f"  {bite.rule}: price {price}{broken}")
-            if bite.without is not None:
-                lines.append(f"    without it {bite.without.score:10.4f}  {' '.join(bite.without.labels)}")
-        return "\n".join(lines if self.bites else [*lines, "  no rule bites"])
+        for effect in self.effects:
+            broken = f", broken {effect.broken_by_plain}x by the plain labelling" if effect.broken_by_plain else ""
+            price = f"{effect.price:.4f}" if effect.proved else f"about {effect.price:.4f}"
+            lines.append(f"  {effect.rule}: price {price}{broken}")
+            if effect.without is not None:
+                lines.append(f"    without it {effect.without.score:10.4f}  {' '.join(effect.without.labels)}")
+        return "\n".join(lines if self.effects else [*lines, "  no rule bites"])
 
 
 def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:
@@ -175,7 +175,7 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     plain = decoder.with_rules([], engine="viterbi").decode(lattice)
     given_up = {id(rule) for rule, _ in best.violated if not isinstance(rule, Soft)}  # if no labelling obeys them all
     broken = [rule.violations(plain.ids, decoder.labels, given) for rule in decoder.rules]
-    begun, bites = time.monotonic(), list[Bite]()
+    begun, effects = time.monotonic(), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
         left = max(begun + PATIENCE - time.monotonic(), 0.0)
         others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], **_limit(decoder, left))
@@ -184,21 +184,21 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
         if (broken[k] and id(rule) not in given_up) or price > LEAST:
             at = [] if without is None else _apart(without, best)
             proved = best.optimal and without is not None and without.optimal
-            bites.append(Bite(rule, broken[k], price, without if at else None, tuple(at), proved))
-    bites.sort(key=lambda bite: -bite.price)
-    told = Explanation(plain, best, bites, decoder, lattice, given)
-    unplaced = set(told.changed).difference(*(bite.at for bite in bites))
-    return replace(told, bites=[_placed(bite, unplaced, told) for bite in bites]) if unplaced else told
+            effects.append(RuleEffect(rule, broken[k], price, without if at else None, tuple(at), proved))
+    effects.sort(key=lambda effect: -effect.price)
+    told = Explanation(plain, best, effects, decoder, lattice, given)
+    unplaced = set(told.changed).difference(*(effect.at for effect in effects))
+    return replace(told, effects=[_placed(effect, unplaced, told) for effect in effects]) if unplaced else told
 
 
-def _placed(bite: Bite, places: set[int], told: Explanation) -> Bite:
+def _placed(effect: RuleEffect, places: set[int], told: Explanation) -> RuleEffect:
     """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
-    if not bite.broken_by_plain:
-        return bite
-    alone = _found(told.decoder.with_rules([bite.rule], **_limit(told.decoder, 1.0)), told.lattice, told.given)
+    if not effect.broken_by_plain:
+        return effect
+    alone = _found(told.decoder.with_rules([effect.rule], **_limit(told.decoder, 1.0)), told.lattice, told.given)
     if alone is None:
-        return bite
-    return replace(bite, at=tuple(sorted({*bite.at, *places.intersection(_apart(told.plain, alone))})))
+        return effect
+    return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_apart(told.plain, alone))})))
 
 
 def _limit(decoder: Decoder, seconds: float) -> dict[str, float]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from bridle.decoding import Decoding
-from bridle.explain.tolls import Survey, Toll
-from bridle.explain.why import LEAST, Bite, Explanation
+from bridle.decoding.result import Decoding
+from bridle.explain.impact import Impact, RuleImpact
+from bridle.explain.why import LEAST, Explanation, RuleEffect
 from bridle.rules.base import Soft
 
 TOLLS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")  # heads of the table of rules
@@ -17,7 +17,7 @@ MOST = 12  # stretches, alternatives' differences, positions that are told one b
 PRICE = "Price: how much the score would rise without this rule, the others kept. Prices need not add up."
 
 
-class Parting(NamedTuple):
+class ChangedSpan(NamedTuple):
     """Neighbouring tokens whose labels the rules changed."""
 
     start: int
@@ -33,18 +33,18 @@ def number(value: float) -> str:
     return f"{value:.4f}".replace("-0.0000", "0.0000")
 
 
-def price(bite: Bite) -> str:
+def price(effect: RuleEffect) -> str:
     """The price of a rule; if a limit came before its proof, about what, or that nobody knows."""
-    if bite.proved:
-        return number(bite.price)
-    return f"about {number(bite.price)}" if bite.price > LEAST else "?"
+    if effect.proved:
+        return number(effect.price)
+    return f"about {number(effect.price)}" if effect.price > LEAST else "?"
 
 
-def together(told: Explanation, bite: Bite) -> str:
+def together(told: Explanation, effect: RuleEffect) -> str:
     """Which other rules ask for the same, so that to leave out this one alone changes nothing."""
-    if bite.price > LEAST or not bite.proved:
+    if effect.price > LEAST or not effect.proved:
         return ""
-    twins = [k for k, other in enumerate(told.bites, start=1) if other is not bite and {*other.at} & {*bite.at}]
+    twins = [k for k, other in enumerate(told.effects, start=1) if other is not effect and {*other.at} & {*effect.at}]
     return f"together with {', '.join(map(str, twins))}" if twins else ""
 
 
@@ -70,18 +70,18 @@ def folded(labels: Sequence[str]) -> str:
     return " ".join(labels[a] if b == a + 1 else f"{labels[a]} x{b - a}" for a, b in pairwise(cuts) if b > a)
 
 
-def partings(told: Explanation, tokens: Sequence[str]) -> list[Parting]:
+def changed_spans(told: Explanation, tokens: Sequence[str]) -> list[ChangedSpan]:
     """Where the labelling with rules parts from the one without."""
     found = stretches(told.changed)
     starts = [a for a, _ in found]
     bit: list[dict[str, None]] = [{} for _ in found]  # in order
-    for k, bite in enumerate(told.bites, start=1):
-        for t in bite.at:
+    for k, effect in enumerate(told.effects, start=1):
+        for t in effect.at:
             at = bisect_right(starts, t) - 1
             if at >= 0 and t < found[at][1]:
                 bit[at][str(k)] = None
     return [
-        Parting(a, b, _shortened(tokens[a:b], 18), folded(told.plain.labels[a:b]), folded(told.best.labels[a:b]),
+        ChangedSpan(a, b, _shortened(tokens[a:b], 18), folded(told.plain.labels[a:b]), folded(told.best.labels[a:b]),
                 ", ".join(rules))
         for (a, b), rules in zip(found, bit, strict=True)
     ]  # fmt: skip
@@ -136,10 +136,10 @@ def to_dict(told: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
     return {
         "tokens": list(tokens), "plain": told.plain.to_dict(), "best": told.best.to_dict(), "cost": told.cost,
         "changed": told.changed,
-        "bites": [
+        "effects": [
             {"rule": str(b.rule), "broken_by_plain": b.broken_by_plain, "price": b.price, "proved": b.proved,
              "at": list(b.at), "without": None if b.without is None else b.without.labels}
-            for b in told.bites
+            for b in told.effects
         ],
         "charged": [{"rule": str(c.rule), "times": c.times, "cost": c.cost} for c in told.charged],
         "alternatives": [d.to_dict() for d in told.alternatives(k)],
@@ -152,10 +152,10 @@ def to_dict(told: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
 # ---- of a data set --------------------------------------------------------------------------------------------------
 
 
-def shares(found: Survey) -> list[str]:
+def shares(found: Impact) -> list[str]:
     """What the rules did together, in sentences."""
     read = f"{_many(found.sequences)}, {_many(found.tokens, 'token')}."
-    if not found.tolls:
+    if not found.rules:
         right = [] if found.right is None else [f"Tokens right: {_percent(found.right, found.tokens)}."]
         return [f"{read} There are no rules to ask about: pass --rules FILE.", *right]
     changed = sum(c.tokens for c in found.changes)
@@ -184,23 +184,23 @@ def _many(count: int, what: str = "sequence") -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def toll_rows(found: Survey) -> tuple[list[str], list[list[str]]]:
+def toll_rows(found: Impact) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of the table of rules; what nobody knows, and what no rule did, has no column."""
     body = [
         [
             _count(t.broken), _count(t.changed), _count(t.helped), _count(t.hurt), f"{t.tokens:+,}" if t.tokens else "",
             _toll_price(t), f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
         ]
-        for t in found.tolls
+        for t in found.rules
     ]  # fmt: skip
     kept = [c for c in range(len(TOLLS)) if TOLLS[c] == "rule" or any(row[c] for row in body)]
     return [TOLLS[c] for c in kept], [[row[c] for c in kept] for row in body]
 
 
-def _toll_price(toll: Toll) -> str:
-    if toll.unproved:
-        return f"about {toll.price:,.2f}" if toll.price else "?"
-    return f"{toll.price:,.2f}" if toll.price else ""
+def _toll_price(impact: RuleImpact) -> str:
+    if impact.unproved:
+        return f"about {impact.price:,.2f}" if impact.price else "?"
+    return f"{impact.price:,.2f}" if impact.price else ""
 
 
 def gained(told: Explanation, gold: Sequence[str]) -> str:

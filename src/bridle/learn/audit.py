@@ -22,14 +22,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import offsets_of
 from bridle.errors import FileError, LabelError, LatticeError
 from bridle.labels import Bools, Labels
 from bridle.lattice import Lattices, subset
 from bridle.learn.weights import Given, violations
 from bridle.models.checks import one_of
 from bridle.models.tagger import Tagger
-from bridle.problem import offsets_of
 from bridle.report.metrics import score
 from bridle.rules.base import Rule, Soft
 

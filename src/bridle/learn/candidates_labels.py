@@ -45,8 +45,8 @@ def _adjacency(data: Counted, limits: Limits) -> Iterator[Candidate]:
         b = int(pairs[a].argmax())
         name, other = data.names[a], data.names[b]
         for rule, broken, cost in (
-            (r.next_to(name, [name, other]), _leaves_for_another(a, b, strict=False), 1.4),
-            (r.next_to(name, other), _leaves_for_another(a, b, strict=True), 1.2),
+            (r.immediately_followed_by(name, [name, other]), _leaves_for_another(a, b, strict=False), 1.4),
+            (r.immediately_followed_by(name, other), _leaves_for_another(a, b, strict=True), 1.2),
         ):
             speaks = data.present[a]
             yield Candidate(rule, "adjacency", speaks, broken, tail_of(data, speaks, broken, odds[a, b], U - 1), cost)

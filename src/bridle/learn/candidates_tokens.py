@@ -105,7 +105,7 @@ def _tokens(data: Counted, limits: Limits) -> Iterator[Candidate]:
         names = _covering(data, here, limits)
         p = float(shares.tokens[names].sum())
         broken = _not_allowed(pattern, names)
-        rule = r.allow(r.tokens(pattern), [data.names[u] for u in names])
+        rule = r.allow([data.names[u] for u in names], r.tokens(pattern))
         tail = tail_of(data, speaks, broken, p, len(data.names) * limits.names)
         yield Candidate(rule, "tokens", speaks, broken, tail, 1.1 + 0.2 * (len(names) - 1))
 

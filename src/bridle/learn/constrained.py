@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError
 from bridle.features import TemplateFeatures, Templates
 from bridle.labels import Labels, scheme_of
@@ -34,16 +35,15 @@ from bridle.learn.deterministic import DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, names_of, one_of
 from bridle.models.linear import Linear
-from bridle.models.mistakes import Moving
+from bridle.models.perceptron import AveragedWeights
 from bridle.models.task import Array, Task, Vector
 from bridle.models.training import Plan, Progress, Step, train
-from bridle.threads import in_threads
 
 Ids = npt.NDArray[np.int32]
 MOST_CONTEXT = 1 << 27  # weights of neighbouring labels: a gigabyte
 
 
-class _Learner(Moving):
+class _Learner(AveragedWeights):
     """The averaged perceptron whose guesses come from the constrained search."""
 
     def __init__(self, task: Task, context: _native.Context, fixed: Ids, ahead: Ids, beam: int, seed: int) -> None:

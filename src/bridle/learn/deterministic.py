@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decode import whole
+from bridle.decoding.decoder import whole
+from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError
 from bridle.features import Templates
 from bridle.features.derived import OfTexts
@@ -31,7 +32,6 @@ from bridle.learn.decided import Decided
 from bridle.models import files
 from bridle.models.checks import count_of_threads, ids_of, names_of, one_of
 from bridle.report import Counts
-from bridle.threads import in_threads
 
 Ids = npt.NDArray[np.int32]
 Sizes = Literal["both", "bigram", "trigram"]

@@ -23,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Options, Problem, offsets_of
+from bridle.decoding.threads import over_parts
 from bridle.engines import solve_one
 from bridle.errors import LabelError, ModelError, RuleError
 from bridle.labels import Labels
@@ -42,10 +44,8 @@ from bridle.models.checks import (
 from bridle.models.tagger import Tagger
 from bridle.models.task import Array
 from bridle.models.training import Found, Plan, Progress, Step, train
-from bridle.problem import LIMIT, OPTIMAL, Answers, Options, Problem, offsets_of
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
-from bridle.threads import over_parts
 
 Floats = npt.NDArray[np.float64]
 _LEAST = 0.01  # of the model's scale: without it rules would decide alone
@@ -54,17 +54,17 @@ _LEAST = 0.01  # of the model's scale: without it rules would decide alone
 class _Data:
     """Sequences with their scores, gold labels, and what the rules ask for."""
 
-    def __init__(self, of: Tagger | Labels, asks: Decoder, X: Any, y: Any, given: Any, what: str) -> None:
+    def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, what: str) -> None:
         self.given: Sequence[Given] | None
         if isinstance(of, Tagger):
             check_given("given", given, X)
             self.lattices: Lattices = of.lattices(X, threads=0)
-            self.given = of.given(X, asks, given)
+            self.given = of.given(X, decoder, given)
         else:
             self.lattices, self.given = X, given
             check_given("given", given, X)
         self.offsets = offsets_of(self.lattices)
-        self.gold = ids_of(asks.labels, y, self.offsets, what)
+        self.gold = ids_of(decoder.labels, y, self.offsets, what)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -96,9 +96,9 @@ class _Perceptron:
         self._sum = np.zeros_like(self._w)
         self._threads = count_of_threads(settings.threads)
 
-    def _paid(self, hits: Ids) -> Floats:
+    def _paid(self, violations: Ids) -> Floats:
         """How often each soft rule is paid for."""
-        return np.where(self._once, np.minimum(hits, 1), hits).astype(np.float64)
+        return np.where(self._once, np.minimum(violations, 1), violations).astype(np.float64)
 
     def step(self) -> float:
         """One pass over the sequences; the share of wrong tokens on the way."""
@@ -122,7 +122,7 @@ class _Perceptron:
         self._sum += self._w
         self._steps += 1
         if learnt.any():
-            paid = self._paid(found.hits[:, self._soft])
+            paid = self._paid(found.violations[:, self._soft])
             change = np.append((paid - self._in_gold[chosen])[learnt].sum(axis=0), 0.0)
             if self._gold_scores is not None:
                 guessed = found.score + paid @ (self._w[:-1] / self._w[-1])
@@ -144,7 +144,7 @@ class _Perceptron:
             options = Options(max_states=self._set.max_states)
             found = solve_one("search", Problem(self._lowering, some, its, options, first=low, stop=stop))
             part = answers.part(low, high, cuts)
-            for name in ("ids", "score", "status", "hits"):
+            for name in ("ids", "score", "status", "violations"):
                 getattr(part, name)[...] = getattr(found, name)
 
         size = -(-count // self._threads)
@@ -220,12 +220,12 @@ class JointWeights:
         plan = Plan(count_of("iterations", self.iterations), 0.0, self.patience, watch)
         if plan.patience is not None and dev is None:
             raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
-        asks = Decoder(labels, rules)
-        data = _Data(self.of, asks, X, y, given, "y")
+        decoder = Decoder(labels, rules)
+        data = _Data(self.of, decoder, X, y, given, "y")
         measure, came = None, [penalty_of(rule) for rule in rules if isinstance(rule, Soft)]
         if dev is not None:
             check_pair(dev)
-            held = _Data(self.of, asks, dev[0], dev[1], dev_given, "the labels of the development set")
+            held = _Data(self.of, decoder, dev[0], dev[1], dev_given, "the labels of the development set")
             measure = self._measure(held, labels, rules)
         if not came:
             self._keep(rules, np.empty(0), Progress(why="there are no soft rules"))

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bridle.automata import DFA, Machine
+from bridle.automata import DFA, CountingAutomaton
 from bridle.errors import RuleError
 from bridle.labels import Labels
 from bridle.learn.counted import Counted
 from bridle.rules.base import Rule
+from bridle.rules.positions import Allow
 from bridle.rules.questions import Questions, TooLarge
-from bridle.rules.tokens import Allow
 
 
 def needed(rules: Sequence[Rule], data: Counted, *, budget: int = 10_000_000) -> list[bool]:
@@ -59,8 +59,8 @@ def automata_of(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
     if rule.places():
         return ()
     try:
-        walks = rule.walks(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
-        return tuple(Machine.build(walk, len(labels)).dfa() for walk in walks)
+        automata = rule.automata(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
+        return tuple(CountingAutomaton.build(automaton, len(labels)).dfa() for automaton in automata)
     except RuleError:
         return ()
 

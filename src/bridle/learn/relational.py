@@ -16,7 +16,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
-from bridle.decode import whole
+from bridle.decoding.decoder import whole
 from bridle.errors import LabelError, ModelError
 from bridle.features.columns import check_sequences, columns_of
 from bridle.labels import Labels, Scheme, scheme_of

@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.decoding.problem import Options, Problem, check_given
+from bridle.decoding.threads import in_threads
 from bridle.engines import solve_one
 from bridle.errors import LabelError
 from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.learn.evidence import Learned
 from bridle.models.checks import count_of_threads, one_of, positive
-from bridle.problem import Options, Problem, check_given
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lower import Lowering
-from bridle.threads import in_threads
 
 Given = Mapping[str, Any]
 Ids = npt.NDArray[np.int32]
@@ -110,7 +110,7 @@ def counter(
             unary[np.arange(len(y)), y] = 0
             path = Batch(unary, offsets[low : high + 1] - offsets[low])
             its = None if given is None else given[low:high]
-            return solve_one("search", Problem(lowering, path, its, Options(), first=low, stop=stop)).hits
+            return solve_one("search", Problem(lowering, path, its, Options(), first=low, stop=stop)).violations
 
         return np.concatenate(in_threads(part, len(offsets) - 1, cores))
 

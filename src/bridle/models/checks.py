@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decode import whole
+from bridle.decoding.decoder import whole
+from bridle.decoding.threads import cores
 from bridle.errors import LabelError, ModelError
 from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
-from bridle.threads import cores
 
 Given = Mapping[str, Any]
 
@@ -130,13 +130,13 @@ def ids_of(
 
 
 def with_tokens(
-    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, asks: Collection[str]
+    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, required_inputs: Collection[str]
 ) -> Sequence[Given] | None:
     """What comes with the sequences, as far as rules ask for it; the texts of the tokens are added."""
-    if not asks:
+    if not required_inputs:
         return None
     own: Sequence[Given] = [{}] * len(sequences) if given is None else given
-    if "tokens" not in asks:
+    if "tokens" not in required_inputs:
         return own
     if isinstance(features, PlainFeatures):
         return own  # such tokens have features, but no text

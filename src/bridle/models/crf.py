@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError
 from bridle.features import Features, Templates
 from bridle.models.checks import Given, one_of, positive
 from bridle.models.likelihood import Likelihood
-from bridle.models.mistakes import Average, Perceptron
+from bridle.models.perceptron import Average, Perceptron
 from bridle.models.tagger import Tagger
 from bridle.models.task import Learner, Task
 from bridle.rules.base import Rule

@@ -15,10 +15,10 @@ from itertools import pairwise
 import numpy as np
 
 from bridle import _native
+from bridle.decoding.threads import over_parts
 from bridle.models.lbfgs import Lbfgs
 from bridle.models.task import Array, Task, Vector, check_state
 from bridle.models.vectors import gradient_of
-from bridle.threads import over_parts
 
 SINGLE = 20_000  # tokens from which on passes run in single precision: rounding is far below what they leave uncertain
 

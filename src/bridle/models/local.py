@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.features import Features, Templates
 from bridle.models.checks import Given, one_of, positive
 from bridle.models.linear import Kind
-from bridle.models.mistakes import Average, Local
+from bridle.models.perceptron import Average, Local
 from bridle.models.tagger import Tagger
 from bridle.models.task import Learner, Task
 

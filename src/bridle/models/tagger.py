@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, ModelError, ModelFileError
 from bridle.features import Encoded, Features, check_sequences, features_of, restored
 from bridle.labels import MOST_SQUARE, Labels, Scheme, scheme_of
@@ -41,7 +42,6 @@ from bridle.models.linear import Kind, Linear
 from bridle.models.task import Learner, Task
 from bridle.models.training import Found, Plan, Progress, Step, train
 from bridle.rules.base import Rule
-from bridle.threads import in_threads
 
 Given = Mapping[str, Any]
 
@@ -185,12 +185,12 @@ class Tagger:
         gold = ids_of(labels, y, encoded.offsets, "y")
         task = Task.of(encoded, gold, (len(features), len(labels)), self.pairs, self._bigram(features))
         decoder = Decoder(labels, self._rules(), on_infeasible="relax")
-        known = with_tokens(features, X, given, decoder.asks)
+        known = with_tokens(features, X, given, decoder.required_inputs)
         measure, told = None, {"data": fingerprint(encoded, gold), "given": digest_of(known)}
         if dev is not None:
             held = features.encode(dev[0])
             held_gold = ids_of(labels, dev[1], held.offsets, "the labels of the development set", on_unknown)
-            held_known = with_tokens(features, dev[0], dev_given, decoder.asks)
+            held_known = with_tokens(features, dev[0], dev_given, decoder.required_inputs)
             measure = self._measure(task, held, held_gold, decoder, held_known)
             told |= {"dev": fingerprint(held, held_gold), "dev_given": digest_of(held_known)}
         learner = self._learner(task, decoder, known)
@@ -252,7 +252,7 @@ class Tagger:
     ) -> Sequence[Given] | None:
         """What the rules of a decoder ask of sequences: the texts of the tokens, and what you give yourself."""
         self._fitted()
-        return with_tokens(self.features_, X, given, decoder.asks)
+        return with_tokens(self.features_, X, given, decoder.required_inputs)
 
     def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
         """A decoder for the labels of this model."""

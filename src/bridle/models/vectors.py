@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.threads import over_parts
+from bridle.decoding.threads import over_parts
 
 Vector = npt.NDArray[np.float64]
 History = npt.NDArray[Any]  # float32 or float64

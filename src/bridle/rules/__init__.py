@@ -17,16 +17,41 @@ from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import Matches
 from bridle.rules.counts import AtLeast, AtMost, Exactly, Length, NoDuplicates, Unit
 from bridle.rules.files import load, parse_lines
-from bridle.rules.neighbours import Around, ForbidTransition, NextTo, SameLabel, WellFormed
+from bridle.rules.neighbours import Around, ForbidTransition, ImmediatelyFollowedBy, SameLabel, WellFormed
 from bridle.rules.order import Before, EndsWith, FollowedBy, IfPresent, Present, StartsWith
+from bridle.rules.positions import Allow, Fix, Forbid, LabelAt
 from bridle.rules.refer import Given, Names, Place, Tokens
 from bridle.rules.text import parse
-from bridle.rules.tokens import Allow, Fix, Forbid, LabelAt
 
 __all__ = [
-    "Rule", "Soft", "allow", "around", "at_least", "at_most", "before", "ends_with", "exactly", "fix", "followed_by",
-    "forbid", "forbid_transition", "given", "if_present", "label_at", "length", "load", "matches", "next_to",
-    "no_duplicates", "parse", "parse_lines", "present", "same_label", "starts_with", "tokens", "well_formed",
+    "Rule",
+    "Soft",
+    "allow",
+    "around",
+    "at_least",
+    "at_most",
+    "before",
+    "ends_with",
+    "exactly",
+    "fix",
+    "followed_by",
+    "forbid",
+    "forbid_transition",
+    "given",
+    "if_present",
+    "immediately_followed_by",
+    "label_at",
+    "length",
+    "load",
+    "matches",
+    "no_duplicates",
+    "parse",
+    "parse_lines",
+    "present",
+    "same_label",
+    "starts_with",
+    "tokens",
+    "well_formed",
 ]  # fmt: skip
 
 
@@ -45,14 +70,14 @@ def forbid(labels: Any, at: Any = None) -> Rule:
     return Forbid(Names.of(labels), None if at is None else Place.at(at))
 
 
-def allow(at: Any, labels: Any) -> Rule:
+def allow(labels: Any, at: Any = None) -> Rule:
     """Only these labels occur at these positions (at=None: everywhere)."""
     return Allow(Names.of(labels), None if at is None else Place.at(at))
 
 
-def fix(at: Any, label: Any) -> Rule:
+def fix(labels: Any, at: Any) -> Rule:
     """These positions carry this label."""
-    return Fix(Place.at(at), Names.of(label))
+    return Fix(Names.of(labels), Place.at(at))
 
 
 def label_at(i: Any, y: Any) -> Rule:
@@ -110,9 +135,9 @@ def same_label(span: Any) -> Rule:
     return SameLabel(Place.spans(span))
 
 
-def next_to(a: Any, b: Any) -> Rule:
+def immediately_followed_by(a: Any, b: Any) -> Rule:
     """Every a has a b just after it."""
-    return NextTo(Names.of(a), Names.of(b))
+    return ImmediatelyFollowedBy(Names.of(a), Names.of(b))
 
 
 def followed_by(a: Any, b: Any) -> Rule:

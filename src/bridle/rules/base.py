@@ -3,7 +3,7 @@
 A kind of rule is one dataclass with
     text       its sentence(s), from which it is printed and parsed         (text.py)
     breaks     how many violations a labelling has: the plain definition    (read by `holds`, `violations`, the judge)
-    walks      the same as counting automata                                (read by the engines, through lower.py)
+    automata      the same as counting automata                                (read by the engines, through lower.py)
     mask       optionally, the same as allowed labels and transitions       (folded into the lattice, free)
 """
 
@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.automata import Walk
+from bridle.automata import LazyAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
-from bridle.rules.refer import Given, Names, Place, Scene
+from bridle.rules.refer import Given, Names, Place, RuleContext
 
 Sets = tuple[frozenset[int], ...]  # label ids of each name of one field
 Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
@@ -51,11 +51,11 @@ class Rule:
             Rule.kinds.append(cls)
 
     @abstractmethod
-    def breaks(self, scene: Scene) -> int:
+    def count_violations(self, context: RuleContext) -> int:
         """How many violations this labelling has."""
 
     @abstractmethod
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         """Counting automata whose violations add up to those of the rule. `sets` resolves `names()`."""
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
@@ -79,7 +79,7 @@ class Rule:
     def violations(self, y: Labelling, labels: Labels, given: Mapping[str, Any] | None = None) -> int:
         """How often a labelling (names or ids) breaks the rule."""
         with named(self):
-            return self.breaks(Scene(tuple(labels.ids(y).tolist()), labels, given or {}))
+            return self.count_violations(RuleContext(tuple(labels.ids(y).tolist()), labels, given or {}))
 
     def holds(self, y: Labelling, labels: Labels, given: Mapping[str, Any] | None = None) -> bool:
         """Does a labelling (names or ids) obey the rule?
@@ -150,11 +150,11 @@ class Soft(Rule):
             )
         object.__setattr__(self, "penalty", price)
 
-    def breaks(self, scene: Scene) -> int:
-        return self.rule.breaks(scene)
+    def count_violations(self, context: RuleContext) -> int:
+        return self.rule.count_violations(context)
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        return self.rule.walks(sets, labels)
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
+        return self.rule.automata(sets, labels)
 
     def names(self) -> tuple[Names, ...]:
         return self.rule.names()
@@ -215,6 +215,6 @@ def flags(ids: Iterable[int], m: int) -> Bools:
 
 
 __all__ = [
-    "Given", "Mask", "Names", "Place", "Rule", "Scene", "Sets", "Soft", "flags", "named", "natural",
+    "Given", "Mask", "Names", "Place", "Rule", "RuleContext", "Sets", "Soft", "flags", "named", "natural",
     "union",
 ]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from bridle.automata import DFA, Classes, Walk, check_regex, compile_regex
+from bridle.automata import DFA, Classes, LazyAutomaton, check_regex, compile_regex
 from bridle.errors import RuleError
 from bridle.labels import Labels
-from bridle.rules.base import Names, Place, Rule, Scene, Sets
+from bridle.rules.base import Names, Place, Rule, RuleContext, Sets
 from bridle.rules.classes import joint
 
 _BROKEN = "broken"  # the state of a part after its first violation
@@ -28,8 +28,8 @@ class _Formula(Rule):
     @abstractmethod
     def truth(self, held: Sequence[bool]) -> bool: ...
 
-    def breaks(self, scene: Scene) -> int:
-        return int(not self.truth([part.breaks(scene) == 0 for part in self.parts]))
+    def count_violations(self, context: RuleContext) -> int:
+        return int(not self.truth([part.count_violations(context) == 0 for part in self.parts]))
 
     def names(self) -> tuple[Names, ...]:
         return tuple(name for part in self.parts for name in part.names())
@@ -37,35 +37,36 @@ class _Formula(Rule):
     def places(self) -> tuple[Place, ...]:
         return tuple(place for part in self.parts for place in part.places())
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
-        """The walks of all parts side by side; the truth function speaks at the end."""
-        walks: list[tuple[Walk, int]] = []  # with the bit at which the marks of its part begin
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
+        """The automata of all parts side by side; the truth function speaks at the end."""
+        automata: list[tuple[LazyAutomaton, int]] = []  # with the bit at which the marks of its part begin
         owner: list[int] = []
         names_before = bits_before = 0
         for k, part in enumerate(self.parts):
             n_names = len(part.names())
-            made = part.walks(sets[names_before : names_before + n_names], labels)
-            walks += [(walk, bits_before) for walk in made]
+            made = part.automata(sets[names_before : names_before + n_names], labels)
+            automata += [(automaton, bits_before) for automaton in made]
             owner += [k] * len(made)
             names_before += n_names
             bits_before += len(part.places())
 
         def read(states: Any, y: int, mark: int) -> tuple[Any, int]:
             after = []
-            for (walk, shift), state in zip(walks, states, strict=True):
+            for (automaton, shift), state in zip(automata, states, strict=True):
                 if state is not _BROKEN:
-                    state, hits = walk.step(state, y, mark >> shift)
-                    state = _BROKEN if hits else state
+                    state, violations = automaton.step(state, y, mark >> shift)
+                    state = _BROKEN if violations else state
                 after.append(state)
             return tuple(after), 0
 
         def final(states: Any) -> int:
             held = [True] * len(self.parts)
-            for k, (walk, _), state in zip(owner, walks, states, strict=True):
-                held[k] = held[k] and state is not _BROKEN and walk.final(state) == 0
+            for k, (automaton, _), state in zip(owner, automata, states, strict=True):
+                held[k] = held[k] and state is not _BROKEN and automaton.final(state) == 0
             return int(not self.truth(held))
 
-        return [Walk(tuple(walk.start for walk, _ in walks), read, final, joint([walk for walk, _ in walks]))]
+        parts = [automaton for automaton, _ in automata]
+        return [LazyAutomaton(tuple(part.start for part in parts), read, final, joint(parts))]
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,13 @@ class Matches(Rule):
             raise RuleError("a label expression is not text", got=repr(self.pattern), wanted='such as "O* A0+"')
         check_regex(self.pattern)  # now, while the line of the file is known; the names wait for the label set
 
-    def breaks(self, scene: Scene) -> int:
-        dfa, class_of = _compiled(self.pattern, scene.labels)
-        return int(not dfa.accepts(class_of[y] for y in scene.ids))
+    def count_violations(self, context: RuleContext) -> int:
+        dfa, class_of = _compiled(self.pattern, context.labels)
+        return int(not dfa.accepts(class_of[y] for y in context.ids))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         dfa, class_of = _compiled(self.pattern, labels)
         step, accepting = dfa.step.tolist(), dfa.accepting.tolist()
-        return [Walk(0, lambda s, y, _mark: (step[s][class_of[y]], 0), lambda s: int(not accepting[s]), class_of)]
+        return [
+            LazyAutomaton(0, lambda s, y, _mark: (step[s][class_of[y]], 0), lambda s: int(not accepting[s]), class_of)
+        ]

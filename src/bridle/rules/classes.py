@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bridle.automata import Classes, Walk
+from bridle.automata import Classes, LazyAutomaton
 from bridle.errors import RuleError
 from bridle.labels import Bools, Labels
 
@@ -26,11 +26,11 @@ def by_sets(m: int, *sets: frozenset[int]) -> Classes:
     return classes
 
 
-def joint(walks: Sequence[Walk]) -> Classes | None:
-    """(m,): labels that all of these walks read alike share a class; None if one of them does not know."""
-    if not walks or any(walk.classes is None for walk in walks):
+def joint(automata: Sequence[LazyAutomaton]) -> Classes | None:
+    """(m,): labels that all of these automata read alike share a class; None if one of them does not know."""
+    if not automata or any(automaton.classes is None for automaton in automata):
         return None
-    columns = np.stack([walk.classes for walk in walks if walk.classes is not None])
+    columns = np.stack([automaton.classes for automaton in automata if automaton.classes is not None])
     return np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1).astype(np.uint16)
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from bridle.automata import Count, Walk
+from bridle.automata import Count, LazyAutomaton
 from bridle.errors import RuleError
 from bridle.labels import MOST_SQUARE, Labels
-from bridle.rules.base import Mask, Names, Rule, Scene, Sets, flags, natural, union
+from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, natural, union
 from bridle.rules.classes import Segments, by_segments, by_tokens
 
 Unit = Literal["segments", "tokens"]
@@ -26,7 +26,7 @@ def _edges(segments: Segments, limit: int, sense: Sense) -> tuple[Count, list[in
     return Count(edges, limit, sense), kind, after
 
 
-def _counting(ids: frozenset[int], unit: Unit, labels: Labels, limit: int, sense: Sense) -> Walk:
+def _counting(ids: frozenset[int], unit: Unit, labels: Labels, limit: int, sense: Sense) -> LazyAutomaton:
     """Count segments or tokens of some labels up to the limit. States: (count so far, kind of the class before)."""
     classes, segments = (by_segments if unit == "segments" else by_tokens)(ids, labels)
     count, kind, after = _edges(segments, limit, sense)
@@ -38,7 +38,7 @@ def _counting(ids: frozenset[int], unit: Unit, labels: Labels, limit: int, sense
         over = hit and seen == limit
         return (seen + (hit and not over), kind[classes[y]]), int(most and over)
 
-    return Walk((0, kind[-1]), read, lambda s: 0 if most else limit - s[0], classes, count)  # type: ignore[index]
+    return LazyAutomaton((0, kind[-1]), read, lambda s: 0 if most else limit - s[0], classes, count)  # type: ignore[index]
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class _Count(Rule):
         if self.count not in ("segments", "tokens"):
             raise RuleError("unknown unit of a count", got=repr(self.count), wanted="'segments' or 'tokens'")
 
-    def _number(self, scene: Scene) -> int:
-        ids = union(scene.sets(self.of))
-        return len(scene.segment_starts(ids)) if self.count == "segments" else sum(y in ids for y in scene.ids)
+    def _number(self, context: RuleContext) -> int:
+        ids = union(context.sets(self.of))
+        return len(context.segment_starts(ids)) if self.count == "segments" else sum(y in ids for y in context.ids)
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class AtMost(_Count):
 
     text = ("at most {k:int} {count:unit} of {of:names}",)
 
-    def breaks(self, scene: Scene) -> int:
-        return max(0, self._number(scene) - self.k)
+    def count_violations(self, context: RuleContext) -> int:
+        return max(0, self._number(context) - self.k)
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         return [_counting(union(sets[0]), self.count, labels, self.k, "<=")]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
@@ -81,10 +81,10 @@ class AtLeast(_Count):
 
     text = ("at least {k:int} {count:unit} of {of:names}",)
 
-    def breaks(self, scene: Scene) -> int:
-        return max(0, self.k - self._number(scene))
+    def count_violations(self, context: RuleContext) -> int:
+        return max(0, self.k - self._number(context))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         return [_counting(union(sets[0]), self.count, labels, self.k, ">=")]
 
 
@@ -94,10 +94,10 @@ class Exactly(_Count):
 
     text = ("exactly {k:int} {count:unit} of {of:names}",)
 
-    def breaks(self, scene: Scene) -> int:
-        return abs(self._number(scene) - self.k)
+    def count_violations(self, context: RuleContext) -> int:
+        return abs(self._number(context) - self.k)
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         ids = union(sets[0])
         return [_counting(ids, self.count, labels, self.k, "<="), _counting(ids, self.count, labels, self.k, ">=")]
 
@@ -109,10 +109,10 @@ class NoDuplicates(Rule):
     text = ("no duplicates of {of:names}",)
     of: Names
 
-    def breaks(self, scene: Scene) -> int:
-        return sum(max(0, len(scene.segment_starts(ids)) - 1) for ids in scene.sets(self.of))
+    def count_violations(self, context: RuleContext) -> int:
+        return sum(max(0, len(context.segment_starts(ids)) - 1) for ids in context.sets(self.of))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         if len(sets[0]) * len(labels) > MOST_SQUARE**2:
             raise RuleError(
                 "no_duplicates() has too many names", got=f"{len(sets[0]):,} names over {len(labels):,} labels",
@@ -144,18 +144,18 @@ class Length(Rule):
     def _fits(self, size: int) -> bool:
         return (self.at_least or 0) <= size and (self.at_most is None or size <= self.at_most)
 
-    def breaks(self, scene: Scene) -> int:
-        ids = union(scene.sets(self.of))
-        n = len(scene.ids)
+    def count_violations(self, context: RuleContext) -> int:
+        ids = union(context.sets(self.of))
+        n = len(context.ids)
         bad = 0
-        for t in scene.segment_starts(ids):
+        for t in context.segment_starts(ids):
             end = t + 1
-            while end < n and not scene.begins(end):
+            while end < n and not context.begins(end):
                 end += 1
             bad += not self._fits(end - t)
         return bad
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         classes, segments = by_segments(union(sets[0]), labels)
         inside, begins = segments.inside.tolist(), segments.begins.tolist()
         low, high = self.at_least or 0, self.at_most
@@ -166,12 +166,12 @@ class Length(Rule):
 
         def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
             size, before = state  # size of the open segment (0: none that matters), the class before
-            hits, here = 0, int(classes[y])
+            violations, here = 0, int(classes[y])
             if begins[before][here]:
-                hits, size = closed(size), int(inside[here])
+                violations, size = closed(size), int(inside[here])
             elif size:
                 size = min(size + 1, cap)
-                hits = int(high is not None and size == high + 1 and state[0] == high)
-            return (size, here), hits
+                violations = int(high is not None and size == high + 1 and state[0] == high)
+            return (size, here), violations
 
-        return [Walk((0, len(inside)), read, lambda s: closed(s[0]), classes)]  # type: ignore[index]
+        return [LazyAutomaton((0, len(inside)), read, lambda s: closed(s[0]), classes)]  # type: ignore[index]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bridle.automata import Machine, Walk
+from bridle.automata import CountingAutomaton, LazyAutomaton
 from bridle.labels import Labels
 from bridle.rules import linear_paper, linear_tight  # noqa: F401  (they register their rows)
 from bridle.rules.base import Rule, Soft, named
@@ -59,32 +59,32 @@ def _flow(case: Case) -> None:
             marks[t] |= 1 << k
     kinds = sorted(set(marks))
     table = [kinds.index(mark) for mark in marks]
-    walks = rule.walks(case.sets, case.labels)
-    shared = case.price is not None and case.per == "sequence" and len(walks) > 1  # several walks, one payment
+    automata = rule.automata(case.sets, case.labels)
+    shared = case.price is not None and case.per == "sequence" and len(automata) > 1  # several automata, one payment
     sigma = p.columns(1, case.price) if shared and case.price is not None else None
-    for walk in walks:
-        broken = _flow_of(case, walk, kinds, table, 0.0 if shared else case.price)
+    for automaton in automata:
+        broken = _flow_of(case, automaton, kinds, table, 0.0 if shared else case.price)
         if sigma is not None:
             cols = np.append(broken, sigma)
             p.rows(np.zeros(len(cols), np.intp), cols, np.append(np.ones(len(broken)), -1.0), -INF, np.zeros(1))
 
 
-def _flow_of(case: Case, walk: Walk, kinds: list[int], table: list[int], price: float | None) -> Ints:
-    """The flow of one walk; returns the columns that break the rule."""
+def _flow_of(case: Case, lazy: LazyAutomaton, kinds: list[int], table: list[int], price: float | None) -> Ints:
+    """The flow of one automaton; returns the columns that break the rule."""
     p = case.program
     n, m = p.n, p.m
-    machine = Machine.build(walk, m, kinds).by_label()
-    step, hits = machine.step[table].astype(np.intp), machine.hits[table]  # (n, S, m)
-    hits[-1] += machine.final[step[-1]]
-    states = machine.n_states
+    automaton = CountingAutomaton.build(lazy, m, kinds).by_label()
+    step, violations = automaton.step[table].astype(np.intp), automaton.violations[table]  # (n, S, m)
+    violations[-1] += automaton.final[step[-1]]
+    states = automaton.n_states
     if price is not None and case.per == "sequence":  # the first violation pays and leads to a state that is free
-        step = np.concatenate([np.where(hits > 0, states, step), np.full((n, 1, m), states)], axis=1)
-        hits = np.concatenate([np.minimum(hits, 1), np.zeros((n, 1, m), hits.dtype)], axis=1)
+        step = np.concatenate([np.where(violations > 0, states, step), np.full((n, 1, m), states)], axis=1)
+        violations = np.concatenate([np.minimum(violations, 1), np.zeros((n, 1, m), violations.dtype)], axis=1)
         states += 1
     entered = p.edge_upper[: len(p.pos)] > 0
     arcs = np.zeros((n, m), bool)
     arcs[p.pos[entered], p.dst[entered]] = True
-    arcs = arcs[:, None, :] & ((hits == 0) if price is None else np.ones_like(hits, bool))
+    arcs = arcs[:, None, :] & ((violations == 0) if price is None else np.ones_like(violations, bool))
     reached = np.zeros(states, bool)
     reached[0] = True
     for after, taken in zip(step, arcs, strict=True):  # (S, m) each
@@ -92,7 +92,7 @@ def _flow_of(case: Case, walk: Walk, kinds: list[int], table: list[int], price: 
         reached = np.zeros(states, bool)
         reached[after[taken]] = True
     t, s, y = np.nonzero(arcs)
-    count = hits[t, s, y]
+    count = violations[t, s, y]
     f = p.columns(len(t), count * (price or 0.0))
     entering = p.pos * m + p.dst
     p.rows(*join((t * m + y, f, 1.0), (entering, np.arange(len(entering)), -1.0)), np.zeros(n * m), np.zeros(n * m))

@@ -7,9 +7,9 @@ import numpy as np
 from bridle.rules.base import flags, union
 from bridle.rules.counts import AtLeast, AtMost, NoDuplicates
 from bridle.rules.linear_program import Case, join, rows
-from bridle.rules.neighbours import Around, NextTo, SameLabel
+from bridle.rules.neighbours import Around, ImmediatelyFollowedBy, SameLabel
 from bridle.rules.order import Before, EndsWith, FollowedBy, IfPresent, Present, StartsWith
-from bridle.rules.tokens import Allow, Fix, Forbid, LabelAt
+from bridle.rules.positions import Allow, Fix, Forbid, LabelAt
 
 
 @rows("paper", Forbid, Allow, Fix, LabelAt)
@@ -91,8 +91,8 @@ def _paper_some(case: Case) -> bool:
     return case.at_most(np.zeros_like(col), col, 1.0, [p.n - 1.0])
 
 
-@rows("paper", NextTo)
-def _paper_next_to(case: Case) -> bool:
+@rows("paper", ImmediatelyFollowedBy)
+def _paper_immediately_followed_by(case: Case) -> bool:
     """Fersini (17): v[t, a] <= v[t+1, b]."""
     p = case.program
     (at_a, from_a), (at_b, from_b) = p.into(case.flag(0)), p.into(case.flag(1))

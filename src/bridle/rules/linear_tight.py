@@ -10,9 +10,9 @@ from bridle.rules.base import Rule, Sets, flags, union
 from bridle.rules.boolean import And, Iff, Implies, Not, Or
 from bridle.rules.counts import AtLeast, AtMost, Exactly, NoDuplicates
 from bridle.rules.linear_program import INF, Case, Floats, Ints, join, rows
-from bridle.rules.neighbours import Around, ForbidTransition, NextTo, SameLabel, WellFormed
+from bridle.rules.neighbours import Around, ForbidTransition, ImmediatelyFollowedBy, SameLabel, WellFormed
 from bridle.rules.order import Before, EndsWith, FollowedBy, IfPresent, Present, StartsWith
-from bridle.rules.tokens import Allow, Fix, Forbid, LabelAt
+from bridle.rules.positions import Allow, Fix, Forbid, LabelAt
 
 
 @rows("tight", AtMost, AtLeast, Exactly, NoDuplicates)
@@ -23,10 +23,10 @@ def _counted(case: Case) -> bool:
     """
     p, parts, high, slack = case.program, [], [], []
     once = case.price is not None and case.per == "sequence"
-    for r, walk in enumerate(case.rule.walks(case.sets, case.labels)):
-        if walk.count is None:
+    for r, automaton in enumerate(case.rule.automata(case.sets, case.labels)):
+        if automaton.count is None:
             return False
-        edges, limit, sign = walk.counted(), walk.count.limit, 1 if walk.count.sense == "<=" else -1
+        edges, limit, sign = automaton.counted(), automaton.count.limit, 1 if automaton.count.sense == "<=" else -1
         if once and sign > 0 and limit <= 2:
             return False
         targets = edges.any(axis=0)
@@ -37,7 +37,8 @@ def _counted(case: Case) -> bool:
     return not parts or case.at_most(*join(*parts), high, slack=slack, units=True)
 
 
-@rows("tight", Forbid, Allow, Fix, LabelAt, ForbidTransition, WellFormed, NextTo, SameLabel, StartsWith, EndsWith)
+@rows("tight", Forbid, Allow, Fix, LabelAt, ForbidTransition, WellFormed, ImmediatelyFollowedBy, SameLabel, StartsWith,
+      EndsWith)  # fmt: skip
 def _masked(case: Case) -> bool:
     """What a mask shuts out: those edges are 0, or have a price of their own."""
     p, mask = case.program, case.rule.mask(case.sets, case.labels)

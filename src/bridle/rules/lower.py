@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.automata import Machine
+from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, GivenError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Mask, Names, Place, Rule, Sets, Soft, named
@@ -31,10 +31,10 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Automata of one rule. Sequence b walks machines[which[b]] (none if -1); all walk machines[0] if which is None."""
+    """Automata of one rule. Sequence b automata automata[which[b]] (none if -1); all automaton automata[0] if which is None."""
 
     rule: int
-    machines: list[_native.Machine]
+    automata: list[_native.CountingAutomaton]
     which: npt.NDArray[np.int32] | None = None  # (B,)
     marks: npt.NDArray[np.uint8] | None = None  # (N,)  the table of each token
 
@@ -223,7 +223,7 @@ class Lowering:
             for part in rule.conjuncts() if hard else (rule,):
                 fixed = all(names.fixed for names in part.names())
                 self._conjuncts.append(_Conjunct(k, part, hard, part.names(), part.places(), fixed))
-        self._machines: dict[Any, list[_native.Machine]] = {}
+        self._automata_of: dict[Any, list[_native.CountingAutomaton]] = {}
         self._masks: dict[Any, Mask | None] = {}
         self._bits: dict[Any, npt.NDArray[np.uint64]] = {}
         for conjunct in self._conjuncts:  # what is wrong with a rule by itself shows now, not at a sequence
@@ -254,12 +254,12 @@ class Lowering:
             self._masks[key] = one.rule.mask(sets, self.labels)
         return self._masks[key]
 
-    def _walks(self, one: _Conjunct, sets: AllSets, marks: tuple[int, ...]) -> list[_native.Machine]:
+    def _walks(self, one: _Conjunct, sets: AllSets, marks: tuple[int, ...]) -> list[_native.CountingAutomaton]:
         key = (one, sets, marks)
-        if key not in self._machines:
-            walks, m = one.rule.walks(sets, self.labels), len(self.labels)
-            self._machines[key] = [to_native(Machine.build(walk, m, marks)) for walk in walks]
-        return self._machines[key]
+        if key not in self._automata_of:
+            automata, m = one.rule.automata(sets, self.labels), len(self.labels)
+            self._automata_of[key] = [to_native(CountingAutomaton.build(automaton, m, marks)) for automaton in automata]
+        return self._automata_of[key]
 
     def _static(self, *, absorb: bool) -> tuple[Bound, list[_Conjunct]]:
         """What does not depend on the sequences; and the rules that do."""
@@ -275,7 +275,7 @@ class Lowering:
                 sets = self._fixed_sets(one)
                 mask = self._mask(one, sets) if absorb and one.hard else None
                 if mask is None:
-                    bound.parts += [Part(one.number, [machine]) for machine in self._walks(one, sets, (0,))]
+                    bound.parts += [Part(one.number, [automaton]) for automaton in self._walks(one, sets, (0,))]
                     continue
             for kind in ("step", "first", "last"):
                 if (here := getattr(mask, kind)) is not None:
@@ -371,30 +371,30 @@ class Lowering:
             if len(marks) > 256 or len(places) > 62:
                 raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
             table = (mark if few else np.searchsorted(np.array(marks), mark)).astype(np.uint8)
-        walks = [self._walks(one, sets, marks) for sets in made]
-        for part in range(max((len(w) for w in walks), default=0)):
+        found = [self._walks(one, sets, marks) for sets in made]
+        for part in range(max((len(w) for w in found), default=0)):
             if which is None:
-                bound.parts.append(Part(k, [walks[0][part]], None, table))
+                bound.parts.append(Part(k, [found[0][part]], None, table))
                 continue
-            machines = [w[part] for w in walks if part < len(w)]
-            number = np.cumsum([part < len(w) for w in walks]) - 1
-            numbered = np.array([number[i] if part < len(w) else -1 for i, w in enumerate(walks)], dtype=np.int32)
-            bound.parts.append(Part(k, machines, np.ascontiguousarray(numbered[which]), table))
+            automata = [w[part] for w in found if part < len(w)]
+            number = np.cumsum([part < len(w) for w in found]) - 1
+            numbered = np.array([number[i] if part < len(w) else -1 for i, w in enumerate(found)], dtype=np.int32)
+            bound.parts.append(Part(k, automata, np.ascontiguousarray(numbered[which]), table))
 
 
-def to_native(machine: Machine) -> _native.Machine:
-    """The tables of a machine in the kernels' hands."""
-    count = machine.count
-    if machine.n_states > 65_000:
-        got = f"{machine.n_states} states"
+def to_native(automaton: CountingAutomaton) -> _native.CountingAutomaton:
+    """The tables of an automaton in the kernels' hands."""
+    count = automaton.count
+    if automaton.n_states > 65_000:
+        got = f"{automaton.n_states} states"
         raise RuleError("the automaton of a rule is too large", got=got, wanted="at most 65,000")
-    return _native.Machine(
-        step=machine.step,
-        hits=machine.hits,
-        final=machine.final,
-        class_of=machine.class_of,
+    return _native.CountingAutomaton(
+        step=automaton.step,
+        violations=automaton.violations,
+        final=automaton.final,
+        class_of=automaton.class_of,
         sense=0 if count is None else 1 if count.sense == "<=" else -1,
         limit=0 if count is None else count.limit,
         edges=np.zeros(0, np.uint8) if count is None else np.ascontiguousarray(count.edges, dtype=np.uint8),
-        room=np.zeros(0, np.int32) if machine.room is None else machine.room,
+        room=np.zeros(0, np.int32) if automaton.room is None else automaton.room,
     )

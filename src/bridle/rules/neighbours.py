@@ -1,4 +1,4 @@
-"""Rules about neighbours: forbid_transition, well_formed, next_to, around, same_label."""
+"""Rules about neighbours: forbid_transition, well_formed, immediately_followed_by, around, same_label."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bridle.automata import Walk
+from bridle.automata import LazyAutomaton
 from bridle.labels import Labels
-from bridle.rules.base import Mask, Names, Place, Rule, Scene, Sets, flags, union
+from bridle.rules.base import Mask, Names, Place, Rule, RuleContext, Sets, flags, union
 from bridle.rules.classes import by_sets
 
 
@@ -21,17 +21,17 @@ class ForbidTransition(Rule):
     a: Names
     b: Names
 
-    def breaks(self, scene: Scene) -> int:
-        after_a = {t + 1 for t in scene.where(self.a)}
-        return sum(t in after_a for t in scene.where(self.b))
+    def count_violations(self, context: RuleContext) -> int:
+        after_a = {t + 1 for t in context.where(self.a)}
+        return sum(t in after_a for t in context.where(self.b))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         a, b = union(sets[0]), union(sets[1])
 
         def read(was_a: Any, y: int, _mark: int) -> tuple[Any, int]:
             return y in a, int(was_a and y in b)
 
-        return [Walk(False, read, classes=by_sets(len(labels), a, b))]
+        return [LazyAutomaton(False, read, classes=by_sets(len(labels), a, b))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         labels.check_square()
@@ -45,14 +45,14 @@ class WellFormed(Rule):
 
     text = ("well formed",)
 
-    def breaks(self, scene: Scene) -> int:
-        if not scene.ids:
+    def count_violations(self, context: RuleContext) -> int:
+        if not context.ids:
             return 0
-        step, first, last = scene.labels.allowed
-        bad = sum(not step[i, j] for i, j in zip(scene.ids, scene.ids[1:], strict=False))
-        return bad + int(not first[scene.ids[0]]) + int(not last[scene.ids[-1]])
+        step, first, last = context.labels.allowed
+        bad = sum(not step[i, j] for i, j in zip(context.ids, context.ids[1:], strict=False))
+        return bad + int(not first[context.ids[0]]) + int(not last[context.ids[-1]])
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         step, first, last = labels.allowed
         known: dict[tuple[bytes, bool], int] = {}  # one label stands for all that the same may follow
         kind = [known.setdefault((step[y].tobytes(), bool(last[y])), y) for y in range(len(labels))]
@@ -63,7 +63,7 @@ class WellFormed(Rule):
         def final(before: Any) -> int:
             return int(before is not None and not last[before])
 
-        return [Walk(None, read, final)]
+        return [LazyAutomaton(None, read, final)]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         step, first, last = labels.allowed
@@ -71,24 +71,24 @@ class WellFormed(Rule):
 
 
 @dataclass(frozen=True)
-class NextTo(Rule):
+class ImmediatelyFollowedBy(Rule):
     """Every `a` has a `b` just after it (so an `a` on the last token is a violation); each `a` without is one."""
 
     text = ("{a:names} next to {b:names}",)
     a: Names
     b: Names
 
-    def breaks(self, scene: Scene) -> int:
-        before_b = {t - 1 for t in scene.where(self.b)}
-        return sum(t not in before_b for t in scene.where(self.a))
+    def count_violations(self, context: RuleContext) -> int:
+        before_b = {t - 1 for t in context.where(self.b)}
+        return sum(t not in before_b for t in context.where(self.a))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         a, b = union(sets[0]), union(sets[1])
 
         def read(was_a: Any, y: int, _mark: int) -> tuple[Any, int]:
             return y in a, int(was_a and y not in b)
 
-        return [Walk(False, read, lambda was_a: int(bool(was_a)), by_sets(len(labels), a, b))]
+        return [LazyAutomaton(False, read, lambda was_a: int(bool(was_a)), by_sets(len(labels), a, b))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         labels.check_square()
@@ -109,24 +109,24 @@ class Around(Rule):
     left: Names
     right: Names
 
-    def breaks(self, scene: Scene) -> int:
-        lefts, rights = set(scene.where(self.left)), set(scene.where(self.right))
-        last = len(scene.ids) - 1
+    def count_violations(self, context: RuleContext) -> int:
+        lefts, rights = set(context.where(self.left)), set(context.where(self.right))
+        last = len(context.ids) - 1
         return sum(
-            (t > 0 and t - 1 not in lefts) or (t < last and t + 1 not in rights) for t in scene.positions(self.at)
+            (t > 0 and t - 1 not in lefts) or (t < last and t + 1 not in rights) for t in context.positions(self.at)
         )
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         left, right = union(sets[0]), union(sets[1])
 
         def read(state: Any, y: int, mark: int) -> tuple[Any, int]:
             left_is_fine, asks_right = state  # the token before: is it a `left` (or nothing); a delimiter still fine?
-            hits = int(asks_right and y not in right)
+            violations = int(asks_right and y not in right)
             delimiter = bool(mark & 1)
-            hits += int(delimiter and not left_is_fine)
-            return (y in left, delimiter and left_is_fine), hits
+            violations += int(delimiter and not left_is_fine)
+            return (y in left, delimiter and left_is_fine), violations
 
-        return [Walk((True, False), read, classes=by_sets(len(labels), left, right))]
+        return [LazyAutomaton((True, False), read, classes=by_sets(len(labels), left, right))]
 
 
 @dataclass(frozen=True)
@@ -139,17 +139,17 @@ class SameLabel(Rule):
     text = ("same label over {span:spans}",)
     span: Place
 
-    def breaks(self, scene: Scene) -> int:
-        kinds = scene.labels.kinds
-        return sum(kinds[scene.ids[t - 1]] != kinds[scene.ids[t]] for t in scene.positions(self.span))
+    def count_violations(self, context: RuleContext) -> int:
+        kinds = context.labels.kinds
+        return sum(kinds[context.ids[t - 1]] != kinds[context.ids[t]] for t in context.positions(self.span))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         kinds = labels.kinds
 
         def read(before: Any, y: int, mark: int) -> tuple[Any, int]:
             return kinds[y], int(before is not None and bool(mark & 1) and kinds[y] != before)
 
-        return [Walk(None, read, classes=np.array(kinds, dtype=np.uint16))]
+        return [LazyAutomaton(None, read, classes=np.array(kinds, dtype=np.uint16))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         labels.check_square()

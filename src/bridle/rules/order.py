@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bridle.automata import Walk
+from bridle.automata import LazyAutomaton
 from bridle.labels import Labels
-from bridle.rules.base import Mask, Names, Rule, Scene, Sets, flags, union
+from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, union
 from bridle.rules.classes import by_sets
 
 
@@ -18,13 +18,15 @@ class Present(Rule):
     text = ("present {label:names}",)
     label: Names
 
-    def breaks(self, scene: Scene) -> int:
-        return int(not scene.where(self.label))
+    def count_violations(self, context: RuleContext) -> int:
+        return int(not context.where(self.label))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         wanted = union(sets[0])
         classes = by_sets(len(labels), wanted)
-        return [Walk(False, lambda seen, y, _mark: (seen or y in wanted, 0), lambda seen: int(not seen), classes)]
+        return [
+            LazyAutomaton(False, lambda seen, y, _mark: (seen or y in wanted, 0), lambda seen: int(not seen), classes)
+        ]
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class IfPresent(Rule):
     a: Names
     then: Names
 
-    def breaks(self, scene: Scene) -> int:
-        return int(bool(scene.where(self.a)) and not scene.where(self.then))
+    def count_violations(self, context: RuleContext) -> int:
+        return int(bool(context.where(self.a)) and not context.where(self.then))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         a, b = union(sets[0]), union(sets[1])
 
         def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
@@ -46,7 +48,7 @@ class IfPresent(Rule):
                 return "done", 0
             return ("asked" if y in a else state), 0
 
-        return [Walk("", read, lambda state: int(state == "asked"), by_sets(len(labels), a, b))]
+        return [LazyAutomaton("", read, lambda state: int(state == "asked"), by_sets(len(labels), a, b))]
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,17 @@ class FollowedBy(Rule):
     a: Names
     b: Names
 
-    def breaks(self, scene: Scene) -> int:
-        at_a, at_b = scene.where(self.a), scene.where(self.b)
+    def count_violations(self, context: RuleContext) -> int:
+        at_a, at_b = context.where(self.a), context.where(self.b)
         return int(bool(at_a) and (not at_b or at_b[-1] <= at_a[-1]))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         a, b = union(sets[0]), union(sets[1])
 
         def read(owed: Any, y: int, _mark: int) -> tuple[Any, int]:
             return y in a or (owed and y not in b), 0
 
-        return [Walk(False, read, lambda owed: int(bool(owed)), by_sets(len(labels), a, b))]
+        return [LazyAutomaton(False, read, lambda owed: int(bool(owed)), by_sets(len(labels), a, b))]
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,17 @@ class Before(Rule):
     a: Names
     b: Names
 
-    def breaks(self, scene: Scene) -> int:
-        at_b = scene.where(self.b)
-        return sum(bool(at_b) and at_b[0] < t for t in scene.where(self.a))
+    def count_violations(self, context: RuleContext) -> int:
+        at_b = context.where(self.b)
+        return sum(bool(at_b) and at_b[0] < t for t in context.where(self.a))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         a, b = union(sets[0]), union(sets[1])
 
         def read(seen: Any, y: int, _mark: int) -> tuple[Any, int]:
             return seen or y in b, int(seen and y in a)
 
-        return [Walk(False, read, classes=by_sets(len(labels), a, b))]
+        return [LazyAutomaton(False, read, classes=by_sets(len(labels), a, b))]
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,16 @@ class StartsWith(Rule):
     text = ("starts with {a:names}",)
     a: Names
 
-    def breaks(self, scene: Scene) -> int:
-        return int(bool(scene.ids) and 0 not in scene.where(self.a))
+    def count_violations(self, context: RuleContext) -> int:
+        return int(bool(context.ids) and 0 not in context.where(self.a))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         a = union(sets[0])
 
         def read(first: Any, y: int, _mark: int) -> tuple[Any, int]:
             return False, int(first and y not in a)
 
-        return [Walk(True, read, classes=by_sets(len(labels), a))]
+        return [LazyAutomaton(True, read, classes=by_sets(len(labels), a))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(first=flags(union(sets[0]), len(labels)))
@@ -120,12 +122,13 @@ class EndsWith(Rule):
     text = ("ends with {b:names}",)
     b: Names
 
-    def breaks(self, scene: Scene) -> int:
-        return int(bool(scene.ids) and len(scene.ids) - 1 not in scene.where(self.b))
+    def count_violations(self, context: RuleContext) -> int:
+        return int(bool(context.ids) and len(context.ids) - 1 not in context.where(self.b))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         b = union(sets[0])
-        return [Walk(True, lambda _fine, y, _mark: (y in b, 0), lambda fine: int(not fine), by_sets(len(labels), b))]
+        classes = by_sets(len(labels), b)
+        return [LazyAutomaton(True, lambda _fine, y, _mark: (y in b, 0), lambda fine: int(not fine), classes)]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(last=flags(union(sets[0]), len(labels)))

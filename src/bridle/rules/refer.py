@@ -208,7 +208,7 @@ def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RuleContext:
     """One labelled sequence as a rule sees it."""
 
     ids: tuple[int, ...]

@@ -10,10 +10,11 @@ from typing import Any, overload
 import numpy as np
 
 from bridle import _native
-from bridle.decode import Plan
+from bridle.decoding.decoder import Plan
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Options, check_given
+from bridle.decoding.threads import SMALLEST, in_threads, over_parts
 from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.labels import UNTYPED, Labels
-from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Options, check_given
 from bridle.rules.base import Rule, Soft
 from bridle.rules.files import as_rules
 from bridle.rules.lower import Lowering
@@ -21,7 +22,6 @@ from bridle.rules.refer import Tokens
 from bridle.spans import ilp
 from bridle.spans.decoding import SpanDecoding
 from bridle.spans.lattice import Ints, SpanLattice
-from bridle.threads import SMALLEST, in_threads, over_parts
 
 Given = Mapping[str, Any]
 
@@ -48,7 +48,7 @@ class _Packed:
         self.length = np.zeros(count, dtype=np.int32)
         self.score, self.bound = np.full(count, -np.inf), np.full(count, np.inf)
         self.status = np.zeros(count, dtype=np.uint8)
-        self.hits = np.zeros((count, n_rules), dtype=np.int32)
+        self.violations = np.zeros((count, n_rules), dtype=np.int32)
         self.counters = np.zeros((count, _native.N_COUNTERS), dtype=np.int64)
         self.stats: list[dict[str, Any]] | None = None
 
@@ -60,7 +60,9 @@ class _Packed:
             return whole
         whole.lattices = [lattice for part in parts for lattice in part.lattices]
         whole.offsets = np.concatenate([[0], np.cumsum([len(lattice) for lattice in whole.lattices])]).astype(np.int64)
-        for name in ("n", "spans", "label", "scores", "path", "length", "score", "bound", "status", "hits", "counters"):
+        for name in (
+            "n", "spans", "label", "scores", "path", "length", "score", "bound", "status", "violations", "counters",
+        ):  # fmt: skip
             setattr(whole, name, np.concatenate([getattr(part, name) for part in parts]))
         if whole.stats is not None:
             whole.stats = [row for part in parts for row in part.stats or ()]
@@ -90,7 +92,7 @@ class SpanDecodings(Sequence[SpanDecoding]):
         k, p = k % len(self), self._packed
         arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
         stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
-        violated = [(self._decoder.beyond[r], int(p.hits[k, r])) for r in np.flatnonzero(p.hits[k])]
+        violated = [(self._decoder.beyond[r], int(p.violations[k, r])) for r in np.flatnonzero(p.violations[k])]
         bound, optimal, engine = float(p.bound[k]), bool(self.optimal[k]), self._decoder.plan.engine
         return self._decoder.made(p.lattices[k], arcs, float(p.score[k]), violated, bound, optimal, engine, stats)
 
@@ -244,7 +246,7 @@ class SpanDecoder:
             mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
             problem.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
         for part in self._others.bind(packed.offsets, given, absorb=False).parts:
-            problem.add_part(part.rule, part.machines, part.which, part.marks)
+            problem.add_part(part.rule, part.automata, part.which, part.marks)
         return packed, problem
 
     def _solve(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, stop: _native.Stop) -> _Packed:
@@ -255,7 +257,7 @@ class SpanDecoder:
         lazy = self.plan.engine != "product"
         problem.decode_spans(
             packed.n, packed.spans, packed.label, lazy, self.options.native, stop,
-            packed.path, packed.length, packed.score, packed.bound, packed.status, packed.hits, packed.counters,
+            packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
         )  # fmt: skip
         return packed
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridle.check import Verdict
+from bridle.decoding.judge import Verdict
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.spans.lattice import Ints, SpanLattice

@@ -102,7 +102,7 @@ def five_rules(roles: Sequence[str]) -> list[Rule]:
     """Roth & Yih's rules 1 to 5."""
     return [
         r.no_duplicates(roles), r.same_label(r.given("candidates")), r.at_least(1, of=roles),
-        r.label_at(r.given("verb"), OUTSIDE), r.allow(None, r.given("frame")),
+        r.label_at(r.given("verb"), OUTSIDE), r.allow(r.given("frame")),
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bridle import rules as r
-from bridle.decoding import Decodings
+from bridle.decoding.result import Decodings
 from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.learn import Learned, log_odds, rules_of, violations
@@ -26,7 +26,9 @@ CANDIDATES, AT_LEAST, VERB, DISALLOW = (
 )  # fmt: skip
 TABLE_1 = {"A0": (2849, 79.27), "A1": (4029, 75.59), "A2": (943, 55.68), "A3": (149, 46.41), "A4": (147, 81.82),
            "A5": (4, 25.00), "All": (8121, 74.51)}  # fmt: skip
-TABLE_2 = {"product": 522.0, "ilp": 162.0, "relax": 9.22, "relax, soft": 13.57}  # milliseconds per proposition
+TABLE_2 = {  # milliseconds per proposition
+    "product": 522.0, "ilp": 162.0, "lazy_intersection": 9.22, "lazy_intersection, soft": 13.57,
+}  # fmt: skip
 TABLE_3 = {
     CANDIDATES: 0.376, "NO DUPLICATE A1": 0.209, "NO DUPLICATE A0": 0.081, "NO DUPLICATE A2": 0.035, AT_LEAST: 0.025,
     DISALLOW: 0.011, "NO DUPLICATE A3": 0.003, "NO DUPLICATE A4": 0.001, "NO DUPLICATE A5": 0.000, VERB: 0.000,
@@ -49,7 +51,7 @@ def ten_rules(roles: Sequence[str]) -> dict[str, Rule]:
     return {
         **{f"NO DUPLICATE {role}": r.no_duplicates(role) for role in roles},
         CANDIDATES: r.same_label(r.given("candidates")), AT_LEAST: r.at_least(1, of=roles),
-        VERB: r.label_at(r.given("verb"), OUTSIDE), DISALLOW: r.allow(None, r.given("frame")),
+        VERB: r.label_at(r.given("verb"), OUTSIDE), DISALLOW: r.allow(r.given("frame")),
     }  # fmt: skip
 
 
@@ -98,7 +100,7 @@ class _Race:
         self.found: dict[str, Decodings] = {}
         sample = 20 if run.quick else 40
         for name, count, options in (
-            ("search", None, {}), ("relax", None, {"seed": run.seed}), ("product", None, {}),
+            ("search", None, {}), ("lazy_intersection", None, {"seed": run.seed}), ("product", None, {}),
             ("ilp", None, {}), ("ilp, paper's rows", min(sample, len(fine)), {"formulation": "paper"}),
         ):  # fmt: skip
             self._decode(name, list(rules.values()), self.lattices.part(0, count or len(fine)), **options)
@@ -127,21 +129,21 @@ class _Race:
             self.soft_labels.append([d.labels for d in found])
         for how, divisor in (("soft", 1.0), ("soft, divided", temperature)):
             lattices = Batch(self.lattices.unary / divisor, self.lattices.offsets)
-            for engine in ("relax", "search"):
+            for engine in ("lazy_intersection", "search"):
                 self._decode(f"{engine}, {how}", rules, lattices)
 
     # ---- speed ------------------------------------------------------------------------------------------------------
 
     def table_2(self) -> Table:
         """Runtimes."""
-        base, speed = self.seconds["relax"], self.seconds["ilp"] / self.seconds["search"]
+        base, speed = self.seconds["lazy_intersection"], self.seconds["ilp"] / self.seconds["search"]
         rows = []
         for name in self.seconds:
             ours, paper = self.seconds[name], TABLE_2.get(name)
-            ratio, theirs = ours / base, None if paper is None else paper / TABLE_2["relax"]
+            ratio, theirs = ours / base, None if paper is None else paper / TABLE_2["lazy_intersection"]
             seen, note = None, ""
-            if theirs is not None and name != "relax":
-                seen = sized(ratio - 1, theirs - 1) if name != "relax, soft" else ratio <= 2
+            if theirs is not None and name != "lazy_intersection":
+                seen = sized(ratio - 1, theirs - 1) if name != "lazy_intersection, soft" else ratio <= 2
             if name == "search":
                 seen, note = speed >= WANTED, f"{speed:,.0f}x faster than ilp; wanted {WANTED}x"
             cells = [Cell(len(self.found[name])), Cell(1000 * ours, paper, 3), Cell(ratio, theirs)]
@@ -150,7 +152,7 @@ class _Race:
         share = solve / (solve + build)
         return Table(
             "Tromble & Eisner, Table 2: decoding, one thread",
-            ["propositions", "ms of the processor", "times relax"], rows,
+            ["propositions", "ms of the processor", "times lazy_intersection"], rows,
             "relaxation is more than 16 times faster than the integer program and 57 times faster than brute force.",
             f"HiGHS itself takes {100 * share:.0f} % of an integer program's time, {share * speed:,.0f} times what "
             "search takes for all; the rest builds the rows. Our product builds no automata on the way: "
@@ -167,7 +169,7 @@ class _Race:
         """Do the engines find the same?"""
         rows = []
         search = self.found["search"]
-        for name in ("ilp", "ilp, paper's rows", "product", "relax"):
+        for name in ("ilp", "ilp, paper's rows", "product", "lazy_intersection"):
             other = self.found[name]
             pairs = [(search[k], one) for k, one in enumerate(other)]
             same = sum(a.labels == b.labels for a, b in pairs)
@@ -204,7 +206,7 @@ class _Race:
 
     def _broken(self) -> list[list[str]]:
         names = list(self.rules)
-        return [[names[k] for k in d.stats["violated"]] for d in self.found["relax"]]
+        return [[names[k] for k in d.stats["violated"]] for d in self.found["lazy_intersection"]]
 
     def table_3(self) -> Table:
         """Violations by rule."""
@@ -227,7 +229,7 @@ class _Race:
         """Violations by labelling."""
         counts = Counter(map(len, self._broken()))
         size = max(len(self.lattices), 1)
-        mean = float(np.mean([d.stats["intersections"] for d in self.found["relax"]]))
+        mean = float(np.mean([d.stats["intersections"] for d in self.found["lazy_intersection"]]))
         total, theirs, rows = 0.0, 0.0, []
         for k in range(max(len(TABLE_4), max(counts, default=0) + 1)):
             paper = TABLE_4[k] if k < len(TABLE_4) else 0.0
@@ -255,7 +257,7 @@ class _Race:
         ]  # fmt: skip
         return Table(
             "Tromble & Eisner, figure 6: mean arcs of the lattice",
-            ["propositions", "relax, at first", "relax, at the end", "product"], rows,
+            ["propositions", "lazy_intersection, at first", "lazy_intersection, at the end", "product"], rows,
             "relaxed lattices mostly stay much smaller than those of brute force, but for the few hardest.",
             "Our arcs join two labels, so that a plain lattice has labels squared per unit (theirs: labels). Lattices "
             "that meet the candidates, the rule broken most often, lose the arcs that cut a candidate; so ours may "
@@ -267,7 +269,7 @@ class _Race:
     def _arcs(self) -> tuple[dict[int, list[list[int]]], dict[int, list[int]]]:
         paths: dict[int, list[list[int]]] = defaultdict(list)
         brute: dict[int, list[int]] = defaultdict(list)
-        for a, b in zip(self.found["relax"], self.found["product"], strict=True):
+        for a, b in zip(self.found["lazy_intersection"], self.found["product"], strict=True):
             paths[a.stats["intersections"]].append(a.stats["arcs"])
             brute[a.stats["intersections"]].append(b.stats["arcs"])
         return paths, brute
@@ -277,8 +279,8 @@ class _Race:
         paths, brute = self._arcs()
         ticks = sorted(paths)
         arcs = {
-            "relax, at first": [_mean(a[0] for a in paths[k]) for k in ticks],
-            "relax, at the end": [_mean(a[-1] for a in paths[k]) for k in ticks],
+            "lazy_intersection, at first": [_mean(a[0] for a in paths[k]) for k in ticks],
+            "lazy_intersection, at the end": [_mean(a[-1] for a in paths[k]) for k in ticks],
             "product": [_mean(brute[k]) for k in ticks],
         }
         names = list(self.seconds)

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding import Decoding, Decodings
+from bridle.decoding.problem import check_given
+from bridle.decoding.result import Decoding, Decodings
 from bridle.errors import LabelError, LimitReached, RuleError
 from bridle.explain.why import LEAST
 from bridle.lattice import Lattices, subset
-from bridle.problem import check_given
 from bridle.rules.base import Rule, Soft
 
 if TYPE_CHECKING:
-    from bridle.decode import Decoder
+    from bridle.decoding.decoder import Decoder
 
 Given = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ _PIECE = 32  # sequences; a batch that a limit ended is tried again in pieces of
 
 
 @dataclass(frozen=True, slots=True)
-class Toll:
+class RuleImpact:
     """What one rule did, all others being there too. What needs gold labels is None without them."""
 
     rule: Rule
@@ -60,12 +60,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Impact:
     """What rules did to a data set; the rules that did most come first."""
 
     sequences: int
     tokens: int
-    tolls: tuple[Toll, ...]
+    rules: tuple[RuleImpact, ...]
     changes: tuple[Change, ...]  # of sequences that the rules changed, in order
     relaxed: tuple[int, ...]  # sequences in which no labelling obeys the hard rules
     unproved: tuple[int, ...]  # ... whose labels a limit left without a proof
@@ -97,7 +97,7 @@ class Survey:
             "rules": [
                 {"rule": str(t.rule), "broken": t.broken, "changed": t.changed, "price": t.price, "charged": t.charged,
                  "unproved": t.unproved, "helped": t.helped, "hurt": t.hurt, "tokens": t.tokens}
-                for t in self.tolls
+                for t in self.rules
             ],
             "changes": [
                 {"id": ids[c.sequence], "sequence": c.sequence, "tokens": c.tokens, "cost": c.cost, "gain": c.gain}
@@ -106,16 +106,16 @@ class Survey:
         }  # fmt: skip
 
 
-def survey(
+def impact(
     decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None = None, *,
     gold: Sequence[Sequence[str]] | None = None, threads: int = 0, watch: Callable[[int, int], None] | None = None,
-) -> Survey:  # fmt: skip
+) -> Impact:  # fmt: skip
     """Find out what the decoder's rules did. watch: called with how many rules are done, and how many there are.
 
     >>> import bridle
     >>> decoder = bridle.Decoder(bridle.Labels(["A", "B"]), [bridle.rules.at_most(1, of="A")])
-    >>> found = survey(decoder, [bridle.Lattice([[2, 0], [0, 2], [1, 0]])], gold=[["A", "B", "B"]])
-    >>> found.tolls[0].helped, found.right_plain, found.right
+    >>> found = impact(decoder, [bridle.Lattice([[2, 0], [0, 2], [1, 0]])], gold=[["A", "B", "B"]])
+    >>> found.rules[0].helped, found.right_plain, found.right
     (1, 2, 3)
     """
     check_given(given, len(lattices))
@@ -134,11 +134,11 @@ def survey(
     unanswered = tuple(b for b, d in zip(some, tried, strict=True) if d is None)
     some = [b for b, d in zip(some, tried, strict=True) if d is not None]
     here = _Part([d for d in tried if d is not None], some, truth)
-    tolls = []
+    impacts = []
     for r, rule in enumerate(rules):
         found = _decoded(relaxing.with_rules(rules[:r] + rules[r + 1 :]), lattices, given, some, threads)
         twins = sum(other is rule for other in rules)
-        tolls.append(_toll(rule, int(broken[some, r].sum()), here, found, truth, twins))
+        impacts.append(_impact_of(rule, int(broken[some, r].sum()), here, found, truth, twins))
         if watch is not None:
             watch(r + 1, len(rules))
     before = _Part([plain[b] for b in some], some, truth)
@@ -151,9 +151,9 @@ def survey(
     )
     counts = sorted(set(range(len(plain))).difference(unanswered))
     right = None if truth is None else int(_Part([plain[b] for b in counts], counts, truth).right.sum())
-    return Survey(
+    return Impact(
         len(counts), int(np.diff(plain.offsets)[counts].sum()),
-        tuple(sorted(tolls, key=lambda t: (-t.changed, -t.broken, -t.price))), changes,
+        tuple(sorted(impacts, key=lambda t: (-t.changed, -t.broken, -t.price))), changes,
         tuple(b for b, d in zip(some, here.found, strict=True) if d.relaxed),
         tuple(b for b, d in zip(some, here.found, strict=True) if not d.optimal), unanswered,
         right, None if right is None else right + int((here.right - before.right).sum()),
@@ -196,9 +196,9 @@ class _Part:
         return counts
 
 
-def _toll(
+def _impact_of(
     rule: Rule, broken: int, best: _Part, tried: Sequence[Decoding | None], truth: list[Ints] | None, twins: int
-) -> Toll:
+) -> RuleImpact:
     """twins: how often the same rule is there, which its violations do not tell apart."""
     found = [own if d is None else d for d, own in zip(tried, best.found, strict=True)]
     without = _Part(found, best.some, truth)
@@ -212,7 +212,8 @@ def _toll(
     if best.gold:
         gain = best.right - without.right
         figures = {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum()), "tokens": int(gain.sum())}
-    return Toll(rule, broken, int((best.differ(without) > 0).sum()), float(price.sum()), unproved, charged, **figures)
+    changed = int((best.differ(without) > 0).sum())
+    return RuleImpact(rule, broken, changed, float(price.sum()), unproved, charged, **figures)
 
 
 def _broken(plain: Decodings, rules: Sequence[Rule]) -> npt.NDArray[np.bool_]:

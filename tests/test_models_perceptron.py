@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from bridle.features import Encoded
-from bridle.models.mistakes import Local, Perceptron
+from bridle.models.perceptron import Local, Perceptron
 from bridle.models.task import Task
 from learning import Case, Floats, random_case, random_task
 from strategies import seeds

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError
 from bridle.lattice import Lattice
 from bridle.models.task import Array, Task, Vector, check_state
@@ -24,7 +24,7 @@ from bridle.models.task import Array, Task, Vector, check_state
 Average = Literal["averaged", "last"]
 
 
-class Moving:
+class AveragedWeights:
     """Weights that change step by step, and their mean."""
 
     def __init__(self, task: Task, average: Average, seed: int, start: float = 0.0) -> None:
@@ -37,8 +37,8 @@ class Moving:
         self._pair_sum: Vector | None = None if self._pair is None else np.zeros_like(self._pair)
         self._native = self._moving(0)
 
-    def _moving(self, step: int) -> _native.Moving:
-        return _native.Moving(self._w, self._sum, self._pair, self._pair_sum, self._task.pair_free, step)
+    def _moving(self, step: int) -> _native.AveragedWeights:
+        return _native.AveragedWeights(self._w, self._sum, self._pair, self._pair_sum, self._task.pair_free, step)
 
     def _order(self, count: int) -> npt.NDArray[np.int64]:
         """Another order in each epoch; it depends on the seed and the epoch only, so that it can be resumed."""
@@ -74,7 +74,7 @@ class Moving:
         self._native = self._moving(step)
 
 
-class Perceptron(Moving):
+class Perceptron(AveragedWeights):
     """The structured perceptron; with a decoder it finds y^ under rules."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Perceptron(Moving):
         return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
 
 
-class Local(Moving):
+class Local(AveragedWeights):
     """Perceptron and winnow over single tokens, with a margin."""
 
     def __init__(

@@ -1,4 +1,4 @@
-// A trellis on which some local pieces (about single tokens and neighbours) hold: what would break them is -inf.
+// A trellis on which some local automata (about single tokens and neighbours) hold: what would break them is -inf.
 #pragma once
 
 #include <map>
@@ -9,19 +9,19 @@
 
 namespace bridle {
 
-class Strict {
+class MaskedTrellis {
   public:
     Trellis trellis;
     Steps steps;
 
-    // Can pieces be held on this trellis? Not on one whose rows are not kept or whose transitions differ by position.
+    // Can automata be held on this trellis? Not on one whose rows are not kept or whose transitions differ by position.
     static bool fits(const Trellis& base, const Steps& plain) {
         return !base.unary_.empty() && !plain.per_step_ && base.m <= kMostSquare;
     }
-    void load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces, Control& control);
+    void load(const Trellis& base, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control);
 
   private:
-    const Table* table_to(int t, const Steps& plain, const std::vector<Piece>& pieces, Control& control);
+    const Table* table_to(int t, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control);
 
     using Key = std::vector<int64_t>;
     std::vector<const Table*> tables_;

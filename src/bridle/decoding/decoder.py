@@ -12,18 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decoding import Decoding, Decodings
+from bridle.decoding.marginals import Probability, marginals, probability
+from bridle.decoding.problem import (
+    INFEASIBLE,
+    LIMIT,
+    NOTHING_FOUND,
+    OPTIMAL,
+    Answers,
+    Options,
+    Problem,
+    check_given,
+    offsets_of,
+)
+from bridle.decoding.result import Decoding, Decodings
+from bridle.decoding.threads import cores, in_threads
 from bridle.engines import Engine, engine_named, solve_one
 from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
-from bridle.marginals import Probability, marginals, probability
-from bridle.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Options, Problem, check_given, offsets_of
 from bridle.rules.base import Rule, Soft
 from bridle.rules.files import as_rules
 from bridle.rules.lower import Lowering
-from bridle.threads import cores, in_threads
 
 Given = Mapping[str, Any]
 
@@ -49,7 +59,7 @@ class Decoder:
     A string among the rules is read as a sentence: "at most 1 segment of A0".
     time_limit (seconds) and max_states limit the work on each sequence; what is found by then comes with a true bound.
     on_infeasible: "raise", or "relax" to the fewest violations of hard rules. For single engines: width (beam), tau and
-    stage (two_stage), formulation (ilp), seed (relax: the order of rules), fold_states (search: fold broken rules into
+    stage (two_stage), formulation (ilp), seed (relax: the order of rules), max_product_states (search: fold broken rules into
     the lattice while their product has so few states).
     """
 
@@ -67,14 +77,14 @@ class Decoder:
         stage: Literal["native", "ilp"] = "native",
         formulation: Literal["tight", "paper"] = "tight",
         seed: int = 0,
-        fold_states: int = 64,
+        max_product_states: int = 64,
     ) -> None:
         if not isinstance(labels, Labels):
             labels = Labels(labels)
         self.labels, self.rules = labels, as_rules(rules)
         self.engine, self.on_infeasible = engine, on_infeasible
-        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, seed, fold_states)
-        self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, fold_states)
+        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, seed, max_product_states)
+        self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, max_product_states)
         self._lowering = Lowering(self.labels, self.rules)
         self.plan = self._plan()
         self._engine: Engine = engine_named(self.plan.engine)
@@ -84,7 +94,7 @@ class Decoder:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
 
     @cached_property
-    def asks(self) -> frozenset[str]:
+    def required_inputs(self) -> frozenset[str]:
         """What the rules want of `given`: "tokens", and the names in given(...)."""
         places = {key for rule in self.rules for place in rule.places() for key in place.keys}
         names = (item for rule in self.rules for field in rule.names() for item in field.items)
@@ -186,7 +196,7 @@ class Decoder:
     def with_rules(self, rules: Iterable[Rule | str], **changes: Any) -> Decoder:
         """The same decoder with other rules."""
         options = {name: getattr(self.options, name) for name in ("time_limit", "max_states", "width", "tau", "stage",
-                                                                  "formulation", "seed", "fold_states")}
+                                                                  "formulation", "seed", "max_product_states")}
         return Decoder(
             self.labels, rules, **{"engine": self.engine, "on_infeasible": self.on_infeasible, **options, **changes}
         )
@@ -293,7 +303,7 @@ def whole(value: object, low: int, high: float = math.inf) -> bool:
 
 def _check_options(
     time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str,
-    seed: int, fold_states: int,
+    seed: int, max_product_states: int,
 ) -> None:
     def fail(name: str, got: object, wanted: str) -> EngineError:
         return EngineError(f"bad option {name}", got=repr(got), wanted=wanted)
@@ -308,8 +318,8 @@ def _check_options(
         raise fail("seed", seed, "a whole number from 0 to 2**64 - 1")
     if not whole(width, 1, 2**31 - 1):
         raise fail("width", width, "a whole number >= 1")
-    if not whole(fold_states, 1, 4096):
-        raise fail("fold_states", fold_states, "a whole number from 1 to 4096")
+    if not whole(max_product_states, 1, 4096):
+        raise fail("max_product_states", max_product_states, "a whole number from 1 to 4096")
     if not (isinstance(tau, (int, float)) and 0 <= tau <= 1):
         raise fail("tau", tau, "a number from 0 to 1")
     if stage not in ("native", "ilp"):

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from bridle.decoding.problem import Problem
 from bridle.errors import EngineError, Infeasible
 from bridle.lattice import Lattice, Scores
-from bridle.problem import Problem
 from bridle.rules.base import Rule, Soft
 
 Blame = Callable[[Lattice, Mapping[str, Any], int | None], Infeasible]

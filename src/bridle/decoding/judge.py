@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridle.decoding import Decoding
+from bridle.decoding.result import Decoding
 from bridle.lattice import Lattice
 from bridle.rules.base import Rule, Soft
 

@@ -12,29 +12,29 @@ constexpr int kTurns = 8;
 
 }  // namespace
 
-bool Search::obey(Control& control) {
+bool Search::enforce_broken(Control& control) {
     const Sequence& s = trellis_.sequence();
-    if (s.n == 0 || !Strict::fits(trellis_, plain_)) return false;
+    if (s.n == 0 || !MaskedTrellis::fits(trellis_, plain_)) return false;
     const double free = bound_;  // the best score when nothing is asked
-    std::vector<char> held(s.pieces.size(), 0);
+    std::vector<char> held(s.automata.size(), 0);
     std::vector<int> priced;  // the soft rules among them
     bool folded = true;
     // The best score when all that is held is obeyed, but for some of the priced rules.
     const auto best_when = [&](unsigned broken) {
-        std::vector<Piece> local, others;
+        std::vector<BoundAutomaton> local, others;
         for (size_t k = 0; k < held.size(); ++k) {
-            const auto at = std::find(priced.begin(), priced.end(), s.pieces[k].rule) - priced.begin();
+            const auto at = std::find(priced.begin(), priced.end(), s.automata[k].rule) - priced.begin();
             if (!held[k] || (at < static_cast<ptrdiff_t>(priced.size()) && broken >> at & 1)) continue;
-            (s.pieces[k].machine->local() ? local : others).push_back(s.pieces[k]);
+            (s.automata[k].automaton->local() ? local : others).push_back(s.automata[k]);
         }
-        for (Piece& p : others) p.mode = Mode::hard;
-        Team team;
-        team.set(std::move(others));
-        folded = fold_.build(team, s.n, s.m, small_fold, control);
+        for (BoundAutomaton& p : others) p.mode = Mode::hard;
+        AutomatonSet set;
+        set.assign(std::move(others));
+        folded = fold_.build(set, s.n, s.m, max_product_states, control);
         if (!folded) return free;
-        strict_.load(trellis_, plain_, local, control);
+        masked_.load(trellis_, plain_, local, control);
         ++counters.passes;
-        const double value = strict_.trellis.best_path(fold_, strict_.steps, path_.data(), control);
+        const double value = masked_.trellis.best_path(fold_, masked_.steps, path_.data(), control);
         if (value > -kInf) consider(path_.data());
         else judge_.broken.clear();
         return value;
@@ -43,7 +43,7 @@ bool Search::obey(Control& control) {
     for (int turn = 0; turn < kTurns; ++turn) {
         double least = kInf;
         for (int k : judge_.broken) {
-            const Piece& p = s.pieces[k];
+            const BoundAutomaton& p = s.automata[k];
             held[k] = 1;
             if (p.mode == Mode::hard) continue;
             least = std::min(least, p.penalty);

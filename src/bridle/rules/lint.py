@@ -20,13 +20,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bridle.automata import Machine, from_regex
+from bridle.automata import CountingAutomaton, from_regex
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
 from bridle.rules.files import Line, parse_lines
-from bridle.rules.neighbours import NextTo
+from bridle.rules.neighbours import ImmediatelyFollowedBy
 from bridle.rules.questions import Questions, Static, TooLarge
 from bridle.rules.refer import Given
 
@@ -179,8 +179,8 @@ def _static(line: Line, labels: Labels) -> Static | None:
     rule = _core(line.rule)
     if rule.places() or not _fixed(rule):
         return None
-    walks = rule.walks(_resolved(rule, labels), labels)
-    return Static(line.number, line.rule, tuple(Machine.build(walk, len(labels)).dfa() for walk in walks))
+    automata = rule.automata(_resolved(rule, labels), labels)
+    return Static(line.number, line.rule, tuple(CountingAutomaton.build(one, len(labels)).dfa() for one in automata))
 
 
 def _compared(lines: list[Line], labels: Labels, skip: set[int]) -> list[Finding]:
@@ -274,7 +274,7 @@ def _short(lines: list[Line], labels: Labels) -> list[Finding]:
     out = []
     for line in lines:
         for rule in line.rule.conjuncts() if labels.scheme is not None else ():
-            if not isinstance(rule, NextTo) or not _fixed(rule):
+            if not isinstance(rule, ImmediatelyFollowedBy) or not _fixed(rule):
                 continue
             mask = rule.mask(_resolved(rule, labels), labels)
             inside = labels.same_type & ~labels.begins[:-1] & labels.allowed[0]  # (m, m): j goes on with i's segment
@@ -282,7 +282,7 @@ def _short(lines: list[Line], labels: Labels) -> list[Finding]:
             for name in sorted(labels.types):
                 its = [i for i, kind in enumerate(labels.type_of) if kind == name and labels.tag_of[i]]
                 if inside[its].any() and not left[its].any():
-                    longer = NextTo(rule.a, Names.of([*rule.a.items, *rule.b.items]))
+                    longer = ImmediatelyFollowedBy(rule.a, Names.of([*rule.a.items, *rule.b.items]))
                     text = f"leaves {name} only segments of one token; for longer ones: {longer}"
                     out.append(Finding(line.number, "warning", "one-token", text))
     return out

@@ -15,17 +15,17 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.explain import Survey, survey
-from bridle.explain.page import survey_page
-from bridle.explain.terminal import show_survey
+from bridle.explain import Impact, impact
+from bridle.explain.page import impact_page
+from bridle.explain.terminal import show_impact
 from bridle.explain.words import shares, toll_rows
 
 AB = Labels(["A", "B", "C"])
 
 
-def printed(found: Survey, ids: Sequence[Any], **options: Any) -> str:
+def printed(found: Impact, ids: Sequence[Any], **options: Any) -> str:
     out = StringIO()
-    show_survey(found, ids, Console(file=out, width=80), **options)
+    show_impact(found, ids, Console(file=out, width=80), **options)
     return out.getvalue()
 
 
@@ -44,10 +44,10 @@ def right(labels: list[str], gold: list[str]) -> int:
     return sum(a == b for a, b in zip(labels, gold, strict=True))
 
 
-def test_a_survey_adds_up_what_explanations_say() -> None:
+def test_the_impact_adds_up_what_explanations_say() -> None:
     decoder, lattices, gold = some_data()
     steps: list[tuple[int, int]] = []
-    found = survey(decoder, lattices, gold=gold, threads=1, watch=lambda *step: steps.append(step))
+    found = impact(decoder, lattices, gold=gold, threads=1, watch=lambda *step: steps.append(step))
     told = [decoder.explain(lattice) for lattice in lattices]
     assert steps == [(k, 5) for k in range(1, 6)]
     assert found.sequences == 30 and found.tokens == sum(map(len, lattices))
@@ -55,105 +55,107 @@ def test_a_survey_adds_up_what_explanations_say() -> None:
     assert [c.tokens for c in found.changes] == [len(one.changed) for one in told if one.changed]
     assert found.right_plain == sum(right(one.plain.labels, y) for one, y in zip(told, gold, strict=True))
     assert found.right == sum(right(one.best.labels, y) for one, y in zip(told, gold, strict=True))
-    for toll in found.tolls:
-        bites = [(b, bite) for b, one in enumerate(told) for bite in one.bites if bite.rule is toll.rule]
+    for one_rule in found.rules:
+        effects = [(b, effect) for b, one in enumerate(told) for effect in one.effects if effect.rule is one_rule.rule]
         gains = [
-            right(told[b].best.labels, gold[b]) - right(bite.without.labels, gold[b])
-            for b, bite in bites if bite.without is not None
+            right(told[b].best.labels, gold[b]) - right(effect.without.labels, gold[b])
+            for b, effect in effects if effect.without is not None
         ]  # fmt: skip
-        assert toll.broken == sum(bite.broken_by_plain > 0 for _, bite in bites)
-        assert toll.changed == len(gains)
-        assert toll.price == pytest.approx(sum(bite.price for _, bite in bites))
-        assert toll.charged == pytest.approx(sum(c.cost for one in told for c in one.charged if c.rule is toll.rule))
-        assert (toll.helped, toll.hurt) == (sum(g > 0 for g in gains), sum(g < 0 for g in gains))
-        assert toll.tokens == sum(gains)
-    assert [t.changed for t in found.tolls] == sorted((t.changed for t in found.tolls), reverse=True)
-    assert found.tolls[0].changed and (found.unproved, found.unanswered) == ((), ())
+        assert one_rule.broken == sum(effect.broken_by_plain > 0 for _, effect in effects)
+        assert one_rule.changed == len(gains)
+        assert one_rule.price == pytest.approx(sum(effect.price for _, effect in effects))
+        assert one_rule.charged == pytest.approx(
+            sum(c.cost for one in told for c in one.charged if c.rule is one_rule.rule)
+        )
+        assert (one_rule.helped, one_rule.hurt) == (sum(g > 0 for g in gains), sum(g < 0 for g in gains))
+        assert one_rule.tokens == sum(gains)
+    assert [t.changed for t in found.rules] == sorted((t.changed for t in found.rules), reverse=True)
+    assert found.rules[0].changed and (found.unproved, found.unanswered) == ((), ())
     assert found.helped[0].gain == max(c.gain or 0 for c in found.changes)
     assert found.hurt[0].gain == min(c.gain or 0 for c in found.changes)
     assert found.dearest[0].cost == max(c.cost for c in found.changes)
 
 
-def test_a_survey_without_gold() -> None:
+def test_the_impact_without_gold() -> None:
     decoder, lattices, _ = some_data()
-    found = survey(decoder, lattices, threads=1)
-    assert found.right is None and found.helped == [] and found.tolls[0].helped is None
+    found = impact(decoder, lattices, threads=1)
+    assert found.right is None and found.helped == [] and found.rules[0].helped is None
     assert found.dearest and "helped" not in toll_rows(found)[0]
 
 
-def test_a_survey_with_gold_labels_that_the_model_lacks() -> None:
-    found = survey(Decoder(AB, [r.forbid("A")]), [Lattice([[1.0, 0, 0]])], gold=[["Z"]])
+def test_the_impact_with_gold_labels_that_the_model_lacks() -> None:
+    found = impact(Decoder(AB, [r.forbid("A")]), [Lattice([[1.0, 0, 0]])], gold=[["Z"]])
     assert (found.right, found.right_plain, found.changes[0].gain) == (0, 0, 0)
 
 
-def test_a_survey_relaxes_what_cannot_hold() -> None:
+def test_the_impact_relaxes_what_cannot_hold() -> None:
     decoder = Decoder(AB, [r.present("A"), r.forbid("A", at=0)])
-    found = survey(decoder, [Lattice([[1.0, 0, 0]]), Lattice([[1.0, 0, 0]] * 2)])
+    found = impact(decoder, [Lattice([[1.0, 0, 0]]), Lattice([[1.0, 0, 0]] * 2)])
     assert found.relaxed == (0,)
 
 
-def test_a_survey_of_nothing() -> None:
-    assert survey(Decoder(AB, [r.forbid("A")]), []).tolls[0].changed == 0
-    found = survey(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A", "A"]])
-    assert found.tolls == ()
-    for text in (printed(found, ["a"]), survey_page(found, ["a"], title="t").html().partition("</style>")[2]):
+def test_the_impact_of_nothing() -> None:
+    assert impact(Decoder(AB, [r.forbid("A")]), []).rules[0].changed == 0
+    found = impact(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A", "A"]])
+    assert found.rules == ()
+    for text in (printed(found, ["a"]), impact_page(found, ["a"], title="t").html().partition("</style>")[2]):
         assert "1 sequence, 2 tokens. There are no rules to ask about: pass --rules FILE." in " ".join(text.split())
         assert "changed" not in text and "rules\n" not in text and "<table" not in text
 
 
-def test_a_survey_leaves_out_what_a_limit_stopped() -> None:
+def test_the_impact_leaves_out_what_a_limit_stopped() -> None:
     """A beam of one path goes for A and cannot turn back; one sequence of many must not end it all."""
-    decoder = Decoder(AB, [r.fix(-1, "B"), r.forbid_transition("A", "B")], engine="beam", width=1)
+    decoder = Decoder(AB, [r.fix("B", -1), r.forbid_transition("A", "B")], engine="beam", width=1)
     lost, fine = Lattice([[1.0, 0, 0], [0, 0, 0]]), Lattice([[0, 0, 1.0], [0, 0, 1.0]])
     gold = [["C", "B"]] * 70
-    found = survey(decoder, [lost if b in (3, 50) else fine for b in range(70)], gold=gold, threads=1)
+    found = impact(decoder, [lost if b in (3, 50) else fine for b in range(70)], gold=gold, threads=1)
     assert found.unanswered == (3, 50) and (found.sequences, found.tokens) == (68, 136)
     assert (found.right_plain, found.right, len(found.changes)) == (68, 136, 68)
     assert "Left out: 2 sequences in which a limit came before any labelling." in shares(found)
     assert found.to_dict(range(70))["unanswered"] == [3, 50]
-    page = survey_page(found, range(70), title="t").html()
+    page = impact_page(found, range(70), title="t").html()
     assert "<h2>Left out: a limit came before any labelling</h2>" in page
     assert re.search(r"left out +3, 50 *\n", printed(found, range(70)))
 
 
-def test_a_survey_tells_what_is_not_proved() -> None:
+def test_the_impact_tells_what_is_not_proved() -> None:
     rng = np.random.default_rng(0)
     labels = Labels([f"F{k}" for k in range(12)])
     hard = Lattice(rng.normal(size=(60, 12)) * 2, rng.normal(size=(12, 12)))
     rules = [*(r.at_most(1, of=name) for name in labels), r.before("F1", "F0")]
-    found = survey(Decoder(labels, rules, max_states=1), [hard, Lattice(np.zeros((1, 12)))], threads=1)
-    assert found.unproved == (0,) and {toll.unproved for toll in found.tolls} == {1}
+    found = impact(Decoder(labels, rules, max_states=1), [hard, Lattice(np.zeros((1, 12)))], threads=1)
+    assert found.unproved == (0,) and {impact.unproved for impact in found.rules} == {1}
     prices = [row[-2] for row in toll_rows(found)[1]]
     assert prices[0].startswith("about ") and all(text == "?" or text.startswith("about ") for text in prices)
     assert "In 1 sequence a limit came before the proof: better labels may be there." in shares(found)
     made = found.to_dict(["a", "b"])
     assert made["unproved"] == ["a"] and made["rules"][0]["unproved"] == 1
-    assert "A limit came before the proof" in survey_page(found, ["a", "b"], title="t").html()
+    assert "A limit came before the proof" in impact_page(found, ["a", "b"], title="t").html()
     assert re.search(r"not proved +a *\n", printed(found, ["a", "b"]))
 
 
 def test_a_rule_that_is_there_twice_is_charged_once_each() -> None:
     rule = r.forbid("A").soft(1.0)
-    found = survey(Decoder(AB, [rule, rule]), [Lattice([[9.0, 0, 0]])])
-    assert [t.charged for t in found.tolls] == [1.0, 1.0]
+    found = impact(Decoder(AB, [rule, rule]), [Lattice([[9.0, 0, 0]])])
+    assert [t.charged for t in found.rules] == [1.0, 1.0]
 
 
 def test_rules_that_did_most_come_first() -> None:
     """By what they changed, then by how often they were broken, then by price."""
     rules = [r.forbid("C", at=2), r.forbid("C", at=1), r.forbid("A").soft(0.5), r.forbid("A", at=0).soft(0.1)]
-    found = survey(Decoder(AB, rules), [Lattice([[9.0, 0, 0], [0, 1, 4], [0, 2, 5]]), Lattice([[9.0, 0, 0]] * 3)])
-    assert [str(t.rule).split("  ")[0] for t in found.tolls] == [
+    found = impact(Decoder(AB, rules), [Lattice([[9.0, 0, 0], [0, 1, 4], [0, 2, 5]]), Lattice([[9.0, 0, 0]] * 3)])
+    assert [str(t.rule).split("  ")[0] for t in found.rules] == [
         "forbid C at 2", "forbid C at 1", "forbid A", "forbid A at 0"
     ]  # fmt: skip
     cheap = [r.forbid("A", at=2).soft(0.5), r.forbid("A", at=0).soft(0.1)]
-    often = survey(Decoder(AB, cheap), [Lattice([[9.0, 0, 0]] * 2 + [[0, 1, 0]]), Lattice([[9.0, 0, 0]] * 3)])
-    assert [(t.changed, t.broken, t.price) for t in often.tolls] == [(0, 2, pytest.approx(0.2)), (0, 1, 0.5)]
-    dearer = survey(Decoder(AB, rules[:2]), [Lattice([[9.0, 0, 0], [0, 1, 9], [0, 2, 5]])])
-    assert [str(t.rule) for t in dearer.tolls] == ["forbid C at 1", "forbid C at 2"]
+    often = impact(Decoder(AB, cheap), [Lattice([[9.0, 0, 0]] * 2 + [[0, 1, 0]]), Lattice([[9.0, 0, 0]] * 3)])
+    assert [(t.changed, t.broken, t.price) for t in often.rules] == [(0, 2, pytest.approx(0.2)), (0, 1, 0.5)]
+    dearer = impact(Decoder(AB, rules[:2]), [Lattice([[9.0, 0, 0], [0, 1, 9], [0, 2, 5]])])
+    assert [str(t.rule) for t in dearer.rules] == ["forbid C at 1", "forbid C at 2"]
 
 
 def test_one_sequence_is_no_sequences() -> None:
-    found = survey(Decoder(AB, [r.forbid("A")]), [Lattice([[1.0, 0, 0]])], gold=[["B"]])
+    found = impact(Decoder(AB, [r.forbid("A")]), [Lattice([[1.0, 0, 0]])], gold=[["B"]])
     told = shares(found)
     assert told[0] == "1 sequence, 1 token. The rules changed 1 sequence (100.0%) and 1 token (100.0%)."
     assert "Helped 1 sequence," in told[1]
@@ -161,27 +163,27 @@ def test_one_sequence_is_no_sequences() -> None:
 
 def test_a_rule_that_does_not_fit_is_named_as_it_was_written() -> None:
     with pytest.raises(bridle.RuleError, match=r"sequence 1: .*\(in the rule: forbid A at 1\)"):
-        survey(Decoder(AB, [r.forbid("A", at=1)]), [Lattice(np.zeros((2, 3))), Lattice(np.zeros((1, 3)))])
+        impact(Decoder(AB, [r.forbid("A", at=1)]), [Lattice(np.zeros((2, 3))), Lattice(np.zeros((1, 3)))])
 
 
 def test_gold_that_does_not_fit() -> None:
     with pytest.raises(bridle.LabelError, match="gold does not fit"):
-        survey(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A"]])
+        impact(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A"]])
 
 
 @pytest.fixture(scope="module")
-def surveyed() -> Survey:
+def found_impact() -> Impact:
     decoder, lattices, gold = some_data()
-    return survey(decoder, lattices, gold=gold, threads=1)
+    return impact(decoder, lattices, gold=gold, threads=1)
 
 
-def test_a_survey_in_the_terminal_and_on_a_page(surveyed: Survey) -> None:
+def test_the_impact_in_the_terminal_and_on_a_page(found_impact: Impact) -> None:
     ids = [f"s{b}" for b in range(30)]
-    text = printed(surveyed, ids, look="bridle explain " + "x" * 90)
-    assert "30 sequences" in text and f"s{surveyed.helped[0].sequence} (+" in text and "x" * 90 in text
+    text = printed(found_impact, ids, look="bridle explain " + "x" * 90)
+    assert "30 sequences" in text and f"s{found_impact.helped[0].sequence} (+" in text and "x" * 90 in text
     assert all(len(line) <= 80 for line in text.splitlines() if "look at one" not in line)
-    page = survey_page(surveyed, ids, title="All", look="bridle explain ...").html()
-    assert "Most helped sequences" in page and f"<td>s{surveyed.hurt[0].sequence}</td>" in page
-    for toll in surveyed.tolls:
-        assert str(toll.rule).split("  [")[0] in text and str(toll.rule) in page
-    assert json.loads(json.dumps(surveyed.to_dict(ids)))["changes"][0]["id"] in ids
+    page = impact_page(found_impact, ids, title="All", look="bridle explain ...").html()
+    assert "Most helped sequences" in page and f"<td>s{found_impact.hurt[0].sequence}</td>" in page
+    for one_rule in found_impact.rules:
+        assert str(one_rule.rule).split("  [")[0] in text and str(one_rule.rule) in page
+    assert json.loads(json.dumps(found_impact.to_dict(ids)))["changes"][0]["id"] in ids

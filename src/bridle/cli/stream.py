@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from bridle.data.chunk import Chunk, Pace
-from bridle.decode import Decoder
+from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, Infeasible, LimitReached
 from bridle.rules.base import Rule
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bridle.automata import Walk
+from bridle.automata import LazyAutomaton
 from bridle.labels import Labels
-from bridle.rules.base import Mask, Names, Place, Rule, Scene, Sets, flags, union
+from bridle.rules.base import Mask, Names, Place, Rule, RuleContext, Sets, flags, union
 from bridle.rules.classes import by_sets
 
 
@@ -18,18 +18,18 @@ class _TokenRule(Rule):
     def _wrong(self, sets: Sets, labels: Labels) -> frozenset[int]:
         return frozenset(range(len(labels))) - union(sets)
 
-    def breaks(self, scene: Scene) -> int:
-        wrong = self._wrong(scene.sets(self.names()[0]), scene.labels)
+    def count_violations(self, context: RuleContext) -> int:
+        wrong = self._wrong(context.sets(self.names()[0]), context.labels)
         place = next(iter(self.places()), None)
-        return sum(scene.ids[t] in wrong for t in scene.positions(place))
+        return sum(context.ids[t] in wrong for t in context.positions(place))
 
-    def walks(self, sets: tuple[Sets, ...], labels: Labels) -> list[Walk]:
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         wrong, everywhere = self._wrong(sets[0], labels), not self.places()
 
         def read(state: Any, y: int, mark: int) -> tuple[Any, int]:
             return state, int(y in wrong and (everywhere or mark & 1))
 
-        return [Walk(0, read, classes=by_sets(len(labels), wrong))]
+        return [LazyAutomaton(0, read, classes=by_sets(len(labels), wrong))]
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(token=~flags(self._wrong(sets[0], labels), len(labels)))
@@ -60,9 +60,9 @@ class Allow(_TokenRule):
 class Fix(_TokenRule):
     """These positions carry this label."""
 
-    text = ("fix {label:names} at {at:place}",)
+    text = ("fix {labels:names} at {at:place}",)
+    labels: Names
     at: Place
-    label: Names
 
 
 @dataclass(frozen=True)

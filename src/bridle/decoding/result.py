@@ -11,8 +11,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from bridle.decoding.problem import OPTIMAL, Answers
 from bridle.labels import Labels
-from bridle.problem import OPTIMAL, Answers
 from bridle.rules.base import Rule, Soft
 
 
@@ -108,8 +108,8 @@ class Decodings(Sequence[Decoding]):
         k %= len(self)
         if k in self._replaced:
             return self._replaced[k]
-        hits = self._answers.hits[k]
-        violated = [(self._rules[r], int(hits[r])) for r in np.flatnonzero(hits)]
+        violations = self._answers.violations[k]
+        violated = [(self._rules[r], int(violations[r])) for r in np.flatnonzero(violations)]
         return Decoding(
             ids=self.ids[self.offsets[k] : self.offsets[k + 1]],
             score=float(self.scores[k]),

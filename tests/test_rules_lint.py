@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from bridle import Labels
-from bridle.lint import Finding, lint
 from bridle.rules.base import Rule, Soft
+from bridle.rules.lint import Finding, lint
 from strategies import random_labels, random_rule, random_soft, seeds
 
 IO = Labels(["O", "A0", "A1"], "IO")

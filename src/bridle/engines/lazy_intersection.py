@@ -1,17 +1,17 @@
-"""`relax`: Tromble & Eisner (2006), figure 2 (hard rules) and 7 (soft rules), as printed, with their counters."""
+"""`lazy_intersection`: Tromble & Eisner (2006), figures 2 (hard rules) and 7 (soft rules), with their counters."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from bridle.decoding.problem import Answers
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
-from bridle.problem import Answers
 from bridle.rules.base import Rule, Soft
 
 
-class Relax(NativeEngine):
-    name = "relax"
+class LazyIntersection(NativeEngine):
+    name = "lazy_intersection"
     absorbs = False
     counters = tuple(map(str, range(64)))  # as laid out in cpp/product.cpp
 
@@ -19,7 +19,7 @@ class Relax(NativeEngine):
         for rule in rules:
             if isinstance(rule, Soft) and rule.per == "violation":
                 raise EngineError(
-                    "engine 'relax' takes only binary soft rules, as its paper does", got=str(rule),
+                    "engine 'lazy_intersection' takes only binary soft rules, as its paper does", got=str(rule),
                     wanted="soft(..., per='sequence')", cause="Use engine='search' for penalties per violation.",
                 )
 

@@ -1,11 +1,11 @@
-"""Machines: deterministic automata that count violations while they read a labelling.
+"""Deterministic automata that count violations while they read a labelling.
 
-A rule describes its machine lazily, as a `Walk` (a start state and a step function over any hashable states);
-`Machine.build` explores it, merges states that no input can tell apart and lays it out as tables.
+A rule describes its automaton lazily, as a `LazyAutomaton` (a start state and a step function over hashable states);
+`CountingAutomaton.build` explores it, merges states that no input can tell apart and lays it out as tables.
 
-Labels that a machine treats alike share a *class*, and its tables have one column per class: a rule about one label of
+Labels that it treats alike share a *class*, and its tables have one column per class: a rule about one label of
 a thousand has two. Positions may matter through *marks*: position t carries a small number (0: nothing special), and
-the step may look at it. A machine holds tables only for the marks that occur.
+the step may look at it. An automaton holds tables only for the marks that occur.
 
     m labels (y)    C classes (c)    S states (s)    K marks (k)
 """
@@ -33,7 +33,7 @@ MAX_CELLS = 1 << 24  # of one table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Count:
-    """A machine that only counts: violations = what the sum of `edges` is above (sense <=) or below (>=) `limit`.
+    """An automaton that only counts: violations = what the sum of `edges` is above (sense <=) or below (>=) `limit`.
 
     This is the one linear row that a Lagrangian multiplier needs. The last row of `edges` is the start of the sequence.
     """
@@ -44,8 +44,8 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """A machine given by functions."""
+class LazyAutomaton:
+    """An automaton given by functions."""
 
     start: State
     step: Callable[[State, int, int], tuple[State, int]]  # (state, label, mark) -> (next state, violations)
@@ -61,11 +61,11 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machine:
+class CountingAutomaton:
     """Tables of a counting automaton; it starts in state 0."""
 
     step: npt.NDArray[np.int32]  # (K, S, C)  next state, for each mark that occurs
-    hits: npt.NDArray[np.int32]  # (K, S, C)  violations on the way
+    violations: npt.NDArray[np.int32]  # (K, S, C)  violations on the way
     final: npt.NDArray[np.int32]  # (S,)       violations at the end
     class_of: Classes  # (m,)
     marks: tuple[int, ...] = (0,)  # (K,)       the mark that each table is for
@@ -77,76 +77,77 @@ class Machine:
         return int(self.step.shape[1])
 
     @classmethod
-    def build(cls, walk: Walk, n_labels: int, marks: Sequence[int] = (0,)) -> Machine:
-        """Explore a walk under the given marks and minimise it."""
-        if walk.count is not None and walk.classes is not None:
-            return replace(_counting(walk.count, tuple(marks)), class_of=walk.classes)
-        alike = range(n_labels) if walk.classes is None else walk.classes.tolist()
+    def build(cls, automaton: LazyAutomaton, n_labels: int, marks: Sequence[int] = (0,)) -> CountingAutomaton:
+        """Explore an automaton under the given marks and minimise it."""
+        if automaton.count is not None and automaton.classes is not None:
+            return replace(_counting(automaton.count, tuple(marks)), class_of=automaton.classes)
+        alike = range(n_labels) if automaton.classes is None else automaton.classes.tolist()
         one = {c: y for y, c in reversed(list(enumerate(alike)))}  # the first label of each class
         known = {c: k for k, c in enumerate(one)}
-        machine = _minimal(_explore(walk, list(one.values()), marks), marks)
-        # The walk may have told more labels apart than there is reason to.
-        columns = number(np.concatenate([machine.step, machine.hits]).reshape(-1, len(one)).T)
+        made = _minimal(_explore(automaton, list(one.values()), marks), marks)
+        # The automaton may have told more labels apart than there is reason to.
+        columns = number(np.concatenate([made.step, made.violations]).reshape(-1, len(one)).T)
         first = first_of(columns)
-        step, hits = (np.ascontiguousarray(table[:, :, first]) for table in (machine.step, machine.hits))
-        return replace(machine, step=step, hits=hits, class_of=columns[[known[c] for c in alike]].astype(np.uint16))
+        step, violations = (np.ascontiguousarray(table[:, :, first]) for table in (made.step, made.violations))
+        class_of = columns[[known[c] for c in alike]].astype(np.uint16)
+        return replace(made, step=step, violations=violations, class_of=class_of)
 
-    def violations(self, ids: Sequence[int] | npt.NDArray[np.integer], marks: Sequence[int] | None = None) -> int:
-        """Run the machine over a labelling."""
+    def count_violations(self, ids: Sequence[int] | npt.NDArray[np.integer], marks: Sequence[int] | None = None) -> int:
+        """Run the automaton over a labelling."""
         s, total = 0, 0
         for t, y in enumerate(ids):
             k, c = self.marks.index(marks[t] if marks is not None else 0), self.class_of[y]
-            total += int(self.hits[k, s, c])
+            total += int(self.violations[k, s, c])
             s = int(self.step[k, s, c])
         return total + int(self.final[s])
 
-    def by_label(self) -> Machine:
-        """The same machine with a class for each label: tables (K, S, m)."""
+    def by_label(self) -> CountingAutomaton:
+        """The same automaton with a class for each label: tables (K, S, m)."""
         m = len(self.class_of)
-        step, hits = (table[:, :, self.class_of] for table in (self.step, self.hits))
-        return Machine(step, hits, self.final, np.arange(m, dtype=np.uint16), self.marks)
+        step, violations = (table[:, :, self.class_of] for table in (self.step, self.violations))
+        return CountingAutomaton(step, violations, self.final, np.arange(m, dtype=np.uint16), self.marks)
 
     def dfa(self, mark: int = 0) -> DFA:
-        """The yes/no automaton of a machine whose positions all carry one mark: accepts what has no violation."""
+        """The yes/no automaton of an automaton whose positions all carry one mark: accepts what has no violation."""
         k = self.marks.index(mark)
         dead = self.n_states
-        step = np.where(self.hits[k] > 0, dead, self.step[k]).astype(np.int64)
+        step = np.where(self.violations[k] > 0, dead, self.step[k]).astype(np.int64)
         step = np.concatenate([step, np.full((1, step.shape[1]), dead)])
         small = DFA(step, np.append(self.final == 0, False)).minimal()
         return DFA(small.step[:, self.class_of], small.accepting)
 
 
-_Tables = tuple[Ints, Ints, Ints, Ints]  # step (S, K, C), hits (S, K, C), final (S,), room (S,); state 0 is the start
+_Tables = tuple[Ints, Ints, Ints, Ints]  # step (S, K, C), violations (S, K, C), final (S,), room (S,); 0 is the start
 
 
-def _explore(walk: Walk, labels: list[int], marks: Sequence[int]) -> _Tables:
+def _explore(automaton: LazyAutomaton, labels: list[int], marks: Sequence[int]) -> _Tables:
     """All states that can be reached, reading one label of each class."""
-    ids: dict[State, int] = {walk.start: 0}
-    todo: list[State] = [walk.start]
+    ids: dict[State, int] = {automaton.start: 0}
+    todo: list[State] = [automaton.start]
     step: list[list[list[int]]] = []
-    hits: list[list[list[int]]] = []
+    violations: list[list[list[int]]] = []
     for state in todo:  # grows while we walk
-        moves = [[walk.step(state, y, mark) for y in labels] for mark in marks]
+        moves = [[automaton.step(state, y, mark) for y in labels] for mark in marks]
         for nxt, _ in (move for row in moves for move in row):
             if nxt not in ids:
                 ids[nxt] = len(todo)
                 todo.append(nxt)
         step.append([[ids[nxt] for nxt, _ in row] for row in moves])
-        hits.append([[v for _, v in row] for row in moves])
+        violations.append([[v for _, v in row] for row in moves])
         _check_size(len(todo), len(todo) * len(marks) * len(labels))
-    final = np.array([walk.final(s) for s in todo], dtype=np.int64)
-    return np.array(step, dtype=np.int64), np.array(hits, dtype=np.int64), final, np.zeros_like(final)
+    final = np.array([automaton.final(s) for s in todo], dtype=np.int64)
+    return np.array(step, dtype=np.int64), np.array(violations, dtype=np.int64), final, np.zeros_like(final)
 
 
-def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) -> Machine:
+def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) -> CountingAutomaton:
     """States that no input can tell apart, merged. Its labels are the classes themselves."""
-    step, hits, final, room = tables
-    shown = np.concatenate([final[:, None], room[:, None], hits.reshape(len(final), -1)], axis=1)
+    step, violations, final, room = tables
+    shown = np.concatenate([final[:, None], room[:, None], violations.reshape(len(final), -1)], axis=1)
     block = refine(shown, step.reshape(len(final), -1))
     first = first_of(block)
-    return Machine(
+    return CountingAutomaton(
         np.ascontiguousarray(block[step[first]].transpose(1, 0, 2), dtype=np.int32),
-        np.ascontiguousarray(hits[first].transpose(1, 0, 2), dtype=np.int32),
+        np.ascontiguousarray(violations[first].transpose(1, 0, 2), dtype=np.int32),
         final[first].astype(np.int32),
         np.arange(step.shape[2], dtype=np.uint16),
         tuple(marks),
@@ -155,12 +156,12 @@ def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) 
     )
 
 
-def _counting(count: Count, marks: tuple[int, ...]) -> Machine:
-    """The machine of a count; most rules of a decoder count in one of a few ways, each of other labels."""
+def _counting(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
+    """The automaton of a count; most rules of a decoder count in one of a few ways, each of other labels."""
     return (_small_count if count.edges.size * (count.limit + 1) < 1 << 14 else _any_count)(count, marks)
 
 
-def _any_count(count: Count, marks: tuple[int, ...]) -> Machine:
+def _any_count(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
     return _minimal(_count(count, len(marks)), marks, count)
 
 
@@ -168,7 +169,7 @@ _small_count = lru_cache(maxsize=64)(_any_count)
 
 
 def _count(count: Count, n_marks: int) -> _Tables:
-    """The machine of a count, made at once. States: (count so far, kind of the class before), where classes after
+    """The automaton of a count, made at once. States: (count so far, kind of the class before), where classes after
     which the same things count are of one kind.
     """
     rows, kind = np.unique(count.edges, axis=0, return_inverse=True)
@@ -180,10 +181,10 @@ def _count(count: Count, n_marks: int) -> _Tables:
     reached = _reached(step, int(kind[-1]))
     new = np.zeros(len(step), dtype=np.int64)
     new[reached] = np.arange(len(reached))
-    step, hits = new[step[reached]], ((hit & full)[reached] & most).astype(np.int64)
+    step, violations = new[step[reached]], ((hit & full)[reached] & most).astype(np.int64)
     left = (count.limit - seen)[reached]
-    step, hits = (np.repeat(table[:, None], n_marks, axis=1) for table in (step, hits))
-    return step, hits, left * (not most), left if most else -left
+    step, violations = (np.repeat(table[:, None], n_marks, axis=1) for table in (step, violations))
+    return step, violations, left * (not most), left if most else -left
 
 
 def _reached(step: Ints, start: int) -> Ints:

@@ -1,4 +1,4 @@
-#include "strict.h"
+#include "masked_trellis.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ constexpr size_t kKnownCells = size_t{1} << 21;  // of all tables that are kept
 
 }  // namespace
 
-void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Piece>& pieces, Control& control) {
+void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control) {
     const int n = base.n, m = base.m, width = base.width;
     trellis.sequence_ = base.sequence_;
     trellis.n = n, trellis.m = m, trellis.width = width;
@@ -19,52 +19,52 @@ void Strict::load(const Trellis& base, const Steps& plain, const std::vector<Pie
     trellis.room_.resize(width);
     steps.plain(*base.sequence_);
     bool neighbours = false;
-    for (const Piece& p : pieces) {
-        const Machine& machine = *p.machine;
+    for (const BoundAutomaton& p : automata) {
+        const CountingAutomaton& automaton = *p.automaton;
         const auto ban = [&](int t, int state) {
             double* u = trellis.unary_.data() + static_cast<size_t>(t) * width;
             for (int y = 0; y < m; ++y)
-                if (p.read(t, state, y).hits) u[y] = -kInf;
+                if (p.read(t, state, y).violations) u[y] = -kInf;
         };
-        if (machine.states == 1)
+        if (automaton.states == 1)
             for (int t = 0; t < n; ++t) ban(t, 0);
         else ban(0, 0), neighbours = true;
         for (int y = 0; y < m; ++y)
-            if (machine.final[machine.after(y)]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
+            if (automaton.final[automaton.after(y)]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
     }
     if (!neighbours) return;
     if (known_.size() * m * m > kKnownCells) known_.clear();
     tables_.resize(n);
-    // Positions whose marks agree share a table; with few pieces the marks fit in one number.
-    std::vector<Piece> marked;
-    for (const Piece& p : pieces)
-        if (p.machine->states > 1 && p.marks) marked.push_back(p);
+    // Positions whose marks agree share a table; with few automata the marks fit in one number.
+    std::vector<BoundAutomaton> marked;
+    for (const BoundAutomaton& p : automata)
+        if (p.automaton->states > 1 && p.marks) marked.push_back(p);
     std::vector<std::pair<uint64_t, const Table*>> seen;
     for (int t = 1; t < n; ++t) {
         uint64_t marks = plain.tie(t - 1);
-        for (const Piece& p : marked) marks = marks << 8 | p.marks[t];
+        for (const BoundAutomaton& p : marked) marks = marks << 8 | p.marks[t];
         if (marked.size() > 7) {
-            tables_[t] = table_to(t, plain, pieces, control);
+            tables_[t] = table_to(t, plain, automata, control);
             continue;
         }
         const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == marks; });
-        tables_[t] = same != seen.end() ? same->second : table_to(t, plain, pieces, control);
+        tables_[t] = same != seen.end() ? same->second : table_to(t, plain, automata, control);
         if (same == seen.end()) seen.emplace_back(marks, tables_[t]);
     }
     steps.tables_ = tables_.data();
 }
 
-const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece>& pieces, Control& control) {
+const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control) {
     const Table& usual = plain.table(t - 1);
     const int m = trellis.m;
     key_.assign(1, reinterpret_cast<int64_t>(&usual));
-    for (const Piece& p : pieces) {
-        const Machine& machine = *p.machine;
+    for (const BoundAutomaton& p : automata) {
+        const CountingAutomaton& automaton = *p.automaton;
         const int mark = p.marks ? p.marks[t] : 0;
-        const ptrdiff_t cells = static_cast<ptrdiff_t>(machine.states) * machine.classes;
-        const auto first = machine.moves.begin() + mark * cells;
-        if (machine.states > 1 && std::any_of(first, first + cells, [](const Move& move) { return move.hits > 0; }))
-            key_.insert(key_.end(), {reinterpret_cast<int64_t>(&machine), mark});
+        const ptrdiff_t cells = static_cast<ptrdiff_t>(automaton.states) * automaton.classes;
+        const auto first = automaton.moves.begin() + mark * cells;
+        if (automaton.states > 1 && std::any_of(first, first + cells, [](const Move& move) { return move.violations > 0; }))
+            key_.insert(key_.end(), {reinterpret_cast<int64_t>(&automaton), mark});
     }
     if (key_.size() == 1) return &usual;
     std::unique_ptr<Table>& made = known_[key_];
@@ -74,8 +74,8 @@ const Table* Strict::table_to(int t, const Steps& plain, const std::vector<Piece
         for (int j = 0; j < m; ++j) {
             double score = usual.at(i, j);
             for (size_t k = 1; k < key_.size(); k += 2) {
-                const Machine& machine = *reinterpret_cast<const Machine*>(key_[k]);
-                if (machine.read(static_cast<int>(key_[k + 1]), machine.after(i), j).hits) score = -kInf;
+                const CountingAutomaton& automaton = *reinterpret_cast<const CountingAutomaton*>(key_[k]);
+                if (automaton.read(static_cast<int>(key_[k + 1]), automaton.after(i), j).violations) score = -kInf;
             }
             dense_[static_cast<size_t>(i) * m + j] = score;
         }

@@ -32,7 +32,7 @@ class Options:
     stage: str = "native"  # two_stage: "native" or "ilp"
     formulation: str = "tight"  # ilp
     seed: int = 0  # relax
-    fold_states: int = 64  # search: fold broken rules into the lattice while their product has so few states
+    max_product_states: int = 64  # search: fold broken rules into the lattice while their product has so few states
     arcs: bool = True  # product, relax: count lattice arcs
 
     @cached_property
@@ -42,7 +42,7 @@ class Options:
         out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
         out.max_states = -1 if self.max_states is None else int(self.max_states)
         out.width, out.tau, out.seed, out.arcs = int(self.width), float(self.tau), int(self.seed), self.arcs
-        out.fold_states = int(self.fold_states)
+        out.max_product_states = int(self.max_product_states)
         return out
 
 
@@ -54,7 +54,7 @@ class Answers:
     score: npt.NDArray[np.float64]  # (B,)    lattice score - penalty; -inf: no labelling
     bound: npt.NDArray[np.float64]  # (B,)
     status: npt.NDArray[np.uint8]  # (B,)
-    hits: npt.NDArray[np.int32]  # (B, R)  violations of each rule
+    violations: npt.NDArray[np.int32]  # (B, R)  violations of each rule
     counters: npt.NDArray[np.int64]  # (B, X)
     stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
 
@@ -77,7 +77,7 @@ class Answers:
         rows = slice(low, high)
         return Answers(
             self.ids[offsets[low] : offsets[high]], self.score[rows], self.bound[rows], self.status[rows],
-            self.hits[rows], self.counters[rows], [],
+            self.violations[rows], self.counters[rows], [],
         )
 
 
@@ -159,7 +159,7 @@ class Problem:
             mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
             made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
         for part in bound.parts:
-            made.add_part(part.rule, part.machines, part.which, part.marks)
+            made.add_part(part.rule, part.automata, part.which, part.marks)
         return made
 
     def parts_of(self, *, absorb: bool) -> list[int]:
