@@ -1,5 +1,7 @@
 """The exception tree. Every message has four parts: what is wrong, what was got, what was wanted, the likely cause.
 
+An error carries data (which sequence, which rule, which argument); its text is made when it is shown.
+
     BridleError
     ├── LabelError        a label set or a label that is not in it
     ├── LatticeError      scores with a wrong shape or value
@@ -17,23 +19,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that an error speaks of, with a value that it has or should have."""
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value!r}"
 
 
 class BridleError(Exception):
-    """The root of all errors that Bridle raises on purpose."""
+    """The root of all errors that Bridle raises on purpose.
 
-    def __init__(self, what: str, *, got: object = None, wanted: object = None, cause: str | None = None) -> None:
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    got, wanted : object, optional
+        What was found, and what should have been there.
+    cause : str, optional
+        The likely cause, or what to do about it.
+    sequence : int, optional
+        The number of the sequence, in a batch of many.
+    rule : Rule, optional
+        The rule that the error is about.
+    where : str, optional
+        The place in a file, as in ``data.txt:17``.
+    argument : Argument, optional
+        The argument that the error is about. ``{argument}`` in the other texts stands for it, so that a command line can
+        spell it its own way.
+
+    Examples
+    --------
+    >>> try:
+    ...     bridle.Decoder(bridle.Labels(["O", "X"]), ["at most 1 segment of Y"])
+    ... except bridle.BridleError as error:
+    ...     print(error.rule, "|", error.got)
+    at most 1 segment of Y | 'Y'
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        got: object = None,
+        wanted: object = None,
+        cause: str | None = None,
+        sequence: int | None = None,
+        rule: Any = None,
+        where: str | None = None,
+        argument: Argument | None = None,
+    ) -> None:
+        super().__init__(what)
         self.what, self.got, self.wanted, self.cause = what, got, wanted, cause
-        parts = [what if what[-2:-1] in ("", " ", "/", ".") else what.removesuffix(".")]  # "cannot read .": a folder
-        if got is not None:
-            parts.append(f"got {got}")
-        if wanted is not None:
-            parts.append(f"wanted {wanted}")
+        self.sequence, self.rule, self.where, self.argument = sequence, rule, where, argument
+
+    def at(self, **fields: Any) -> Self:
+        """Fill in fields that are not known yet: `error.at(sequence=3)`. Returns the error itself."""
+        for name, value in fields.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
+
+    def message(self, spell: Callable[[Argument], str] = str) -> str:
+        """The text of the error. spell: how to write an argument."""
+        what = self.what if self.what[-2:-1] in ("", " ", "/", ".") else self.what.removesuffix(".")  # "cannot read ."
+        if self.where is not None:
+            what = f"{self.where}: {what}"
+        elif self.sequence is not None:
+            what = f"sequence {self.sequence}: {what}"
+        if self.rule is not None:
+            what += f" (in the rule: {self.rule})"
+        parts = [what]
+        if self.got is not None:
+            parts.append(f"got {self.got}")
+        if self.wanted is not None:
+            parts.append(f"wanted {self.wanted}")
         text = "; ".join(parts)
         text += "" if text.endswith("?") else "."
-        super().__init__(f"{text}\n{cause}" if cause else text)
+        text = f"{text}\n{self.cause}" if self.cause else text
+        return text if self.argument is None else text.replace("{argument}", spell(self.argument))
+
+    def __str__(self) -> str:
+        return self.message()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.__dict__)
+
+
+def _restored(kind: type[BridleError], fields: dict[str, Any]) -> BridleError:
+    """An error as it was before it was pickled."""
+    made = kind.__new__(kind, fields["what"])
+    made.__dict__.update(fields)
+    return made
 
 
 class LabelError(BridleError):
@@ -53,8 +138,14 @@ class RuleSyntaxError(RuleError):
 
     def __init__(self, what: str, *, file: str | None = None, line: int | None = None, **parts: Any) -> None:
         self.file, self.line = file, line
-        where = ":".join(str(x) for x in (file, line) if x is not None)
-        super().__init__(f"{where}: {what}" if where else what, **parts)
+        self.others: tuple[RuleSyntaxError, ...] = ()  # more lines of the same file
+        super().__init__(what, where=":".join(str(x) for x in (file, line) if x is not None) or None, **parts)
+
+    def message(self, spell: Callable[[Argument], str] = str) -> str:
+        """The text of the error; of others in the same file the first lines."""
+        more = [other.message(spell).split("\n")[0] for other in self.others[:5]]
+        more += [f"and {len(self.others) - 5} more"] * (len(self.others) > 5)
+        return "\n".join([super().message(spell), *more])
 
 
 class GivenError(RuleError):
@@ -82,17 +173,22 @@ class EngineError(BridleError):
 
 
 class LimitReached(BridleError):
-    """A limit stopped the work before any labelling that obeys the rules was found; `bound` holds all the same."""
+    """A limit stopped the work before any labelling that obeys the rules was found; `bound` holds all the same.
 
-    def __init__(self, what: str, *, bound: float, **parts: Any) -> None:
-        self.bound = bound
+    Raised by `decode_batch`, it carries all that was decoded in `decodings`.
+    """
+
+    def __init__(self, what: str, *, bound: float, decodings: Any = None, **parts: Any) -> None:
+        self.bound, self.decodings = bound, decodings
         super().__init__(what, **parts)
 
 
 class Infeasible(BridleError):
-    """No labelling obeys the hard rules. `clash` is a minimal set of rules that cannot hold together."""
+    """No labelling obeys the hard rules. `clash` is a minimal set of rules that cannot hold together.
 
-    def __init__(self, what: str, *, clash: Sequence[object] = (), sequence: int | None = None, **parts: Any) -> None:
-        self.clash = tuple(clash)
-        self.sequence = sequence
+    Raised by `decode_batch`, it carries all that was decoded in `decodings`.
+    """
+
+    def __init__(self, what: str, *, clash: Sequence[object] = (), decodings: Any = None, **parts: Any) -> None:
+        self.clash, self.decodings = tuple(clash), decodings
         super().__init__(what, **parts)

@@ -210,9 +210,8 @@ def train(
 
 def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
     """Say where the sequence stands that an error speaks of."""
-    found = re.search(r"\bsequence (\d+)\b", str(error)) if isinstance(error, (FeatureError, LabelError)) else None
-    if found and int(found[1]) < len(examples) and "development" not in str(error):
-        error.args = (f"{examples[int(found[1])].where}: {error}",)
+    if isinstance(error, (FeatureError, LabelError)) and error.sequence is not None:
+        error.at(where=examples[error.sequence].where)
     return error
 
 
@@ -254,8 +253,7 @@ def _templates_of(asked: str) -> Templates:
     try:
         return Templates.parse(text_of(Path(asked)))
     except FeatureError as error:
-        error.args = (f"{asked}: {error}",)
-        raise
+        raise error.at(where=asked)
 
 
 def _scores(model: Tagger, dev: Split, rules: list[Rule], threads: int) -> dict[str, Any]:

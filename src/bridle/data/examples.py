@@ -52,7 +52,7 @@ class Example:
 
     def error(self, what: str, **parts: Any) -> FileError:
         """An error about this sequence."""
-        return FileError(f"{self.where}: {what}" if self.where else what, **parts)
+        return FileError(what, where=self.where or None, **parts)
 
 
 class Examples(Iterator[Example]):

@@ -82,8 +82,7 @@ def _guarded(path: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except BridleError as error:
-        error.args = (f"{path}: {error.args[0]}",)
-        raise
+        raise error.at(where=str(path))
     except Exception as error:  # zipfile, its unpackers and numpy's header reader raise a dozen kinds on broken files
         raise FileError(
             f"{path}: cannot read this score file", got=str(error) or type(error).__name__,
@@ -176,6 +175,5 @@ class _Reader:
                 try:
                     Lattice(unary[cuts[k] : cuts[k + 1]], **self.small)
                 except LatticeError as error:
-                    error.args = (f"sequence {self.at + k}: {error.args[0]}",)
-                    raise
+                    raise error.at(sequence=self.at + k)
             raise

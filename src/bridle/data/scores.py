@@ -129,8 +129,7 @@ class _Lines:
                 try:
                     lattice, given, name = self._item(_parsed(raw, first=number == 1))
                 except BridleError as error:
-                    error.args = (f"{where}: {error.args[0]}",)
-                    raise
+                    raise error.at(where=where)
                 yield lattice, given, count if name is None else name, where
                 count += 1
 

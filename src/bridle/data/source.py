@@ -67,7 +67,7 @@ class Source:
 
     def error(self, line: int, what: str, **parts: Any) -> FileError:
         """An error about one line."""
-        return FileError(f"{self.name}:{line}: {what}", **parts)
+        return FileError(what, where=f"{self.name}:{line}", **parts)
 
     def leave_out(self, what: str, count: int = 1) -> None:
         """Note that something was passed over."""

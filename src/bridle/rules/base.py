@@ -181,7 +181,7 @@ def _combine(kind: str, *rules: Rule) -> Rule:
 
 
 class named:  # noqa: N801  (reads as a sentence: with named(rule))
-    """Errors raised inside get the text of the rule as their context."""
+    """Errors raised inside are about this rule."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -190,9 +190,8 @@ class named:  # noqa: N801  (reads as a sentence: with named(rule))
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, BridleError) and "in the rule" not in str(error):
-            parts = {k: getattr(error, k) for k in ("got", "wanted", "cause")}
-            raise type(error)(f"{error.what} (in the rule: {self.rule})", **parts) from None
+        if isinstance(error, BridleError):
+            error.at(rule=self.rule)
 
 
 def natural(name: str, value: object, least: int = 0) -> int:

@@ -47,11 +47,8 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
             parts = {"got": error.got, "wanted": error.wanted, "cause": error.cause}
             wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
     if wrong:
-        first = wrong[0]
-        more = [str(e).split("\n")[0] for e in wrong[1:6]] + [f"and {len(wrong) - 6} more"] * (len(wrong) > 6)
-        if more:
-            first.args = ("\n".join([first.args[0], *more]),)
-        raise first
+        wrong[0].others = tuple(wrong[1:])
+        raise wrong[0]
     return found
 
 

@@ -55,7 +55,8 @@ def lint(lines: Iterable[str], labels: Labels | None = None) -> list[Finding]:
         try:
             rules += [Line(line.rule, number, line.comment) for line in parse_lines([text])]
         except BridleError as error:
-            found.append(Finding(number, "error", "syntax", _one_line(str(error).removeprefix("1: "))))
+            error.where = None  # the finding has the line
+            found.append(Finding(number, "error", "syntax", _one_line(str(error))))
     if not rules and not found:
         found.append(Finding(0, "info", "no-rules", "the file has no rules"))
     found += _duplicates(rules)
