@@ -3,7 +3,7 @@
 A kind of rule is one dataclass with
     text       its sentence(s), from which it is printed and parsed         (text.py)
     breaks     how many violations a labelling has: the plain definition    (read by `holds`, `violations`, the judge)
-    automata      the same as counting automata                                (read by the engines, through lower.py)
+    automata   the same as counting automata                                (read by the engines, through compiled.py)
     mask       optionally, the same as allowed labels and transitions       (folded into the lattice, free)
 """
 

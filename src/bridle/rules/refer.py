@@ -149,18 +149,23 @@ class Place:
         """The positions in one sequence of n tokens."""
         source = self.source
         if isinstance(source, Tokens):
-            tokens = Given("tokens").of(given)
-            if not _listed(tokens):
-                raise GivenError("given['tokens'] should be the tokens", got=repr(tokens), wanted="a list of strings")
-            tokens = tuple(tokens)
-            if len(tokens) != n:
-                raise GivenError("given['tokens'] has another length than the sequence", got=len(tokens), wanted=n)
-            return [t for t, token in enumerate(tokens) if re.fullmatch(source.pattern, str(token))]
+            return [t for t, token in enumerate(tokens_of(given, n)) if re.fullmatch(source.pattern, token)]
         value = source.of(given) if isinstance(source, Given) else source
         what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
         if self.tied:
             return sorted({t for a, b in spans_in(value, what) for t in range(a + 1, _span_end(b, n, what))})
         return sorted({inside(i, n, what) for i in positions_in(value, what)})
+
+
+def tokens_of(given: Mapping[str, Any], n: int) -> list[str]:
+    """The texts of the tokens of a sequence."""
+    tokens = Given("tokens").of(given)
+    if not _listed(tokens):
+        raise GivenError("given['tokens'] should be the tokens", got=repr(tokens), wanted="a list of strings")
+    texts = list(map(str, tokens))
+    if len(texts) != n:
+        raise GivenError("given['tokens'] has another length than the sequence", got=len(texts), wanted=n)
+    return texts
 
 
 def inside(i: int, n: int, what: str) -> int:
