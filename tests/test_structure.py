@@ -31,7 +31,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
-    ["_native", "errors"],
+    ["_native", "checks", "errors"],
     ["labels", "processor"],
     ["lattice"],
     ["automata", "features", "report"],
@@ -46,8 +46,8 @@ ARROW = [
 ]
 # Some must know less than their row allows.
 ONLY = {
-    "data": {"errors", "labels", "lattice"},
-    "features": {"_native", "errors"},
+    "data": {"checks", "errors", "labels", "lattice"},
+    "features": {"_native", "checks", "errors"},
 }
 LARGEST = 400  # lines
 LARGER: dict[str, int] = {}  # "rules/linear.py": 600, with the reason; empty is best

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.checks import is_integer
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.problem import (
     INFEASIBLE,
@@ -121,7 +122,7 @@ class Decoder:
         self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, threads: int = 0
     ) -> Decodings:
         """The best labellings of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
-        if not whole(threads, 0):
+        if not is_integer(threads, 0):
             raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
         offsets = offsets_of(lattices)
         count = len(lattices)
@@ -156,7 +157,7 @@ class Decoder:
 
         The `bound` of each holds for all labellings but those that stand before it.
         """
-        if not whole(k, 1):
+        if not is_integer(k, 1):
             raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
         problem = self._problem(lattice, given).native(absorb=True)
         found = problem.k_best(0, min(int(k), 2**31 - 1), self.options.native)
@@ -296,11 +297,6 @@ def _nothing_found(engine: str, b: int, count: int, bound: float) -> LimitReache
     )
 
 
-def whole(value: object, low: int, high: float = math.inf) -> bool:
-    """Is it a whole number in this range?"""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(low <= value <= high)
-
-
 def _check_options(
     time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str,
     seed: int, max_product_states: int,
@@ -310,15 +306,15 @@ def _check_options(
 
     if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
         raise fail("time_limit", time_limit, "seconds >= 0, or None")
-    if max_states is not None and not whole(max_states, 1, 2**63 - 1):
+    if max_states is not None and not is_integer(max_states, 1, 2**63 - 1):
         raise fail("max_states", max_states, "a whole number >= 1, or None")
     if on_infeasible not in ("raise", "relax"):
         raise fail("on_infeasible", on_infeasible, "'raise' or 'relax'")
-    if not whole(seed, 0, 2**64 - 1):
+    if not is_integer(seed, 0, 2**64 - 1):
         raise fail("seed", seed, "a whole number from 0 to 2**64 - 1")
-    if not whole(width, 1, 2**31 - 1):
+    if not is_integer(width, 1, 2**31 - 1):
         raise fail("width", width, "a whole number >= 1")
-    if not whole(max_product_states, 1, 4096):
+    if not is_integer(max_product_states, 1, 4096):
         raise fail("max_product_states", max_product_states, "a whole number from 1 to 4096")
     if not (isinstance(tau, (int, float)) and 0 <= tau <= 1):
         raise fail("tau", tau, "a number from 0 to 1")

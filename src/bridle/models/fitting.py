@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
-from bridle.errors import ModelError
-from bridle.features import Encoded, Features
+from bridle.decoding.problem import check_given
+from bridle.errors import GivenError, ModelError
+from bridle.features import Encoded, Features, check_sequences
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models.checks import (
     Given,
-    check_given,
     check_pair,
     count_of,
     digest_of,
@@ -44,9 +44,10 @@ class Data:
     y: Sequence[Sequence[str]]
     given: Sequence[Given] | None = None  # values for the rules of training
 
-    def check(self, name: str = "given") -> None:
-        """Refuse given values that do not belong to the sequences. name: what the caller calls them."""
-        check_given(name, self.given, self.X)
+    def check(self) -> None:
+        """Refuse given values that do not belong to the sequences."""
+        check_sequences(self.X)
+        check_given(self.given, len(self.X))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,10 @@ def dev_of(dev: Any, given: Sequence[Given] | None) -> Data | None:
         return None
     check_pair(dev)
     made = Data(dev[0], dev[1], given)
-    made.check("dev_given")
+    try:
+        made.check()
+    except GivenError as error:
+        raise error.at(where="dev_given") from None
     return made
 
 

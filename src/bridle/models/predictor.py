@@ -10,12 +10,13 @@ import numpy as np
 
 from bridle import _native
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import check_given
 from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, ModelError
 from bridle.features import Features, check_sequences
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, check_given, count_of_threads, with_tokens
+from bridle.models.checks import Given, count_of_threads, with_tokens
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
 
@@ -214,7 +215,7 @@ class Predictor:
         """
         decoder = self.decoder(rules, **options)
         check_sequences(X)
-        check_given("given", given, X)
+        check_given(given, len(X))
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
             some = X[low:high]
