@@ -28,7 +28,7 @@ from bridle.learn.audit_result import Audit, Figures, Row, gain
 from bridle.learn.weights import Given, violations
 from bridle.models.checks import one_of
 from bridle.models.tagger import Tagger
-from bridle.report.metrics import score
+from bridle.report import score
 from bridle.rules.base import Rule
 
 Labellings = Sequence[Sequence[str]]
