@@ -35,7 +35,7 @@ class Limits:
         seconds = self.time_limit
         if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0):
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
-        if self.max_states is not None and not is_integer(self.max_states, 1):
+        if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
             raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
 
     def native(self) -> _native.Options:

@@ -30,8 +30,8 @@ class LazyIntersection(NativeEngine):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not is_integer(self.seed, 0, 2**63 - 1):
-            raise bad_option("seed", self.seed, "a whole number >= 0")
+        if not is_integer(self.seed, 0, 2**64 - 1):
+            raise bad_option("seed", self.seed, "a whole number from 0 to 2**64 - 1")
 
     def accept(self, rules: CompiledRules) -> None:
         super().accept(rules)

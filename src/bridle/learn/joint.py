@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.checks import is_integer
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, offsets_of
+from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of
 from bridle.decoding.threads import over_parts
 from bridle.engines import Search, solve_one
 from bridle.errors import LabelError, ModelError, RuleError
@@ -32,7 +33,6 @@ from bridle.labels import Labels
 from bridle.lattice import Batch, Lattices, subset
 from bridle.learn.weights import Given, Ids, counter, penalty_of, priced
 from bridle.models.checks import (
-    check_given,
     check_pair,
     check_seed,
     count_of,
@@ -55,15 +55,11 @@ class _Data:
     """Sequences with their scores, gold labels, and what the rules ask for."""
 
     def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, what: str) -> None:
-        self.given: Sequence[Given] | None
-        if isinstance(of, Tagger):
-            check_given("given", given, X)
-            self.lattices: Lattices = of.lattices(X, threads=0)
-            self.given = of.given(X, decoder, given)
-        else:
-            self.lattices, self.given = X, given
-            check_given("given", given, X)
+        model = of if isinstance(of, Tagger) else None
+        self.lattices: Lattices = X if model is None else model.lattices(X, threads=0)
         self.offsets = offsets_of(self.lattices)
+        check_given(given, len(self))
+        self.given: Sequence[Given] | None = given if model is None else model.given(X, decoder, given)
         self.gold = ids_of(decoder.labels, y, self.offsets, what)
 
     def __len__(self) -> int:
@@ -246,7 +242,7 @@ class JointWeights:
         positive("rate", self.rate, zero=False)
         for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not is_integer(value, 1):
                 raise ModelError(f"bad setting {name}", got=repr(value), wanted="a whole number >= 1")
         check_seed(self.seed)
         if isinstance(self.of, Tagger):

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.automata import LazyAutomaton
+from bridle.checks import is_integer
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
@@ -196,7 +197,7 @@ class named:  # noqa: N801  (reads as a sentence: with named(rule))
 
 def natural(name: str, value: object, least: int = 0) -> int:
     """A whole number not below `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_integer(value, least):
         raise RuleError(f"{name} is not a count", got=repr(value), wanted=f"a whole number >= {least}")
     return int(value)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bridle.checks import is_integer
 from bridle.errors import GivenError, RuleError
 from bridle.labels import Labels
 
@@ -104,10 +105,6 @@ def _listed(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Positions: numbers (negative ones from the end), `given(...)` or `tokens(...)`.
@@ -189,10 +186,10 @@ def _span_end(end: int, n: int, what: str) -> int:
 
 def positions_in(value: Any, what: str) -> tuple[int, ...]:
     """The positions of a number or of a list of numbers."""
-    if _whole(value):
+    if is_integer(value):
         return (int(value),)
     items = tuple(value) if _listed(value) else (None,)
-    if not all(_whole(i) for i in items):
+    if not all(is_integer(i) for i in items):
         raise RuleError(f"{what} should be positions", got=repr(value), wanted="a whole number or a list of them")
     return tuple(int(i) for i in items)
 
@@ -200,11 +197,11 @@ def positions_in(value: Any, what: str) -> tuple[int, ...]:
 def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
     """The spans of one pair or of a list of pairs."""
     items = tuple(value) if _listed(value) else (None,)
-    if len(items) == 2 and all(_whole(i) for i in items):
+    if len(items) == 2 and all(is_integer(i) for i in items):
         items = (items,)
     items = tuple(tuple(item) if _listed(item) else () for item in items)
     for item in items:
-        if not (len(item) == 2 and all(_whole(i) for i in item) and 0 <= item[0] <= item[1]):
+        if not (len(item) == 2 and all(is_integer(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
                 f"{what} should be spans", got=repr(value), wanted="pairs (start, end) with 0 <= start <= end",
                 cause="The end is not part of the span, as in Python slices.",
