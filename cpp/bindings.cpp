@@ -34,7 +34,9 @@ struct PyProblem {
     const double* doubles(const nb::object& scores) {
         if (!nb::isinstance<In<float>>(scores)) return keep<double>(scores);
         const auto from = nb::cast<In<float>>(scores, false);
-        return made.emplace_back(from.data(), from.data() + from.size()).data();
+        std::vector<double>& copy = made.emplace_back(from.data(), from.data() + from.size());
+        copy.push_back(0.0);  // an array without numbers has an address too
+        return copy.data();
     }
 
     // scores (m), or None, and a mask (m), or none; padded

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 import bridle
+from bridle.engines import Engine, Search, engine_named
 from bridle.labels import Labels
 from bridle.lattice import Lattice
 from bridle.rules import at_most
@@ -107,6 +108,10 @@ def count_problem(tally: Counter[str], rules: list[Rule], lattice: Lattice, orac
     )
 
 
+def engine_of(name: str, **options: object) -> str | Engine:
+    return name if name == "auto" else engine_named(name, **options)
+
+
 def may_refuse(engine: str, labels: Labels, rules: list[Rule]) -> bool:
     """May an engine say that it does not take such rules?"""
     if engine == "viterbi":
@@ -133,7 +138,7 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
         """A decoding that the judge accepts; None if the engine says infeasible, or does not take it, and is right."""
         name = " ".join([engine, *map(str, options.values())])
         try:
-            d = bridle.Decoder(labels, rules, engine, **options).decode(lattice, given)  # type: ignore[arg-type]
+            d = bridle.Decoder(labels, rules, engine_of(engine, **options)).decode(lattice, given)
         except bridle.Infeasible as error:
             tally[f"{engine} infeasible"] += 1
             if oracle.ranked:
@@ -197,7 +202,8 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
 def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]
     """Sorted, distinct, complete."""
     k = int(rng.choice([1, 2, 5, 10_000]))
-    found = bridle.Decoder(labels, rules, max_product_states=int(rng.choice([1, 2, 3, 64]))).k_best(lattice, k, given)
+    engine = Search(max_product_states=int(rng.choice([1, 2, 3, 64])))
+    found = bridle.Decoder(labels, rules, engine).k_best(lattice, k, given)
     wanted = oracle.ranked[:k]
     if [round(d.score, 6) for d in found] != [round(score, 6) for score, _ in wanted]:
         yield f"k_best({k}): {[d.score for d in found]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"
@@ -309,7 +315,7 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
     ]:  # fmt: skip
         key = " ".join([name, *map(str, options.values())])
         try:
-            d = bridle.Decoder(labels, rules, name, **options).decode(lattice, given)  # type: ignore[arg-type]
+            d = bridle.Decoder(labels, rules, engine_of(name, **options)).decode(lattice, given)
             told = bridle.check(lattice, rules, d, given)
             scores[key] = d.score if told.ok and d.optimal else math.nan
         except bridle.Infeasible:

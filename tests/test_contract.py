@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridle.decoding.problem import INFEASIBLE, OPTIMAL, Answers, Problem
+from bridle.decoding.problem import INFEASIBLE, OPTIMAL, Answers, Limits, Problem
 from bridle.engines.base import Engine, engine_named
 from contract import Oracle, Path, examine, examine_medium
 from strategies import RULE_KINDS
@@ -89,7 +89,7 @@ Pick = Callable[[list[Row]], Row | None]
 def impostor(pick: Pick, *, bound: float | None = None) -> Any:
     """A `solve` that enumerates, answers what `pick` likes, and swears that it is optimal: the judge sees no fault."""
 
-    def solve(self: Engine, problem: Problem, answers: Answers) -> None:
+    def solve(self: Engine, problem: Problem, limits: Limits, answers: Answers) -> None:
         for b in range(len(problem)):
             lattice, given = problem.lattices[b], dict(problem.given(b))
             row = pick(Oracle.of(problem.labels, list(problem.rules), lattice, given).rows)
@@ -135,7 +135,7 @@ def gives_up_when_it_costs(rows: list[Row]) -> Row | None:
 def complaints_about(engine: str, solve: Any, monkeypatch: pytest.MonkeyPatch, problems: int = 60) -> list[str]:
     kind = type(engine_named(engine))
     monkeypatch.setattr(kind, "solve", solve)
-    monkeypatch.setattr(kind, "stats", lambda _self, _answers, _b: {})
+    monkeypatch.setattr(kind, "stats", lambda _self, _counters: {})
     return [text for seed in range(problems) for text in examine(seed, ilp=engine == "ilp")]
 
 

@@ -18,6 +18,7 @@ import pytest
 import bridle
 from bridle import Batch, Decoder, Decoding, Labels, Lattice
 from bridle import rules as r
+from bridle.engines import Beam
 from strategies import random_problem, seeds
 
 LABELS = Labels(["O", "A", "B", "C"], "IO")
@@ -74,7 +75,7 @@ def test_a_batch_is_its_sequences_at_any_number_of_threads(engine: str) -> None:
 def test_the_other_engines_take_batches_too(engine: str) -> None:
     lattices, given = mixed(np.random.default_rng(2), 30 if engine == "ilp" else 200)
     rules = {"viterbi": RULES[2:4], "lazy_intersection": RULES[:4]}.get(engine, RULES)
-    decoder = Decoder(LABELS, rules, engine, width=5000)
+    decoder = Decoder(LABELS, rules, Beam(width=5000) if engine == "beam" else engine)
     alone = one_by_one(decoder, lattices, given)
     for threads in (1, 2):
         assert all(map(same, decoder.decode_batch(lattices, given, threads=threads), alone))
@@ -210,7 +211,7 @@ def test_limits_and_sizes_name_the_sequence(threads: int) -> None:
     easy, hard = Lattice([[0.0, 0, 1, 0]]), Lattice(np.tile([0.0, 2, 1, 0], (9, 1)))
     lattices = [hard if k == WRONG else easy for k in range(300)]
     with pytest.raises(bridle.LimitReached, match=f"for sequence {WRONG} ") as caught:  # the one hypothesis has no B
-        Decoder(LABELS, [r.at_least(1, of="B")], "beam", width=1).decode_batch(lattices, threads=threads)
+        Decoder(LABELS, [r.at_least(1, of="B")], Beam(width=1)).decode_batch(lattices, threads=threads)
     assert caught.value.bound == 18.0
     soft = [r.exactly(2, of=x, count="tokens").soft(1.0, per="violation") for x in "ABC"]
     lattices = [hard if k == WRONG else Lattice(np.zeros((0, M))) for k in range(300)]

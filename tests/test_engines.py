@@ -12,7 +12,7 @@ import pytest
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.engines import engine_names, highs
+from bridle.engines import Beam, engine_named, engine_names, highs
 from contract import hard_lattice
 
 LABELS = Labels(["O", "A"], "IO")
@@ -25,7 +25,7 @@ def decode(
     lattice: Lattice, rules: list[r.Rule], engine: str, labels: Labels = LABELS, **options: Any
 ) -> bridle.Decoding:
     """A decoding that the judge accepts."""
-    d = Decoder(labels, rules, engine, **options).decode(lattice)
+    d = Decoder(labels, rules, engine_named(engine, **options)).decode(lattice)
     assert bridle.check(lattice, rules, d).ok and d.engine == engine
     return d
 
@@ -143,7 +143,7 @@ def test_beam_may_miss_the_best_and_says_so() -> None:
     wide = decode(lattice, [], "beam", width=2)
     assert (wide.labels, wide.score, wide.optimal, wide.bound) == (["A", "A"], 5.0, True, 5.0)
     with pytest.raises(bridle.LimitReached) as caught:
-        Decoder(LABELS, [r.at_least(2, of="A")], "beam", width=1).decode(Lattice([[9, 0]] * 3))
+        Decoder(LABELS, [r.at_least(2, of="A")], Beam(width=1)).decode(Lattice([[9, 0]] * 3))
     assert caught.value.bound == 27.0
 
 
@@ -184,7 +184,7 @@ def test_an_intersection_that_is_too_large(engine: str) -> None:
 
 
 def test_engines_by_name() -> None:
-    assert engine_names() == ["beam", "ilp", "product", "lazy_intersection", "search", "two_stage", "viterbi"]
+    assert engine_names() == ["beam", "ilp", "lazy_intersection", "product", "search", "two_stage", "viterbi"]
     for name in ("Viterbi", "", None, 3, ["auto"]):
         with pytest.raises(bridle.EngineError, match="unknown engine") as caught:
             Decoder(LABELS, engine=name)  # type: ignore[arg-type]

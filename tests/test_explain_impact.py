@@ -15,6 +15,7 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
+from bridle.engines import Beam
 from bridle.explain.impact import Impact, impact
 from bridle.explain.page import impact_page
 from bridle.explain.terminal import show_impact
@@ -105,7 +106,7 @@ def test_the_impact_of_nothing() -> None:
 
 def test_the_impact_leaves_out_what_a_limit_stopped() -> None:
     """A beam of one path goes for A and cannot turn back; one sequence of many must not end it all."""
-    decoder = Decoder(AB, [r.fix("B", -1), r.forbid_transition("A", "B")], engine="beam", width=1)
+    decoder = Decoder(AB, [r.fix("B", -1), r.forbid_transition("A", "B")], engine=Beam(width=1))
     lost, fine = Lattice([[1.0, 0, 0], [0, 0, 0]]), Lattice([[0, 0, 1.0], [0, 0, 1.0]])
     gold = [["C", "B"]] * 70
     found = impact(decoder, [lost if b in (3, 50) else fine for b in range(70)], gold=gold, threads=1)

@@ -20,6 +20,7 @@ from bridle.decoding.problem import (
     LIMIT,
     NOTHING_FOUND,
     OPTIMAL,
+    TOO_LARGE,
     Answers,
     Limits,
     Problem,
@@ -211,6 +212,8 @@ class Decoder:
         except BridleError as error:
             error.sequence = None
             raise
+        if status == TOO_LARGE:
+            raise self._engine.too_large(len(self.rules), None)
         if status > LIMIT:
             answers = Answers.blank(len(ids), 1, len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters

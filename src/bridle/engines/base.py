@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -44,6 +44,14 @@ class Engine:
         """The counters of a sequence by name."""
         return dict(zip(self.counters, counters, strict=True))
 
+    def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
+        """The error for a product of automata that does not fit."""
+        return EngineError(
+            f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
+            got=f"{n_rules} rules", wanted="fewer states than max_states or memory allows", sequence=sequence,
+            cause="Use engine='search' or 'auto', which intersect only what is violated.",
+        )
+
 
 @dataclass(frozen=True)
 class NativeEngine(Engine):
@@ -75,14 +83,6 @@ class NativeEngine(Engine):
             number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])
             raise self.too_large(len(problem.rules), number if problem.many else None)
 
-    def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
-        """The error for a product of automata that does not fit."""
-        return EngineError(
-            f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
-            got=f"{n_rules} rules", wanted="fewer states than max_states or memory allows", sequence=sequence,
-            cause="Use engine='search' or 'auto', which intersect only what is violated.",
-        )
-
 
 def engine_names() -> list[str]:
     """All engines there are, `auto` not among them."""
@@ -96,9 +96,12 @@ def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> An
     return answers
 
 
-def engine_named(name: object) -> Engine:
-    """The engine of this name, with its usual options."""
+def engine_named(name: object, **options: Any) -> Engine:
+    """The engine of this name; options: its own, where they are not as usual."""
     if not isinstance(name, str) or name not in _ENGINES:
         wanted = ", ".join(["auto", *engine_names()])
         raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")
-    return _ENGINES[name]()
+    if unknown := sorted(set(options) - {field.name for field in fields(_ENGINES[name])}):
+        own = ", ".join(field.name for field in fields(_ENGINES[name])) or "no options"
+        raise EngineError(f"engine {name!r} has no option {unknown[0]!r}", got=repr(options[unknown[0]]), wanted=own)
+    return _ENGINES[name](**options)
