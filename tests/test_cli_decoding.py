@@ -270,6 +270,7 @@ def long_scores(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_stops_soon_and_keeps_whole_lines(run: Cli, tmp_path: Path) -> None:
     scores, out = long_scores(tmp_path / "s.npz"), tmp_path / "out.jsonl"

@@ -105,6 +105,7 @@ def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> No
     assert bar.bar is None  # nothing was read
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
 def test_readers_that_go_away_and_full_disks(run: Cli, folder: Path) -> None:
     """What prints by Typer and what prints by Rich; processes of their own, at once."""
@@ -119,6 +120,7 @@ def test_readers_that_go_away_and_full_disks(run: Cli, folder: Path) -> None:
     assert drawing.communicate(timeout=60)[1] == b"" and drawing.returncode == 141
 
 
+@pytest.mark.slow
 def test_what_a_terminal_cannot_show_is_escaped(run: Cli, folder: Path) -> None:
     (folder / "odd.rules").write_text("forbid 猫\n")
     env = {"PYTHONIOENCODING": "cp1252"}

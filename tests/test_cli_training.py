@@ -196,6 +196,7 @@ def test_a_full_disk_leaves_the_earlier_model(
     assert result.exit_code == 2 and model.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_best_model_so_far(run: Cli, tmp_path: Path) -> None:
     """A training that would go on for long, in a process of its own."""
     lines = [f"w{k % 97} {'ABC'[k % 3]}" + ("\n" if k % 11 == 0 else "") for k in range(20000)]

@@ -15,6 +15,8 @@ from bridle.data import references
 from bridle.rules.base import Soft
 from commands import Cli
 
+pytestmark = pytest.mark.slow  # they share one experiment of a few seconds
+
 
 @cache
 def story() -> demo.Story:

@@ -221,7 +221,7 @@ def test_segments_of_a_scheme_are_the_names_in_rules() -> None:
 
 
 def test_tokens_come_from_columns_lists_or_given_values() -> None:
-    X, y = planted(150, 0, noise=0)
+    X, y = planted(80, 0, noise=0)
     texts = [[str(rule) for rule in miner.rules_] for miner in (
         RelationalRules(["tokens"]).fit(X, y),
         RelationalRules(["tokens"]).fit([{"word": x} for x in X], y),
