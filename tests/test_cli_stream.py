@@ -120,7 +120,6 @@ def test_readers_that_go_away_and_full_disks(run: Cli, folder: Path) -> None:
     assert drawing.communicate(timeout=60)[1] == b"" and drawing.returncode == 141
 
 
-@pytest.mark.slow
 def test_what_a_terminal_cannot_show_is_escaped(run: Cli, folder: Path) -> None:
     (folder / "odd.rules").write_text("forbid 猫\n")
     env = {"PYTHONIOENCODING": "cp1252"}

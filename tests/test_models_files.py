@@ -54,7 +54,6 @@ ARRAYS = st.sampled_from(DTYPES).flatmap(
 )
 
 
-@pytest.mark.slow
 @given(st.dictionaries(TEXT, JSON, max_size=4), st.dictionaries(TEXT.filter(bool), ARRAYS, max_size=4))
 def test_what_is_saved_comes_back(
     tmp_path_factory: pytest.TempPathFactory, head: dict[str, Any], arrays: dict[str, np.ndarray]
