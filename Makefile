@@ -11,12 +11,13 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test check lint types stub stub-check test-tiers sanitize bench soak docs clean
+.PHONY: help demo test test-fast check lint types stub stub-check test-tiers sanitize bench soak docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      references in styles that the tagger has never seen, without and with rules; a report in HTML"
 	@echo "make test      all tests"
+	@echo "make test-fast   all but the slow ones, which take more than a second each"
 	@echo "make check     ruff, mypy --strict, the stub of the kernels, all tiers of vector instructions, ASan and UBSan"
 	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
 	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
@@ -30,6 +31,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(TESTS)
+
+test-fast: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
 # ---- the environment ------------------------------------------------------------------------------------------------
 

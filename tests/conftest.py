@@ -6,9 +6,11 @@ import signal
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from commands import Cli
 from strategies import SOAK
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: Ctrl-C is what some tests are about
@@ -19,3 +21,9 @@ settings.register_profile(
     "soak", deadline=None, max_examples=5000, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("soak" if SOAK else "repeatable")
+
+
+@pytest.fixture(scope="session")
+def run() -> Cli:
+    """The command line: `run("decode", path)` returns what CliRunner does; `run.start(...)` starts a process."""
+    return Cli()

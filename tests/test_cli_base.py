@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from bridle import cli
 from bridle.cli import base, reading
 from bridle.report.tables import Report
+from commands import Cli
 
-Run = Any  # what CliRunner.invoke returns
 COLUMNS = ["--columns", "word,pos,chunk"]
 TRAIN = (
     "the D B-NP\nold J I-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"
 )
 
 
-def run(*args: object, stdin: str | None = None, **more: Any) -> Run:
-    return CliRunner().invoke(cli.app, [str(a) for a in args], input=stdin, prog_name="bridle", **more)
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training file, a model, rules and scores."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "train.txt").write_text("\n".join([TRAIN] * 4))
@@ -59,7 +54,7 @@ COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("name", COMMANDS, ids=lambda name: name or "bridle")
-def test_help_has_examples_and_exit_codes(name: str) -> None:
+def test_help_has_examples_and_exit_codes(run: Cli, name: str) -> None:
     result = run(*name.split(), "-h" if name == "tag" else "--help")
     assert result.exit_code == 0 and "Examples:" in result.stdout and "Exit codes:" in result.stdout
     assert f"  bridle {name}" in result.stdout  # an example of this very command
@@ -67,7 +62,7 @@ def test_help_has_examples_and_exit_codes(name: str) -> None:
     assert name == "rules" or ("  0    " in inside and "  2    " in inside)
 
 
-def test_commands_stand_in_the_order_of_work() -> None:
+def test_commands_stand_in_the_order_of_work(run: Cli) -> None:
     text = run("--help").stdout
     names = [name for name in base.ORDER if name in COMMANDS]
     assert set(names) >= {"train", "tag", "eval", "learn", "rules", "decode", "reproduce", "demo"}
@@ -108,7 +103,7 @@ def test_one_option_has_one_name_and_the_same_words() -> None:
     ],
 )
 def test_json_is_all_that_stands_on_stdout(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, keys: set[str]
+    run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, keys: set[str]
 ) -> None:
     monkeypatch.chdir(folder)
     result = run(*line.split(), *([] if line.startswith(("rules show", "rules check", "decode")) else ["--progress"]))
@@ -117,7 +112,7 @@ def test_json_is_all_that_stands_on_stdout(
         assert keys <= json.loads(one).keys()
 
 
-def test_reproduce_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reproduce_prints_json(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Toy:
         def run(self, how: Any) -> Any:
             how.say("working")
@@ -133,12 +128,18 @@ def test_reproduce_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 # ---- completion -----------------------------------------------------------------------------------------------------
 
 
-def completed(*words: str) -> set[str]:
-    env = {"_BRIDLE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    return set(run(env=env).stdout.split())
+@pytest.fixture
+def completed(run: Cli) -> Callable[..., set[str]]:
+    """What a shell offers after some words."""
+
+    def complete(*words: str) -> set[str]:
+        env = {"_BRIDLE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        return set(run(env=env).stdout.split())
+
+    return complete
 
 
-def test_a_shell_completes_commands_options_and_values() -> None:
+def test_a_shell_completes_commands_options_and_values(completed: Callable[..., set[str]]) -> None:
     assert completed("bridle", "t") == {"train", "tag"}
     assert completed("bridle", "rules", "") >= {"check", "show", "test"}
     assert completed("bridle", "tag", "--on-") == {"--on-infeasible"}
@@ -148,7 +149,7 @@ def test_a_shell_completes_commands_options_and_values() -> None:
     assert completed("bridle", "reproduce", "s") == {"srl", "segmentation"}
 
 
-def test_the_script_for_a_shell_is_printed() -> None:
+def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
     result = run(env={"_BRIDLE_COMPLETE": "source_bash"})
     assert result.exit_code == 0 and "_BRIDLE_COMPLETE=complete_bash" in result.stdout
     told = run("--help").stdout
@@ -185,7 +186,7 @@ def test_the_script_for_a_shell_is_printed() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_once_with_what_to_do(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+    run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("BRIDLE_DATA", raising=False)
@@ -216,7 +217,7 @@ def test_messages_of_the_library_speak_of_options() -> None:
     ],
 )  # fmt: skip
 def test_a_label_that_is_misspelt_in_rules_is_told_with_its_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
+    run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(folder)
     (folder / "two.jsonl").write_text('{"unary": [[0, 1]]}\n')
@@ -226,20 +227,20 @@ def test_a_label_that_is_misspelt_in_rules_is_told_with_its_line(
     assert result.stderr.startswith("bridle: bad:2: unknown label 'NPP'; did you mean 'NP'?\nbad:3: unknown label ")
 
 
-def test_rules_are_checked_with_the_labels_of_a_model(folder: Path) -> None:
+def test_rules_are_checked_with_the_labels_of_a_model(run: Cli, folder: Path) -> None:
     (folder / "long.rules").write_text("NP next to VP\n")
     result = run("rules", "check", folder / "long.rules", "--model", folder / "m.bridle")
     assert result.exit_code == 1 and "leaves NP only segments of one token" in result.stdout  # B- and I- are known
 
 
-def test_eval_tells_labels_that_the_model_cannot_find(folder: Path) -> None:
+def test_eval_tells_labels_that_the_model_cannot_find(run: Cli, folder: Path) -> None:
     (folder / "more.txt").write_text(TRAIN + "\nto P B-PP\n")
     result = run("eval", folder / "more.txt", "--model", folder / "m.bridle")
     assert result.exit_code == 0 and "gold has labels that the model does not know: B-PP\n" in result.stderr
     assert run("eval", folder / "train.txt", "--model", folder / "m.bridle").stderr == ""
 
 
-def test_gold_alone_is_not_compared_in_silence(folder: Path) -> None:
+def test_gold_alone_is_not_compared_in_silence(run: Cli, folder: Path) -> None:
     result = run("eval", folder / "train.txt")
     assert result.exit_code == 0 and "are they the last two columns?" in result.stderr
     assert run("eval", folder / "train.txt", folder / "train.txt").stderr == ""

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from bridle import cli
+from commands import Cli
 
-Run = Any  # what CliRunner.invoke returns
 TRAIN = "the D B-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"
 SCORES = '{"unary": [[0, 1]], "labels": ["O", "A"]}\n'
 TAUGHT = "train train.txt --columns word,pos,chunk --iterations 2"
 
 
-def run(line: str) -> Run:
-    return CliRunner().invoke(cli.app, line.split())
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A training file, a model, rules, scores, labels and templates; commands run here."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.txt").write_text(TRAIN * 3)
@@ -30,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "labels").write_text("O\nA\n")
     (tmp_path / "templates").write_text("word[0]\n")
     (tmp_path / "old.txt").write_text("mine\n")
-    assert run(f"{TAUGHT} -o m.bridle --checkpoint m.check --every 1").exit_code == 0
+    assert run(*f"{TAUGHT} -o m.bridle --checkpoint m.check --every 1".split()).exit_code == 0
     return tmp_path
 
 
@@ -56,9 +49,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("rules test my.rules train.txt --plot train.txt", "--plot train.txt"),
     ],
 )  # fmt: skip
-def test_what_is_there_is_not_written_over(folder: Path, line: str, flag: str) -> None:
+def test_what_is_there_is_not_written_over(run: Cli, folder: Path, line: str, flag: str) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    result = run(line)
+    result = run(*line.split())
     assert result.exit_code == 2 and "would be written over" in result.stderr and flag in result.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -71,28 +64,28 @@ def test_what_is_there_is_not_written_over(folder: Path, line: str, flag: str) -
         "train --config m.bridle.json -o m.bridle",
     ],
 )  # fmt: skip
-def test_what_may_be_written_over(folder: Path, line: str) -> None:
+def test_what_may_be_written_over(run: Cli, folder: Path, line: str) -> None:
     """A model by its successor, a checkpoint by the next one, an empty file; a set of features is no file."""
     (folder / "empty").touch()
-    assert run(line).exit_code == 0
+    assert run(*line.split()).exit_code == 0
 
 
-def test_json_and_a_log_do_not_share_stdout(folder: Path) -> None:
-    result = run(f"{TAUGHT} -o new --log - --json")
+def test_json_and_a_log_do_not_share_stdout(run: Cli, folder: Path) -> None:
+    result = run(*f"{TAUGHT} -o new --log - --json".split())
     assert result.exit_code == 2 and "wanted --log FILE" in result.stderr and result.stdout == ""
 
 
-def test_learned_rules_do_not_replace_edited_ones(folder: Path) -> None:
+def test_learned_rules_do_not_replace_edited_ones(run: Cli, folder: Path) -> None:
     learn, kept = "learn train.txt -o my.rules --columns word,pos,chunk --min-support 1", folder / "my.rules.bak"
-    assert "is kept in my.rules.bak" in run(learn).stderr
+    assert "is kept in my.rules.bak" in run(*learn.split()).stderr
     assert kept.read_text() == "at most 9 segments of NP\n" and (folder / "my.rules").read_text() != kept.read_text()
-    assert "kept" not in run(learn).stderr  # the same rules again
+    assert "kept" not in run(*learn.split()).stderr  # the same rules again
     assert kept.read_text() == "at most 9 segments of NP\n"
-    assert "kept" not in run(learn.replace("my.rules", "new.rules")).stderr
+    assert "kept" not in run(*learn.replace("my.rules", "new.rules").split()).stderr
 
 
-def test_a_copy_that_cannot_be_kept(folder: Path) -> None:
+def test_a_copy_that_cannot_be_kept(run: Cli, folder: Path) -> None:
     (folder / "my.rules.bak").mkdir()
-    result = run("learn train.txt -o my.rules --columns word,pos,chunk")
+    result = run("learn", "train.txt", "-o", "my.rules", "--columns", "word,pos,chunk")
     assert result.exit_code == 2 and "cannot keep my.rules as my.rules.bak" in result.stderr
     assert (folder / "my.rules").read_text() == "at most 9 segments of NP\n"

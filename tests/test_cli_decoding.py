@@ -6,28 +6,23 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import bridle
 from bridle import cli
 from bridle.data import save_scores
 from bridle.rules import lint
+from commands import Cli, Result
 
 NAMES = ["O", "A0", "A1"]
 LABELS = bridle.Labels(NAMES, "IO")
 RULES = "at most 1 segment of A0\nA0 before A1   [penalty 0.7 per violation]\n"
-Run = Any  # what CliRunner.invoke returns
-
-
-def run(*args: object, stdin: str | bytes | None = None) -> Run:
-    return CliRunner().invoke(cli.app, [str(a) for a in args], input=stdin)
 
 
 def records(text: str) -> list[dict[str, Any]]:
@@ -65,7 +60,7 @@ FINE = {"id": "good", "unary": [[0, 0, 1], [0, 0, 0.5]], "given": {"at": 1}, "la
 
 
 @pytest.mark.parametrize("name", ["s.npz", "s.jsonl", "s.jsonl.gz"])
-def test_decode_says_what_the_library_says(tmp_path: Path, rules: Path, name: str) -> None:
+def test_decode_says_what_the_library_says(run: Cli, tmp_path: Path, rules: Path, name: str) -> None:
     lattices = some_lattices(150)
     save_scores(tmp_path / name, packed(lattices) if name == "s.npz" else lattices, labels=NAMES)
     out = tmp_path / "out.jsonl"
@@ -82,7 +77,7 @@ def test_decode_says_what_the_library_says(tmp_path: Path, rules: Path, name: st
     assert any(d["violated"] for d in records(out.read_text()))
 
 
-def test_decode_from_stdin_with_tokens_and_given(tmp_path: Path) -> None:
+def test_decode_from_stdin_with_tokens_and_given(run: Cli, tmp_path: Path) -> None:
     rules = tmp_path / "r"
     rules.write_text("fix A0 at tokens /x+/\nlabel at given verb is O\n")
     line = {"id": ["any"], "unary": [[0, 0, 9]] * 3, "tokens": ["a", "xx", "b"], "given": {"verb": 2}}
@@ -91,21 +86,21 @@ def test_decode_from_stdin_with_tokens_and_given(tmp_path: Path) -> None:
     assert result.exit_code == 0 and only["id"] == ["any"] and only["labels"] == ["A1", "A0", "O"]
 
 
-def test_labels_from_a_file_and_without_rules(tmp_path: Path) -> None:
+def test_labels_from_a_file_and_without_rules(run: Cli, tmp_path: Path) -> None:
     names = tmp_path / "labels.txt"
     names.write_text("O\nA, B\n\n")
     result = run("decode", write(tmp_path / "s", {"unary": [[0, 1]]}, {"unary": []}), "--labels-file", names)
     assert [x["labels"] for x in records(result.stdout)] == [["A, B"], []]
 
 
-def test_ids_that_json_cannot_hold(tmp_path: Path) -> None:
+def test_ids_that_json_cannot_hold(run: Cli, tmp_path: Path) -> None:
     path = write(tmp_path / "s", *(f'{{"id": {name}, "unary": [[1]]}}' for name in ("NaN", '"\\ud800"', '"ü"')))
     result = run("decode", path, "--labels", "A")
     assert result.exit_code == 0
     assert [x["id"] for x in records(result.stdout)] == ["nan", "\ud800", "ü"]
 
 
-def test_k_best(tmp_path: Path, rules: Path) -> None:
+def test_k_best(run: Cli, tmp_path: Path, rules: Path) -> None:
     lattices = some_lattices(5, seed=2)
     save_scores(tmp_path / "s.npz", packed(lattices), labels=NAMES)
     result = run("decode", tmp_path / "s.npz", "--rules", rules, "--scheme", "IO", "--k", 3)
@@ -116,39 +111,45 @@ def test_k_best(tmp_path: Path, rules: Path) -> None:
         assert got["labels"] == wanted[0].labels and "id" not in got["k_best"][0]
 
 
-def clashing(tmp_path: Path, *options: str, count: int = 1) -> Run:
-    rules = tmp_path / "r"
-    rules.write_text("at least 2 tokens of A1\nlabel at given at is A1\nforbid A0\n")
-    scores = write(tmp_path / "s.jsonl", FINE, *[CLASHING, FINE] * count)
-    return run("decode", scores, "--rules", rules, *options)
+@pytest.fixture
+def clashing(run: Cli, tmp_path: Path) -> Callable[..., Result]:
+    """Decode sequences of which every second cannot obey the rules."""
+
+    def decode(*options: str, count: int = 1) -> Result:
+        rules = tmp_path / "r"
+        rules.write_text("at least 2 tokens of A1\nlabel at given at is A1\nforbid A0\n")
+        scores = write(tmp_path / "s.jsonl", FINE, *[CLASHING, FINE] * count)
+        return run("decode", scores, "--rules", rules, *options)
+
+    return decode
 
 
-def test_infeasible_raise(tmp_path: Path) -> None:
-    result = clashing(tmp_path)
+def test_infeasible_raise(clashing: Callable[..., Result], tmp_path: Path) -> None:
+    result = clashing()
     assert result.exit_code == 3
     assert [x["id"] for x in records(result.stdout)] == ["good"]
     assert "s.jsonl:2: no labelling obeys the hard rules" in result.stderr and "Traceback" not in result.stderr
-    result = clashing(tmp_path, "-o", str(tmp_path / "out"))
+    result = clashing("-o", str(tmp_path / "out"))
     assert "1 lines were written; they are kept in" in result.stderr
     assert not (tmp_path / "out").exists() and len(records((tmp_path / "out.part").read_text())) == 1
 
 
 @pytest.mark.parametrize("k", [[], ["--k", "2"]])
-def test_infeasible_skip_and_relax(tmp_path: Path, k: list[str]) -> None:
-    result = clashing(tmp_path, "--on-infeasible", "skip", *k, count=60)
+def test_infeasible_skip_and_relax(clashing: Callable[..., Result], tmp_path: Path, k: list[str]) -> None:
+    result = clashing("--on-infeasible", "skip", *k, count=60)
     assert result.exit_code == 1 and "121 sequences, 60 infeasible" in result.stderr
     found = records(result.stdout)
     assert [x["id"] for x in found] == ["good", *["bad", "good"] * 60]
     assert found[1] == {"id": "bad", "labels": None, "clash": ["at least 2 tokens of A1"]}
     assert found[0]["labels"] == ["A1", "A1"] == found[-1]["labels"]
-    result = clashing(tmp_path, "--on-infeasible", "relax", *k)
+    result = clashing("--on-infeasible", "relax", *k)
     assert result.exit_code == 1 and "1 relaxed" in result.stderr
     bad = records(result.stdout)[1]
     assert bad["labels"] == ["A1"] and bad["relaxed"] is True
     assert bad["violated"] == [{"rule": "at least 2 tokens of A1", "times": 1}]
 
 
-def test_a_lattice_without_a_path(tmp_path: Path) -> None:
+def test_a_lattice_without_a_path(run: Cli, tmp_path: Path) -> None:
     scores = write(tmp_path / "s", {"unary": [[1, 2]]}, {"unary": [[None, None]]})
     for mode in ("skip", "relax"):
         result = run("decode", scores, "--labels", "A,B", "--on-infeasible", mode)
@@ -158,7 +159,7 @@ def test_a_lattice_without_a_path(tmp_path: Path) -> None:
     assert result.exit_code == 3 and ":2: the lattice has no path" in result.stderr
 
 
-def test_limits_are_told(tmp_path: Path) -> None:
+def test_limits_are_told(run: Cli, tmp_path: Path) -> None:
     """A beam loses what it needs in the end: no labelling was found, but none is proved impossible."""
     rules = tmp_path / "r"
     rules.write_text("at least 20 tokens of A1\n")
@@ -206,7 +207,7 @@ def bad_calls(tmp: Path) -> list[tuple[list[object], str]]:
 
 
 @pytest.mark.parametrize("case", range(22))
-def test_bad_calls_say_why_and_return_2(tmp_path: Path, case: int) -> None:
+def test_bad_calls_say_why_and_return_2(run: Cli, tmp_path: Path, case: int) -> None:
     calls = bad_calls(tmp_path)
     assert len(calls) == 22
     args, said = calls[case]
@@ -216,7 +217,7 @@ def test_bad_calls_say_why_and_return_2(tmp_path: Path, case: int) -> None:
     assert isinstance(result.exception, SystemExit)
 
 
-def test_progress_when_asked_for(tmp_path: Path) -> None:
+def test_progress_when_asked_for(run: Cli, tmp_path: Path) -> None:
     scores = write(tmp_path / "s", FINE, FINE)
     assert "decoding" in run("decode", scores, "--progress").stderr
     assert run("decode", scores).stderr == run("decode", scores, "--no-progress").stderr == ""
@@ -225,7 +226,7 @@ def test_progress_when_asked_for(tmp_path: Path) -> None:
 # ---- the other commands -----------------------------------------------------------------------------------------
 
 
-def test_rules_check(tmp_path: Path) -> None:
+def test_rules_check(run: Cli, tmp_path: Path) -> None:
     path = tmp_path / "my.rules"
     options = ["--labels", "O,A0,A1", "--scheme", "IO"]
     path.write_text("forbid A0\nlabel at given verb is O\n")
@@ -245,24 +246,17 @@ def test_rules_check(tmp_path: Path) -> None:
     assert cli.rules._table(lint.lint(["forbid A9"], LABELS)).row_count == 1
 
 
-def test_rules_show(tmp_path: Path) -> None:
+def test_rules_show(run: Cli, tmp_path: Path) -> None:
     path = tmp_path / "my.rules"
     path.write_text("at most 1   segments of TITLE # so\n\n# nothing\nA before B [penalty 2]\n")
     assert run("rules", "show", path).stdout == "at most 1 segment of TITLE  # so\nA before B  [penalty 2.0]\n"
 
 
-def test_version() -> None:
+def test_version(run: Cli) -> None:
     assert run("--version").stdout == f"bridle {bridle.__version__}\n"
 
 
 # ---- real processes ---------------------------------------------------------------------------------------------
-
-
-def start(*args: object, **options: Any) -> subprocess.Popen[bytes]:
-    source = str(Path(bridle.__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "bridle", *map(str, args)]
-    return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, **options)
 
 
 def long_scores(path: Path) -> Path:
@@ -276,13 +270,14 @@ def long_scores(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_stops_soon_and_keeps_whole_lines(tmp_path: Path) -> None:
+def test_ctrl_c_stops_soon_and_keeps_whole_lines(run: Cli, tmp_path: Path) -> None:
     scores, out = long_scores(tmp_path / "s.npz"), tmp_path / "out.jsonl"
     rules = tmp_path / "r"
     rules.write_text("".join(f"at most 1 segment of L{k}\n" for k in range(1, 13)))
     part = tmp_path / "out.jsonl.part"
-    with start("decode", scores, "--rules", rules, "--scheme", "IO", "-o", out) as process:
+    with run.start("decode", scores, "--rules", rules, "--scheme", "IO", "-o", out) as process:
         deadline = time.monotonic() + 20
         while not (part.exists() and part.read_bytes().count(b"\n") == 20) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -298,9 +293,9 @@ def test_ctrl_c_stops_soon_and_keeps_whole_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(run: Cli, tmp_path: Path) -> None:
     scores = write(tmp_path / "s", *[FINE] * 5000)
-    with start("decode", scores, stdout=subprocess.PIPE) as process:
+    with run.start("decode", scores, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         assert json.loads(process.stdout.readline())["id"] == "good"
         process.stdout.close()

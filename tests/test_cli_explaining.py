@@ -10,14 +10,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner
 
 import bridle
-from bridle import cli
 from bridle.data import Example, save_scores, write
 from bridle.errors import BridleError
+from commands import Cli
 
-Run = Any  # what CliRunner.invoke returns
 NAMES = ["AUTHOR", "TITLE", "DATE"]
 SCORES = [
     {"id": "r1", "tokens": ["Knuth", "1984", "Literate", "programming"],
@@ -33,30 +31,23 @@ TEXTS = [
 ]  # fmt: skip
 
 
-def run(*args: object, stdin: str | None = None) -> Run:
-    return CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, ["explain", *map(str, args)], input=stdin)
-
-
-def good(*args: object, stdin: str | None = None, code: int = 0) -> str:
-    result = run(*args, stdin=stdin)
-    assert result.exit_code == code, result.output
-    return result.stdout
-
-
 def examples() -> list[Example]:
     pairs = [(name, [word.split("/") for word in text.split()]) for name, text in TEXTS]
     return [Example({"word": [w for w, _ in words]}, [y for _, y in words], id=name) for name, words in pairs]
 
 
+@pytest.fixture(scope="session")
+def explain(run: Cli) -> Cli:
+    """`bridle explain` on a terminal of 80 columns."""
+    return replace(run, first=("explain",), env={"COLUMNS": "80"})
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, data, scores and rules."""
     folder = tmp_path_factory.mktemp("explain")
     write(folder / "refs.jsonl", examples())
-    result = CliRunner().invoke(
-        cli.app, ["train", str(folder / "refs.jsonl"), "-o", str(folder / "m.bridle"), "--iterations", "30"]
-    )
-    assert result.exit_code == 0, result.output
+    run.ok("train", folder / "refs.jsonl", "-o", folder / "m.bridle", "--iterations", 30)
     (folder / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in SCORES))
     (folder / "my.rules").write_text(RULES)
     (folder / "clash.rules").write_text(CLASH)
@@ -76,16 +67,16 @@ def tagged(folder: Path, *more: object) -> list[object]:
 
 
 @pytest.mark.parametrize("which", [["--id", "r1"], ["--sequence", "0"]])
-def test_one_of_a_score_file(folder: Path, which: list[str]) -> None:
-    text = good(*scored(folder, *which))
+def test_one_of_a_score_file(explain: Cli, folder: Path, which: list[str]) -> None:
+    text = explain.stdout(*scored(folder, *which))
     assert text.startswith("r1 (") and "scores.jsonl:1)" in text.splitlines()[0]
     assert "fix DATE at tokens" in text and "1984" in text and "next best under the rules" in text
     assert all(line == line.rstrip() and len(line) <= 80 for line in text.splitlines()) and "\x1b" not in text
     assert "r2" not in text
 
 
-def test_json_says_what_the_library_says(folder: Path) -> None:
-    made = json.loads(good(*scored(folder, "--id", "r1", "--json", "--k", 2)))
+def test_json_says_what_the_library_says(explain: Cli, folder: Path) -> None:
+    made = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", "--k", 2)))
     decoder = bridle.Decoder(bridle.Labels(NAMES), bridle.rules.load(folder / "my.rules"))
     unary: Any = SCORES[0]["unary"]
     told = decoder.explain(bridle.Lattice(unary), {"tokens": SCORES[0]["tokens"]})
@@ -94,150 +85,150 @@ def test_json_says_what_the_library_says(folder: Path) -> None:
     assert made["id"] == "r1" and made["tokens"] == SCORES[0]["tokens"] and len(made["alternatives"]) == 2
 
 
-def test_a_sequence_without_a_name_goes_by_its_number(folder: Path) -> None:
-    assert json.loads(good(*scored(folder, "--id", 2, "--json")))["tokens"] == ["Naur", "Proof"]
-    assert json.loads(good(*scored(folder, "--sequence", 2, "--json")))["id"] == 2
+def test_a_sequence_without_a_name_goes_by_its_number(explain: Cli, folder: Path) -> None:
+    assert json.loads(explain.stdout(*scored(folder, "--id", 2, "--json")))["tokens"] == ["Naur", "Proof"]
+    assert json.loads(explain.stdout(*scored(folder, "--sequence", 2, "--json")))["id"] == 2
 
 
-def test_a_picture_and_a_page(folder: Path, tmp_path: Path) -> None:
+def test_a_picture_and_a_page(explain: Cli, folder: Path, tmp_path: Path) -> None:
     svg, html = tmp_path / "a.svg", tmp_path / "a.html"
-    printed = good(*scored(folder, "--id", "r1", "--svg", svg, "--html", html))
+    printed = explain.stdout(*scored(folder, "--id", "r1", "--svg", svg, "--html", html))
     assert ElementTree.parse(svg).getroot().tag.endswith("svg") and "r1" in svg.read_text()
-    assert "Rules that bit" in html.read_text() and printed == good(*scored(folder, "--id", "r1"))
+    assert "Rules that bit" in html.read_text() and printed == explain.stdout(*scored(folder, "--id", "r1"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.svg"]
 
 
-def test_halves_of_characters_are_no_obstacle(tmp_path: Path) -> None:
+def test_halves_of_characters_are_no_obstacle(explain: Cli, tmp_path: Path) -> None:
     path, html = tmp_path / "s.jsonl", tmp_path / "a.html"
     path.write_text(json.dumps({"id": "\ud800", "tokens": ["\ud800", "\x00"], "unary": [[1, 0], [0, 1]]}))
-    good("--scores", path, "--labels", "A,B", "--html", html, "--svg", tmp_path / "a.svg")
+    explain.stdout("--scores", path, "--labels", "A,B", "--html", html, "--svg", tmp_path / "a.svg")
     assert html.exists() and ElementTree.parse(tmp_path / "a.svg")
 
 
-def test_the_long_and_the_whole(tmp_path: Path) -> None:
+def test_the_long_and_the_whole(explain: Cli, tmp_path: Path) -> None:
     (tmp_path / "r").write_text("forbid A at 50\n")
     save_scores(tmp_path / "s.jsonl", [bridle.Lattice([[1.0, 0]] * 100)], labels=["A", "B"])
     asked = ["--scores", tmp_path / "s.jsonl", "--rules", tmp_path / "r", "--svg", tmp_path / "a.svg"]
-    assert "..47.." in good(*asked) and "47 more" in (tmp_path / "a.svg").read_text()
-    assert "..47.." not in good(*asked, "--all") and "47 more" not in (tmp_path / "a.svg").read_text()
+    assert "..47.." in explain.stdout(*asked) and "47 more" in (tmp_path / "a.svg").read_text()
+    assert "..47.." not in explain.stdout(*asked, "--all") and "47 more" not in (tmp_path / "a.svg").read_text()
 
 
-def test_rules_that_clash(folder: Path, tmp_path: Path) -> None:
-    result = run(*scored(folder, "--id", "r1", "--html", tmp_path / "a.html", rules="clash.rules"))
+def test_rules_that_clash(explain: Cli, folder: Path, tmp_path: Path) -> None:
+    result = explain(*scored(folder, "--id", "r1", "--html", tmp_path / "a.html", rules="clash.rules"))
     assert result.exit_code == 3
     assert "scores.jsonl:1: no labelling obeys the hard rules; got 2 that clash: " in result.stderr
     assert "present DATE" in result.stdout and "break hard rules the fewest times" in result.stdout
     assert "Rules that clash" in (tmp_path / "a.html").read_text()
-    made = json.loads(good(*scored(folder, "--id", "r1", "--json", rules="clash.rules"), code=3))
+    made = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", rules="clash.rules"), code=3))
     assert sorted(made["clash"]) == ["forbid DATE", "present DATE"] and made["best"]["relaxed"] is True
 
 
-def test_scores_that_allow_nothing(tmp_path: Path) -> None:
+def test_scores_that_allow_nothing(explain: Cli, tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text('{"unary": [[null, null]]}')
-    result = run("--scores", tmp_path / "s.jsonl", "--labels", "A,B")
+    result = explain("--scores", tmp_path / "s.jsonl", "--labels", "A,B")
     assert result.exit_code == 3 and "has no path" in result.stderr
 
 
 # ---- a model --------------------------------------------------------------------------------------------------------
 
 
-def test_one_of_a_file(folder: Path) -> None:
-    made = json.loads(good(*tagged(folder, "--id", "r2", "--json")))
+def test_one_of_a_file(explain: Cli, folder: Path) -> None:
+    made = json.loads(explain.stdout(*tagged(folder, "--id", "r2", "--json")))
     assert made["gold"] == made["best"]["labels"] == ["AUTHOR", "TITLE", "DATE"]
-    assert "gold" in good(*tagged(folder, "--sequence", 1))
+    assert "gold" in explain.stdout(*tagged(folder, "--sequence", 1))
 
 
-def test_stdin_has_a_name(folder: Path) -> None:
+def test_stdin_has_a_name(explain: Cli, folder: Path) -> None:
     for args in (["--scores", "-", "--labels", "A"], [folder / "m.bridle", "-"]):
-        result = run(*args, stdin="")
+        result = explain(*args, stdin="")
         assert (result.exit_code, "<stdin>: there are no sequences" in result.stderr) == (2, True), result.stderr
 
 
-def test_one_without_a_name(folder: Path, tmp_path: Path) -> None:
+def test_one_without_a_name(explain: Cli, folder: Path, tmp_path: Path) -> None:
     write(tmp_path / "bare.jsonl", [replace(example, id=None) for example in examples()])
     for which in ("--id", "--sequence"):
-        made = json.loads(good(folder / "m.bridle", tmp_path / "bare.jsonl", which, 1, "--json"))
+        made = json.loads(explain.stdout(folder / "m.bridle", tmp_path / "bare.jsonl", which, 1, "--json"))
         assert (made["id"], made["tokens"][0]) == (1, "Hoare")
 
 
-def test_a_text(folder: Path) -> None:
+def test_a_text(explain: Cli, folder: Path) -> None:
     args = [folder / "m.bridle", "--rules", folder / "my.rules", "--text", "Naur Monitors 1974", "--json"]
-    made = json.loads(good(*args))
+    made = json.loads(explain.stdout(*args))
     assert made["tokens"] == ["Naur", "Monitors", "1974"] and made["best"]["labels"][2] == "DATE" and "gold" not in made
-    made = json.loads(good(*args[:-2], "Naur,1974", "--json", "--option", "tokens=punctuation"))
+    made = json.loads(explain.stdout(*args[:-2], "Naur,1974", "--json", "--option", "tokens=punctuation"))
     assert made["tokens"] == ["Naur", ",", "1974"]
 
 
-def test_from_stdin_without_rules(folder: Path) -> None:
+def test_from_stdin_without_rules(explain: Cli, folder: Path) -> None:
     line = json.dumps({"tokens": ["Naur", "1974"]})
-    assert "viterbi (there are no rules)" in good(folder / "m.bridle", "-", stdin=line)
+    assert "viterbi (there are no rules)" in explain.stdout(folder / "m.bridle", "-", stdin=line)
 
 
-def test_a_text_for_a_model_that_wants_more_columns(tmp_path: Path) -> None:
+def test_a_text_for_a_model_that_wants_more_columns(run: Cli, explain: Cli, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("the D B-NP\nman N I-NP\n\na D B-NP\n")
     train = ["train", tmp_path / "t.txt", "-o", tmp_path / "m", "--columns", "word,pos,chunk", "--iterations", 3]
-    assert CliRunner().invoke(cli.app, list(map(str, train))).exit_code == 0
-    result = run(tmp_path / "m", "--text", "the man")
+    run.ok(*train)
+    result = explain(tmp_path / "m", "--text", "the man")
     assert result.exit_code == 2 and "--text: " in result.stderr and "pos" in result.stderr
 
 
 # ---- a data set -----------------------------------------------------------------------------------------------------
 
 
-def test_a_data_set(folder: Path, tmp_path: Path) -> None:
-    text = good(*scored(folder, "--html", tmp_path / "all.html", "--scheme", "IO"))
+def test_a_data_set(explain: Cli, folder: Path, tmp_path: Path) -> None:
+    text = explain.stdout(*scored(folder, "--html", tmp_path / "all.html", "--scheme", "IO"))
     assert "3 sequences, 8 tokens. The rules changed 2 sequences" in text
     assert "changed" in text and "helped" not in text  # there is no gold
     assert "Look at one" in (tmp_path / "all.html").read_text()
     look = next(line for line in text.splitlines() if line.startswith("look at one: "))
     words = shlex.split(look.removeprefix("look at one: "))
     assert words[:2] == ["bridle", "explain"] and words[-2] == "--sequence"
-    assert good(*words[2:]).startswith("2 (") and words[-4:-2] == ["--scheme", "IO"]  # the dearest
+    assert explain.stdout(*words[2:]).startswith("2 (") and words[-4:-2] == ["--scheme", "IO"]  # the dearest
 
 
-def test_a_data_set_with_gold(folder: Path) -> None:
-    made = json.loads(good(*tagged(folder, "--json")))
+def test_a_data_set_with_gold(explain: Cli, folder: Path) -> None:
+    made = json.loads(explain.stdout(*tagged(folder, "--json")))
     assert made["sequences"] == 3 and made["right"] == made["tokens"] == 12
     assert {row["rule"] for row in made["rules"]} == {str(rule) for rule in bridle.rules.load(folder / "my.rules")}
-    assert "Tokens right: 100.0% without rules, 100.0% with them" in good(*tagged(folder))
+    assert "Tokens right: 100.0% without rules, 100.0% with them" in explain.stdout(*tagged(folder))
 
 
-def test_a_data_set_in_which_rules_clash(folder: Path) -> None:
-    text = good(*scored(folder, rules="clash.rules"), code=1)
+def test_a_data_set_in_which_rules_clash(explain: Cli, folder: Path) -> None:
+    text = explain.stdout(*scored(folder, rules="clash.rules"), code=1)
     assert "In 3 sequences no labelling obeys the hard rules" in text and "infeasible" in text
 
 
 @pytest.mark.parametrize(
     ("which", "doing"), [([], "leaving out one rule at a time"), (["--id", "r1"], "finding out what each rule did")]
 )
-def test_progress_goes_to_stderr(folder: Path, which: list[str], doing: str) -> None:
-    result = run(*scored(folder, *which, "--progress"))
+def test_progress_goes_to_stderr(explain: Cli, folder: Path, which: list[str], doing: str) -> None:
+    result = explain(*scored(folder, *which, "--progress"))
     assert result.exit_code == 0 and result.stderr == f"bridle: {doing} ...\n"
-    assert result.stdout == good(*scored(folder, *which)) and run(*scored(folder, *which)).stderr == ""
+    assert result.stdout == explain.stdout(*scored(folder, *which)) and explain(*scored(folder, *which)).stderr == ""
 
 
-def test_the_command_to_look_at_one_is_whole(tmp_path: Path) -> None:
+def test_the_command_to_look_at_one_is_whole(run: Cli, explain: Cli, tmp_path: Path) -> None:
     """A file that can be read only with all of these; stdin cannot be read again."""
     (tmp_path / "t.txt").write_text("B-NP the D\nI-NP man N\n\n% no token\nB-NP a D\nB-NP dog N\n")
     (tmp_path / "r").write_text("at most 1 token of B-NP\n")
     reads = ["--format", "conll", "--columns", "chunk,word,pos", "--label", "chunk", "--option", "comment=%"]
     train = ["train", tmp_path / "t.txt", "-o", tmp_path / "m", "--iterations", 3, *reads]
-    assert CliRunner().invoke(cli.app, list(map(str, train))).exit_code == 0
+    run.ok(*train)
     asked = ["--rules", tmp_path / "r", *reads, "--engine", "ilp", "--time-limit", "9.0"]
-    text = good(tmp_path / "m", tmp_path / "t.txt", *asked)
+    text = explain.stdout(tmp_path / "m", tmp_path / "t.txt", *asked)
     words = shlex.split(next(line for line in text.splitlines() if line.startswith("look at one: "))[13:])
     for flag, value in zip(asked[::2], asked[1::2], strict=True):
         assert words[words.index(str(flag)) + 1] == str(value)
-    assert "engine  ilp" in good(*words[2:])
-    assert "look at one" not in good(tmp_path / "m", "-", *asked, stdin=(tmp_path / "t.txt").read_text())
+    assert "engine  ilp" in explain.stdout(*words[2:])
+    assert "look at one" not in explain.stdout(tmp_path / "m", "-", *asked, stdin=(tmp_path / "t.txt").read_text())
 
 
 def test_the_engine_its_limit_and_threads_are_those_asked_for(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    explain: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for which in ([], ["--id", "r1"]):
-        assert run(*scored(folder, *which, "--engine", "viterbi")).exit_code == 2  # no mask counts tokens
-        assert "time_limit" in run(*scored(folder, *which, "--time-limit", "-1")).stderr
+        assert explain(*scored(folder, *which, "--engine", "viterbi")).exit_code == 2  # no mask counts tokens
+        assert "time_limit" in explain(*scored(folder, *which, "--time-limit", "-1")).stderr
     asked: dict[str, Any] = {}
 
     def note(*_: Any, **options: Any) -> Any:
@@ -245,45 +236,45 @@ def test_the_engine_its_limit_and_threads_are_those_asked_for(
         raise BridleError("enough")
 
     monkeypatch.setattr("bridle.cli.explaining.impact", note)
-    run(*scored(folder, "--threads", 3))
+    explain(*scored(folder, "--threads", 3))
     assert asked["threads"] == 3
 
 
-def test_sequences_that_a_limit_stopped_are_left_out(folder: Path, tmp_path: Path) -> None:
+def test_sequences_that_a_limit_stopped_are_left_out(explain: Cli, folder: Path, tmp_path: Path) -> None:
     """A beam keeps eight paths; nine labels look better than the one that may end the sequence."""
     names = [f"L{k}" for k in range(10)]
     (tmp_path / "r").write_text("fix L9 at -1\n" + "".join(f"forbid {name} then L9\n" for name in names[:9]))
     lost, fine = ([[*[1.0] * 9, 0.0], [0.0] * 10], [[*[0.0] * 9, 1.0], [1.0, *[0.0] * 9]])
     save_scores(tmp_path / "s.jsonl", [bridle.Lattice(lost), bridle.Lattice(fine)], labels=names)
     asked = ["--scores", tmp_path / "s.jsonl", "--rules", tmp_path / "r", "--engine", "beam"]
-    text = good(*asked, code=1)
+    text = explain.stdout(*asked, code=1)
     assert "1 sequence, 2 tokens." in text and "Left out: 1 sequence in which a limit came before" in text
-    assert json.loads(good(*asked, "--json", code=1))["unanswered"] == [0]
+    assert json.loads(explain.stdout(*asked, "--json", code=1))["unanswered"] == [0]
 
 
-def test_what_is_odd_about_gold_is_told(folder: Path, tmp_path: Path) -> None:
+def test_what_is_odd_about_gold_is_told(explain: Cli, folder: Path, tmp_path: Path) -> None:
     first, *others = examples()
     write(tmp_path / "some.jsonl", [replace(first, labels=None), *others])
-    result = run(folder / "m.bridle", tmp_path / "some.jsonl", "--rules", folder / "my.rules")
+    result = explain(folder / "m.bridle", tmp_path / "some.jsonl", "--rules", folder / "my.rules")
     assert result.exit_code == 0 and "Tokens right" not in result.stdout
     assert "some.jsonl: 1 of 3 sequences have no labels, so those of the others are not compared" in result.stderr
     write(tmp_path / "odd.jsonl", [replace(first, labels=["AUTHOR", "TITLE", "TITLE", "YEAR"])])
-    result = run(folder / "m.bridle", tmp_path / "odd.jsonl", "--html", tmp_path / "a.html")
+    result = explain(folder / "m.bridle", tmp_path / "odd.jsonl", "--html", tmp_path / "a.html")
     assert result.stderr == "bridle: gold has labels that the model does not know: YEAR\n"
     assert "YEAR (not a label of the model)" in (tmp_path / "a.html").read_text()
-    assert run(*tagged(folder)).stderr == ""
+    assert explain(*tagged(folder)).stderr == ""
 
 
-def test_a_data_set_without_rules(folder: Path) -> None:
-    text = good(folder / "m.bridle", folder / "refs.jsonl")
+def test_a_data_set_without_rules(explain: Cli, folder: Path) -> None:
+    text = explain.stdout(folder / "m.bridle", folder / "refs.jsonl")
     assert "no rules to ask about: pass --rules FILE" in " ".join(text.split()) and "rule\n" not in text
 
 
-def test_many_are_not_read_for_a_picture_of_one(folder: Path, tmp_path: Path) -> None:
+def test_many_are_not_read_for_a_picture_of_one(explain: Cli, folder: Path, tmp_path: Path) -> None:
     """The third line is no sequence, but two are enough to know."""
     lines = (folder / "scores.jsonl").read_text().splitlines()[:2]
     (tmp_path / "s.jsonl").write_text("\n".join([*lines * 3000, "broken"]))
-    result = run("--scores", tmp_path / "s.jsonl", "--svg", tmp_path / "a.svg")
+    result = explain("--scores", tmp_path / "s.jsonl", "--svg", tmp_path / "a.svg")
     assert (result.exit_code, "--svg is for one sequence" in result.stderr) == (2, True)
 
 
@@ -326,11 +317,11 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_goes_wrong(folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong(explain: Cli, folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "bare.jsonl").write_text('{"unary": [[0, 1]]}')
     (folder / "odd.rules").write_text("present TITEL\n")
     args, message = WRONG[case]
-    result = run(*args)
+    result = explain(*args)
     assert (result.exit_code, result.stdout) == (2, "") and message in result.stderr
     assert not isinstance(result.exception, BridleError) and not (folder / "x.svg").exists()

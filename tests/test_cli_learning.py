@@ -8,27 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from bridle import cli, rules
+from bridle import rules
 from bridle.learn import DeterministicRules
 from bridle.learn.joint import JointWeights
 from bridle.learn.weights import penalty_of
 from bridle.rules.base import Soft
 from bridle.rules.files import load_lines, parse_lines
+from commands import Cli
 
-Run = Any  # what CliRunner.invoke returns
 COLUMNS = ["--columns", "word,label"]
-
-
-def run(*args: object, stdin: str | None = None) -> Run:
-    return CliRunner().invoke(cli.app, [str(a) for a in args], input=stdin)
-
-
-def good(*args: object, stdin: str | None = None) -> Run:
-    result = run(*args, stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def references(count: int, seed: int, noise: float = 0.0) -> str:
@@ -45,28 +34,29 @@ def references(count: int, seed: int, noise: float = 0.0) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Training data, data to tune on, and a model."""
     folder = tmp_path_factory.mktemp("learn")
     (folder / "train.txt").write_text(references(150, 0, 0.03))
     (folder / "tune.txt").write_text(references(80, 1, 0.03))
-    good("train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS, "--features", "word[0]", "--iterations", 5)
+    train = ["train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS]
+    run.ok(*train, "--features", "word[0]", "--iterations", 5)
     return folder
 
 
 @pytest.fixture(scope="module")
-def learned(folder: Path) -> Path:
+def learned(run: Cli, folder: Path) -> Path:
     """A file of learned rules."""
-    good("learn", folder / "train.txt", "-o", folder / "my.rules", *COLUMNS)
+    run.ok("learn", folder / "train.txt", "-o", folder / "my.rules", *COLUMNS)
     return folder / "my.rules"
 
 
 # ---- learn ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_rules_file_is_written_and_read_back(folder: Path, tmp_path: Path) -> None:
+def test_a_rules_file_is_written_and_read_back(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.rules"
-    result = good("learn", folder / "train.txt", "-o", out, *COLUMNS, "--json")
+    result = run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, "--json")
     told = json.loads(result.stdout)
     text = out.read_text()
     assert text.startswith("# Rules learned by bridle") and "train.txt\n# 150 sequences, 3 labels" in text
@@ -80,9 +70,9 @@ def test_a_rules_file_is_written_and_read_back(folder: Path, tmp_path: Path) -> 
     assert sorted(tmp_path.iterdir()) == [out]
 
 
-def test_kinds_and_limits(folder: Path, tmp_path: Path) -> None:
+def test_kinds_and_limits(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.rules"
-    good("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kinds", "presence, count", "--hard", "--max-rules", 2)
+    run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kinds", "presence, count", "--hard", "--max-rules", 2)
     made = rules.load(out)
     assert len(made) == 2 and not any(isinstance(rule, Soft) for rule in made)
     heads = [line for line in out.read_text().splitlines() if line.startswith("# ----")]
@@ -90,8 +80,8 @@ def test_kinds_and_limits(folder: Path, tmp_path: Path) -> None:
     assert "hard" in out.read_text().splitlines()[1] and "max_rules 2" in out.read_text()
 
 
-def test_log_odds_are_not_counts(folder: Path, tmp_path: Path, learned: Path) -> None:
-    good("learn", folder / "train.txt", "-o", tmp_path / "odds.rules", *COLUMNS, "--penalty", "log-odds")
+def test_log_odds_are_not_counts(run: Cli, folder: Path, tmp_path: Path, learned: Path) -> None:
+    run.ok("learn", folder / "train.txt", "-o", tmp_path / "odds.rules", *COLUMNS, "--penalty", "log-odds")
     by_counts, by_odds = (
         {rule.rule: rule.penalty for rule in rules.load(path) if isinstance(rule, Soft)}
         for path in (learned, tmp_path / "odds.rules")
@@ -100,16 +90,18 @@ def test_log_odds_are_not_counts(folder: Path, tmp_path: Path, learned: Path) ->
     assert all(by_odds[rule] < by_counts[rule] for rule in by_odds)  # log (1 - p) / p < -log p
 
 
-def test_joint_penalties(folder: Path, tmp_path: Path) -> None:
+def test_joint_penalties(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "joint.rules"
     joint = ["--penalty", "joint", "--model", folder / "m.bridle", "--tune", folder / "tune.txt", "--iterations", 4]
-    result = good("learn", folder / "train.txt", "-o", out, *joint, "--dev", folder / "tune.txt", "--progress")
+    result = run.ok("learn", folder / "train.txt", "-o", out, *joint, "--dev", folder / "tune.txt", "--progress")
     assert "on the development set" in result.stderr and "1/4" in result.stderr
     assert rules.load(out)
     assert "penalties by joint" in out.read_text()
 
 
-def test_ctrl_c_keeps_the_penalties_so_far(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_the_penalties_so_far(
+    run: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fit = JointWeights.fit
 
     def stopped(self: JointWeights, *args: Any, **named: Any) -> JointWeights:
@@ -124,7 +116,7 @@ def test_ctrl_c_keeps_the_penalties_so_far(folder: Path, tmp_path: Path, monkeyp
     assert rules.load(out)
 
 
-def test_no_rule_is_found_in_noise(tmp_path: Path) -> None:
+def test_no_rule_is_found_in_noise(run: Cli, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data, out = tmp_path / "noise.txt", tmp_path / "my.rules"
     lines = [[f"w {'ABC'[y]}\n" for y in rng.integers(0, 3, 6)] for _ in range(30)]
@@ -134,14 +126,14 @@ def test_no_rule_is_found_in_noise(tmp_path: Path) -> None:
     assert all(line.startswith("#") for line in out.read_text().splitlines()) and rules.load(out) == []
 
 
-def test_rules_go_to_standard_output(folder: Path, learned: Path) -> None:
-    result = good("learn", "-", "-o", "-", *COLUMNS, "--format", "conll", stdin=(folder / "train.txt").read_text())
+def test_rules_go_to_standard_output(run: Cli, folder: Path, learned: Path) -> None:
+    result = run.ok("learn", "-", "-o", "-", *COLUMNS, "--format", "conll", stdin=(folder / "train.txt").read_text())
     assert [line.rule for line in parse_lines(result.stdout.split("\n"))] == rules.load(learned)
 
 
-def test_deterministic_rules(folder: Path, tmp_path: Path) -> None:
+def test_deterministic_rules(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.det"
-    result = good("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kind", "deterministic", "--json")
+    result = run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kind", "deterministic", "--json")
     made = DeterministicRules.load(out)
     assert made.n_rules_ == json.loads(result.stdout)["n_rules"] > 0
     result = run("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kind", "deterministic", "--cutoff", 100000)
@@ -157,7 +149,7 @@ def test_deterministic_rules(folder: Path, tmp_path: Path) -> None:
         (["--label", "nothing"], "nothing"),
     ],
 )  # fmt: skip
-def test_learn_says_what_is_wrong(folder: Path, tmp_path: Path, args: list[str], told: str) -> None:
+def test_learn_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, args: list[str], told: str) -> None:
     result = run("learn", folder / "train.txt", "-o", tmp_path / "my.rules", *COLUMNS, *args)
     assert result.exit_code == 2 and told in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -167,32 +159,32 @@ def test_learn_says_what_is_wrong(folder: Path, tmp_path: Path, args: list[str],
 # ---- rules test -----------------------------------------------------------------------------------------------------
 
 
-def test_rules_against_gold(folder: Path, learned: Path) -> None:
-    result = good("rules", "test", learned, folder / "tune.txt", *COLUMNS)
+def test_rules_against_gold(run: Cli, folder: Path, learned: Path) -> None:
+    result = run.ok("rules", "test", learned, folder / "tune.txt", *COLUMNS)
     head, *table = result.stdout.splitlines()
     assert head == f"80 sequences, {len(rules.load(learned))} rules" and table[0].split() == ["in", "gold", "rule"]
     assert "gold obeys, %" in result.stdout
 
 
-def test_rules_against_a_model(folder: Path, learned: Path, tmp_path: Path) -> None:
+def test_rules_against_a_model(run: Cli, folder: Path, learned: Path, tmp_path: Path) -> None:
     args = ["rules", "test", learned, folder / "tune.txt", "--model", folder / "m.bridle"]
-    told = json.loads(good(*args, "--json").stdout)
+    told = json.loads(run.ok(*args, "--json").stdout)
     assert told["sequences"] == 80 and len(told["rules"]) == len(rules.load(learned))
     assert told["all"]["accuracy"] > told["none"]["accuracy"]
-    text = good(*args, "--no-leave-out").stdout
+    text = run.ok(*args, "--no-leave-out").stdout
     assert f"no rules:  {told['none']['accuracy']:.2%}" in text and "F1 among" not in text
     assert "gain of F1 when added alone" in text
-    accuracy = json.loads(good("eval", folder / "tune.txt", "--model", folder / "m.bridle", "--json").stdout)
+    accuracy = json.loads(run.ok("eval", folder / "tune.txt", "--model", folder / "m.bridle", "--json").stdout)
     assert told["none"]["accuracy"] == accuracy["accuracy"]
 
 
-def test_relaxed_sequences_make_the_exit_code(folder: Path, tmp_path: Path) -> None:
+def test_relaxed_sequences_make_the_exit_code(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "never.rules").write_text("at least 5 segments of TITLE\n")
     result = run("rules", "test", tmp_path / "never.rules", folder / "tune.txt", "--model", folder / "m.bridle")
     assert result.exit_code == 1 and "sequences relaxed" in result.stdout
 
 
-def test_unknown_labels_are_told_with_their_lines(folder: Path, tmp_path: Path) -> None:
+def test_unknown_labels_are_told_with_their_lines(run: Cli, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.rules"
     path.write_text("# head\nAUTHOR before TITEL\nat most 1 segment of YEAR\n")
     for model in ([], ["--model", folder / "m.bridle"]):
@@ -203,16 +195,16 @@ def test_unknown_labels_are_told_with_their_lines(folder: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("text", "told"), [("nonsense\n", "bad.rules:1:"), ("# nothing\n", "there are no rules")])
-def test_rules_test_says_what_is_wrong(folder: Path, tmp_path: Path, text: str, told: str) -> None:
+def test_rules_test_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "bad.rules").write_text(text)
     result = run("rules", "test", tmp_path / "bad.rules", folder / "tune.txt", *COLUMNS)
     assert result.exit_code == 2 and told in result.stderr
 
 
-def test_rules_about_tokens_find_their_texts(folder: Path, tmp_path: Path) -> None:
+def test_rules_about_tokens_find_their_texts(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t.rules").write_text("fix DATE at tokens /d\\d/\n")
     for model in ([], ["--model", folder / "m.bridle"]):
-        told = json.loads(good(
+        told = json.loads(run.ok(
             "rules", "test", tmp_path / "t.rules", folder / "tune.txt", *COLUMNS, "--json", *model
         ).stdout)  # fmt: skip
         assert told["rules"][0]["gold"] == 1.0

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import bridle
-from bridle import cli
 from bridle.cli import recording
 from bridle.models import CRF
+from commands import Cli
 
-Run = Any  # what CliRunner.invoke returns
 TRAIN = "\n".join(["the D B-NP\nold J I-NP\nman N I-NP\nsleeps V B-VP\n", "a D B-NP\ndog N I-NP\nruns V B-VP\n"] * 3)
+Training = Callable[..., dict[str, Any]]
 DEV = "the D B-NP\ndog N I-NP\nsleeps V O\n"
-
-
-def run(*args: object) -> Run:
-    return CliRunner().invoke(cli.app, [str(a) for a in args], prog_name="bridle")
 
 
 @pytest.fixture
@@ -35,15 +31,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def trained(*more: object) -> dict[str, Any]:
-    """Train m.bridle; what its configuration says."""
-    result = run("train", "train.txt", "-o", "m.bridle", "--columns", "word,pos,chunk", "--iterations", 4, *more)
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(Path("m.bridle.json").read_text())
-    return found
+@pytest.fixture
+def trained(run: Cli) -> Training:
+    """Trains m.bridle; what its configuration says."""
+
+    def train(*more: object) -> dict[str, Any]:
+        run.ok("train", "train.txt", "-o", "m.bridle", "--columns", "word,pos,chunk", "--iterations", 4, *more)
+        found: dict[str, Any] = json.loads(Path("m.bridle.json").read_text())
+        return found
+
+    return train
 
 
-def test_all_that_matters_is_written(here: Path) -> None:
+def test_all_that_matters_is_written(trained: Training, here: Path) -> None:
     told = trained("--dev", "dev.txt", "--on-unknown", "wrong", "--seed", 7)
     settings = told["settings"]
     assert settings["data"] == ["train.txt"] and settings["columns"] == "word,pos,chunk" and settings["seed"] == 7
@@ -62,14 +62,14 @@ def test_all_that_matters_is_written(here: Path) -> None:
     assert sorted(path.name for path in here.iterdir()) == ["dev.txt", "m.bridle", "m.bridle.json", "train.txt"]
 
 
-def test_every_option_is_in_it(here: Path) -> None:
+def test_every_option_is_in_it(run: Cli, trained: Training, here: Path) -> None:
     wanted = set(re.findall(r"--[a-z0-9-]+", run("train", "--help").stdout))
     told = {"--" + name.replace("_", "-") for name in trained()["settings"]}
     without = {"--config", "--resume", "--progress", "--no-progress", "--json", "--help"}
     assert wanted - told == without
 
 
-def test_a_run_is_repeated(here: Path) -> None:
+def test_a_run_is_repeated(run: Cli, trained: Training, here: Path) -> None:
     trained("--dev", "dev.txt", "--on-unknown", "wrong", "--c2", 0.5, "--option", "encoding=utf-8")
     before = Path("m.bridle").read_bytes()
     result = run("train", "--config", "m.bridle.json", "-o", "again.bridle")
@@ -83,7 +83,7 @@ def test_a_run_is_repeated(here: Path) -> None:
     assert Path("m.bridle").read_bytes() == before
 
 
-def test_the_command_line_wins(here: Path) -> None:
+def test_the_command_line_wins(run: Cli, trained: Training, here: Path) -> None:
     trained("--c2", 0.5, "--learner", "crf", "--scheme", "bio")
     Path("less.txt").write_text(DEV.replace(" O\n", " B-VP\n"))
     result = run("train", "less.txt", "--config", "m.bridle.json", "--c2", 3, "--iterations", 2, "-o", "n.bridle")
@@ -95,12 +95,12 @@ def test_the_command_line_wins(here: Path) -> None:
     assert isinstance(model, CRF) and model.c2 == 3.0 and model.progress_.iteration == 2
 
 
-def test_json_is_the_configuration(here: Path) -> None:
+def test_json_is_the_configuration(run: Cli, here: Path) -> None:
     result = run("train", "train.txt", "-o", "m", "--iterations", 2, "--json")
     assert json.loads(result.stdout) == json.loads(Path("m.json").read_text())
 
 
-def test_data_that_has_changed_is_told(here: Path) -> None:
+def test_data_that_has_changed_is_told(run: Cli, trained: Training, here: Path) -> None:
     trained()
     assert "has changed" not in run("train", "--config", "m.bridle.json").stderr
     Path("train.txt").write_text(TRAIN + "\nhe N B-NP\n")
@@ -109,7 +109,7 @@ def test_data_that_has_changed_is_told(here: Path) -> None:
     assert f"train.txt has changed: {len(TRAIN)} bytes then, {len(TRAIN) + 11} now" in result.stderr
 
 
-def test_what_people_edit_does_no_harm(here: Path) -> None:
+def test_what_people_edit_does_no_harm(run: Cli, trained: Training, here: Path) -> None:
     told = trained()
     for odd in (None, 3, [None], [{"file": "train.txt"}]):
         told["data"]["files"], told["dev"] = odd, odd
@@ -117,7 +117,7 @@ def test_what_people_edit_does_no_harm(here: Path) -> None:
         assert run("train", "--config", "c.json", "-o", "n").exit_code == 0
 
 
-def test_ctrl_c_is_written_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = CRF.fit
 
     def stopped(self: CRF, *args: Any, **named: Any) -> CRF:
@@ -141,7 +141,7 @@ def test_ctrl_c_is_written_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ('{"command": "bridle train", "settings": {"data": "train.txt"}}', "the data are no files"),
     ],
 )  # fmt: skip
-def test_a_bad_configuration(here: Path, text: str | None, told: str) -> None:
+def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) -> None:
     if text is not None:
         Path("c.json").write_text(text)
     result = run("train", "--config", "c.json", "-o", "m")
@@ -149,7 +149,7 @@ def test_a_bad_configuration(here: Path, text: str | None, told: str) -> None:
     assert not Path("m").exists()
 
 
-def test_nothing_of_the_user_is_overwritten(here: Path) -> None:
+def test_nothing_of_the_user_is_overwritten(run: Cli, here: Path) -> None:
     Path("m.json").write_text('{"mine": 1}')
     result = run("train", "train.txt", "-o", "m")
     assert result.exit_code == 2 and "m.json is in the way" in result.stderr
@@ -163,7 +163,7 @@ def test_nothing_of_the_user_is_overwritten(here: Path) -> None:
         "tag m.bridle train.txt -o m.bridle",
     ],
 )  # fmt: skip
-def test_what_is_read_is_not_written_over(here: Path, line: str) -> None:
+def test_what_is_read_is_not_written_over(run: Cli, trained: Training, here: Path, line: str) -> None:
     trained()
     before = {path.name: path.read_bytes() for path in here.iterdir()}
     result = run(*line.split())

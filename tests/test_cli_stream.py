@@ -10,30 +10,23 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import bridle
 import bridle.__main__ as entry
-from bridle import cli
 from bridle.cli import bars, tagging
 from bridle.cli.stream import Stream
 from bridle.data import Example, Pace
 from bridle.models import CRF
+from commands import Cli
 
-Run = Any  # what CliRunner.invoke returns
 TRAIN = "the D B-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"
 
 
-def run(*args: object) -> Run:
-    return CliRunner().invoke(cli.app, [str(a) for a in args], prog_name="bridle")
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training file, a model and rules."""
     folder = tmp_path_factory.mktemp("streams")
     (folder / "train.txt").write_text(TRAIN)
@@ -43,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_numbers_go_on_from_file_to_file(folder: Path) -> None:
+def test_numbers_go_on_from_file_to_file(run: Cli, folder: Path) -> None:
     result = run("tag", folder / "m.bridle", folder / "train.txt", folder / "train.txt", "--json")
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == list(range(6))
 
@@ -112,33 +105,27 @@ def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> No
     assert bar.bar is None  # nothing was read
 
 
-def start(*args: object, **options: Any) -> subprocess.Popen[bytes]:
-    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
-    return subprocess.Popen(
-        [sys.executable, "-m", "bridle", *map(str, args)], env=env, stderr=subprocess.PIPE, **options
-    )
-
-
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
-def test_readers_that_go_away_and_full_disks(folder: Path) -> None:
+def test_readers_that_go_away_and_full_disks(run: Cli, folder: Path) -> None:
     """What prints by Typer and what prints by Rich; processes of their own, at once."""
     end, other = os.pipe()
     os.close(end)  # nobody reads
     with Path("/dev/full").open("wb") as full:
-        printing = start("--help", stdout=full)
-    drawing = start("rules", "test", folder / "my.rules", folder / "train.txt", stdout=other)
+        printing = run.start("--help", stdout=full)
+    drawing = run.start("rules", "test", folder / "my.rules", folder / "train.txt", stdout=other)
     os.close(other)
     said = printing.communicate(timeout=60)[1]
     assert printing.returncode == 2 and b"No space left on device" in said and b"Traceback" not in said
     assert drawing.communicate(timeout=60)[1] == b"" and drawing.returncode == 141
 
 
-def test_what_a_terminal_cannot_show_is_escaped(folder: Path) -> None:
+def test_what_a_terminal_cannot_show_is_escaped(run: Cli, folder: Path) -> None:
     (folder / "odd.rules").write_text("forbid 猫\n")
-    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1]), "PYTHONIOENCODING": "cp1252"}
-    show = [sys.executable, "-m", "bridle", "rules", "show", str(folder / "odd.rules")]
-    done = subprocess.run(show, env=env, capture_output=True, check=False)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, rb"forbid \u732b", b"")
+    env = {"PYTHONIOENCODING": "cp1252"}
+    process = run.start("rules", "show", folder / "odd.rules", env=env, stdout=subprocess.PIPE)
+    out, told = process.communicate(timeout=60)
+    assert (process.returncode, out.strip(), told) == (0, rb"forbid \u732b", b"")
 
 
 def test_commands_bring_along_only_what_they_need() -> None:
@@ -166,7 +153,7 @@ def test_ctrl_c_while_commands_are_imported(
     assert ended.value.code == 130 and capsys.readouterr().err == "bridle: interrupted\n"
 
 
-def test_ctrl_c_outside_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_outside_of_a_command(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 

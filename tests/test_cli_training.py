@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import bridle
-from bridle import cli
 from bridle.data import load, read
 from bridle.errors import FileError
+from commands import Cli
 
 SENTENCES = [
     ("the/D/B-NP old/J/I-NP man/N/I-NP sleeps/V/B-VP", 3),
@@ -28,26 +24,13 @@ SENTENCES = [
 COLUMNS = ["--columns", "word,pos,chunk"]
 
 
-Run = Any  # what CliRunner.invoke returns
-
-
-def run(*args: object, stdin: str | None = None) -> Run:
-    return CliRunner().invoke(cli.app, [str(a) for a in args], input=stdin)
-
-
-def good(*args: object, stdin: str | None = None) -> str:
-    result = run(*args, stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training file and a model."""
     folder = tmp_path_factory.mktemp("models")
     rows = ["\n".join(w.replace("/", " ") for w in text.split()) for text, times in SENTENCES for _ in range(times)]
     (folder / "train.txt").write_text("\n\n".join(rows) + "\n")
-    good("train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS, "--iterations", 30)
+    run.ok("train", folder / "train.txt", "-o", folder / "m.bridle", *COLUMNS, "--iterations", 30)
     return folder
 
 
@@ -56,29 +39,30 @@ def plain(text: str) -> str:
     return "\n".join(" ".join(line.split()[:2]) for line in text.splitlines()) + "\n"
 
 
-def test_train_tag_eval(folder: Path, tmp_path: Path) -> None:
+def test_train_tag_eval(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
-    good("tag", folder / "m.bridle", folder / "train.txt", "-o", out)
+    run.ok("tag", folder / "m.bridle", folder / "train.txt", "-o", out)
     X, y = load(out, columns=["word", "pos", "gold", "guess"])
     assert [x["gold"] for x in X] == y and len(y) == 10
-    report = good("eval", out)
+    report = run.stdout("eval", out)
     assert report.startswith("processed 49 tokens with") and "accuracy: 100.00%" in report
-    assert json.loads(good("eval", out, "--json"))["segments"]["f1"] == 1.0
-    assert json.loads(good("eval", folder / "train.txt", "--model", folder / "m.bridle", "--json"))["accuracy"] == 1.0
-    assert "B-NP" in good("eval", out, "--by-label")
+    assert json.loads(run.stdout("eval", out, "--json"))["segments"]["f1"] == 1.0
+    itself = run.stdout("eval", folder / "train.txt", "--model", folder / "m.bridle", "--json")
+    assert json.loads(itself)["accuracy"] == 1.0
+    assert "B-NP" in run.stdout("eval", out, "--by-label")
 
 
-def test_a_file_without_labels_can_be_tagged(folder: Path) -> None:
+def test_a_file_without_labels_can_be_tagged(run: Cli, folder: Path) -> None:
     text = plain((folder / "train.txt").read_text())
-    tagged = good("tag", folder / "m.bridle", stdin=text)
+    tagged = run.stdout("tag", folder / "m.bridle", stdin=text)
     assert tagged.splitlines()[0].split("\t") == ["the", "D", "B-NP"]
-    assert good("tag", folder / "m.bridle", "-", "--threads", 2, stdin=text) == tagged
+    assert run.stdout("tag", folder / "m.bridle", "-", "--threads", 2, stdin=text) == tagged
 
 
-def test_two_files_are_compared(folder: Path, tmp_path: Path) -> None:
+def test_two_files_are_compared(run: Cli, folder: Path, tmp_path: Path) -> None:
     guess = tmp_path / "guess.txt"
     guess.write_text((folder / "train.txt").read_text().replace("he N B-NP", "he N O", 1))
-    scores = json.loads(good("eval", folder / "train.txt", guess, "--json", *COLUMNS))
+    scores = json.loads(run.stdout("eval", folder / "train.txt", guess, "--json", *COLUMNS))
     assert scores["tokens"] - scores["correct_tokens"] == 1
     guess.write_text("the D B-NP\n")
     result = run("eval", folder / "train.txt", guess, *COLUMNS)
@@ -87,21 +71,21 @@ def test_two_files_are_compared(folder: Path, tmp_path: Path) -> None:
     assert "more sequences" in run("eval", folder / "train.txt", guess, *COLUMNS).output
 
 
-def test_rules_scores_and_the_k_best(folder: Path, tmp_path: Path) -> None:
+def test_rules_scores_and_the_k_best(run: Cli, folder: Path, tmp_path: Path) -> None:
     rules = tmp_path / "my.rules"
     rules.write_text("at most 1 segment of NP\nfix O at tokens /house/\n")
     text = "a D\ncat N\nsees V\nthe D\nhouse N\n"
-    record = json.loads(good("tag", folder / "m.bridle", "--rules", rules, "--to", "jsonl", stdin=text))
+    record = json.loads(run.stdout("tag", folder / "m.bridle", "--rules", rules, "--to", "jsonl", stdin=text))
     assert record["labels"][-1] == "O" and record["optimal"] and record["tokens"][1] == "cat"
     segments = bridle.load(folder / "m.bridle").labels_.segments(record["labels"])
     assert sum(s.type == "NP" for s in segments) <= 1
-    ranked = json.loads(good("tag", folder / "m.bridle", "--k", 3, stdin=text))["k_best"]
+    ranked = json.loads(run.stdout("tag", folder / "m.bridle", "--k", 3, stdin=text))["k_best"]
     assert len(ranked) == 3 and ranked[0]["score"] >= ranked[1]["score"] >= ranked[2]["score"]
-    scored = json.loads(good("tag", folder / "m.bridle", "--scores", stdin=text))
+    scored = json.loads(run.stdout("tag", folder / "m.bridle", "--scores", stdin=text))
     assert len(scored["probability"]) == 5 and all(0 < p <= 1 for p in scored["probability"])
 
 
-def test_an_infeasible_sequence(folder: Path, tmp_path: Path) -> None:
+def test_an_infeasible_sequence(run: Cli, folder: Path, tmp_path: Path) -> None:
     rules = tmp_path / "my.rules"
     rules.write_text("fix O at 0\nfix B-NP at 0\n")
     text = "a D\ncat N\n"
@@ -113,7 +97,7 @@ def test_an_infeasible_sequence(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("learner", ["crf", "perceptron", "local-perceptron", "local-winnow", "ibt"])
-def test_every_learner(folder: Path, tmp_path: Path, learner: str) -> None:
+def test_every_learner(run: Cli, folder: Path, tmp_path: Path, learner: str) -> None:
     rules = tmp_path / "my.rules"
     rules.write_text("well formed\n")
     more = ["--rules", rules] if learner == "ibt" else []
@@ -123,45 +107,45 @@ def test_every_learner(folder: Path, tmp_path: Path, learner: str) -> None:
     assert result.exit_code == 0 and f"saved as {model}" in result.stderr and "1/5" in result.stderr
     steps = [json.loads(line) for line in log.read_text().splitlines()]
     assert steps[0]["iteration"] == 1 and all(0 <= step["accuracy"] <= 1 for step in steps)
-    assert json.loads(good("eval", folder / "train.txt", "--model", model, "--json"))["accuracy"] > 0.9
+    assert json.loads(run.stdout("eval", folder / "train.txt", "--model", model, "--json"))["accuracy"] > 0.9
 
 
-def test_checkpoint_and_resume(folder: Path, tmp_path: Path) -> None:
+def test_checkpoint_and_resume(run: Cli, folder: Path, tmp_path: Path) -> None:
     args: list[Any] = ["train", folder / "train.txt", *COLUMNS, "--checkpoint", tmp_path / "c", "--every", 4]
-    good(*args, "-o", tmp_path / "whole", "--iterations", 12)
-    good(*args, "-o", tmp_path / "half", "--iterations", 8)
-    good(*args, "-o", tmp_path / "resumed", "--iterations", 12, "--resume", tmp_path / "c")
+    run.ok(*args, "-o", tmp_path / "whole", "--iterations", 12)
+    run.ok(*args, "-o", tmp_path / "half", "--iterations", 8)
+    run.ok(*args, "-o", tmp_path / "resumed", "--iterations", 12, "--resume", tmp_path / "c")
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
     other = run(*args, "-o", tmp_path / "x", "--resume", tmp_path / "c", "--c2", 3)
     assert other.exit_code == 2 and "another training" in other.output and not (tmp_path / "x").exists()
 
 
-def test_templates_from_a_file(folder: Path, tmp_path: Path) -> None:
+def test_templates_from_a_file(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("word[0]\nsuffix2[0] pos[-1]\n")
-    good("train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--features", tmp_path / "t")
+    run.ok("train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--features", tmp_path / "t")
     assert bridle.load(tmp_path / "m").linear_.pairwise is None  # no label[-1]
 
 
-def test_markup_is_trained_on_and_plain_text_is_tagged(tmp_path: Path) -> None:
+def test_markup_is_trained_on_and_plain_text_is_tagged(run: Cli, tmp_path: Path) -> None:
     line = "<author> A. Cau, </author> <title> On <br> it. </title> <date> 1992. </date>\n"
     (tmp_path / "refs.txt").write_text(line * 3)
-    good("train", tmp_path / "refs.txt", "-o", tmp_path / "m", "--format", "tagged")
-    tagged = good("tag", tmp_path / "m", stdin="A. Cau, On it. 1992.\n")
+    run.ok("train", tmp_path / "refs.txt", "-o", tmp_path / "m", "--format", "tagged")
+    tagged = run.stdout("tag", tmp_path / "m", stdin="A. Cau, On it. 1992.\n")
     assert [line.split("\t") for line in tagged.split("\n") if line] == [
         ["A.", "author"], ["Cau,", "author"], ["On", "title"], ["it.", "title"], ["1992.", "date"]
     ]  # fmt: skip
 
 
-def test_words_are_segmented(tmp_path: Path) -> None:
+def test_words_are_segmented(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("共同 创造 美好 的 世纪\n美好 的 新 世纪\n" * 3)
-    good("train", tmp_path / "words.txt", "-o", tmp_path / "m", "--format", "segmented", "--learner", "perceptron")
-    assert good("tag", tmp_path / "m", stdin="共同创造美好的新世纪\n") == "共同 创造 美好 的 新 世纪\n"
+    run.ok("train", tmp_path / "words.txt", "-o", tmp_path / "m", "--format", "segmented", "--learner", "perceptron")
+    assert run.stdout("tag", tmp_path / "m", stdin="共同创造美好的新世纪\n") == "共同 创造 美好 的 新 世纪\n"
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 
-def test_bad_training_data(folder: Path, tmp_path: Path) -> None:
+def test_bad_training_data(run: Cli, folder: Path, tmp_path: Path) -> None:
     def told(text: str, *more: object) -> str:
         (tmp_path / "bad.txt").write_bytes(text.encode() if isinstance(text, str) else text)
         result = run("train", tmp_path / "bad.txt", "-o", tmp_path / "m", "--format", "conll", *more)
@@ -180,14 +164,14 @@ def test_bad_training_data(folder: Path, tmp_path: Path) -> None:
     assert "'X' in sequence 0" in told("a B\nb C\n", "--dev", tmp_path / "dev")
 
 
-def test_wrong_encoding_names_the_line(tmp_path: Path) -> None:
+def test_wrong_encoding_names_the_line(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes("a B\nb\xfc C\n".encode("latin-1"))
     result = run("train", tmp_path / "latin.txt", "-o", tmp_path / "m", "--format", "conll")
     assert result.exit_code == 2 and "latin.txt:2" in result.output
-    good("train", tmp_path / "latin.txt", "-o", tmp_path / "m", "--format", "conll", "--option", "encoding=latin-1")
+    run.ok("train", tmp_path / "latin.txt", "-o", tmp_path / "m", "--format", "conll", "--option", "encoding=latin-1")
 
 
-def test_a_bad_model_and_bad_usage(folder: Path, tmp_path: Path) -> None:
+def test_a_bad_model_and_bad_usage(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "no").write_bytes((folder / "m.bridle").read_bytes()[:-1])
     assert run("tag", tmp_path / "no", stdin="a D\n").exit_code == 2
     assert run("tag", tmp_path / "none", stdin="a D\n").exit_code == 2
@@ -197,9 +181,11 @@ def test_a_bad_model_and_bad_usage(folder: Path, tmp_path: Path) -> None:
     assert "only one column" in run("eval", "-", "--format", "conll", stdin="a B\nb C\n").output
 
 
-def test_a_full_disk_leaves_the_earlier_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_earlier_model(
+    run: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tmp_path / "m"
-    good("train", folder / "train.txt", "-o", model, *COLUMNS, "--iterations", 3)
+    run.ok("train", folder / "train.txt", "-o", model, *COLUMNS, "--iterations", 3)
     before = model.read_bytes()
 
     def full(*_: object) -> int:
@@ -210,14 +196,13 @@ def test_a_full_disk_leaves_the_earlier_model(folder: Path, tmp_path: Path, monk
     assert result.exit_code == 2 and model.read_bytes() == before
 
 
-def test_ctrl_c_saves_the_best_model_so_far(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_ctrl_c_saves_the_best_model_so_far(run: Cli, tmp_path: Path) -> None:
     """A training that would go on for long, in a process of its own."""
     lines = [f"w{k % 97} {'ABC'[k % 3]}" + ("\n" if k % 11 == 0 else "") for k in range(20000)]
     (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "bridle", "train", "train.txt", "-o", "m", "--iterations", "1000000"]
     more = ["--learner", "perceptron", "--format", "conll", "--log", "log"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
-    process = subprocess.Popen([*command, *more], cwd=tmp_path, stderr=subprocess.PIPE, env=environment)
+    process = run.start("train", "train.txt", "-o", "m", "--iterations", 1_000_000, *more, cwd=tmp_path)
     part = tmp_path / "log.part"
     while not (part.exists() and part.stat().st_size):
         assert process.poll() is None, process.stderr and process.stderr.read()
@@ -256,15 +241,15 @@ def test_the_label_column_may_be_missing_only_if_asked(tmp_path: Path) -> None:
 # ---- what a review found --------------------------------------------------------------------------------------------
 
 
-def test_the_layout_of_the_training_file_is_remembered(tmp_path: Path) -> None:
+def test_the_layout_of_the_training_file_is_remembered(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "t.conll").write_text("the\tD\nold\tJ\nman\tN\n\na\tD\ndog\tN\n")
-    good("train", tmp_path / "t.conll", "-o", tmp_path / "m", "--features", "word[0]")
-    assert good("tag", tmp_path / "m", stdin="the\ndog\n").splitlines()[:2] == ["the\tD", "dog\tN"]
+    run.ok("train", tmp_path / "t.conll", "-o", tmp_path / "m", "--features", "word[0]")
+    assert run.stdout("tag", tmp_path / "m", stdin="the\ndog\n").splitlines()[:2] == ["the\tD", "dog\tN"]
     result = run("tag", tmp_path / "m", stdin="the dog sleeps .\n")
     assert result.exit_code == 2 and "another number of columns" in result.output
 
 
-def test_nothing_is_trained_that_cannot_be_saved(folder: Path, tmp_path: Path) -> None:
+def test_nothing_is_trained_that_cannot_be_saved(run: Cli, folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", *COLUMNS]
     for out in (tmp_path / "none" / "m", tmp_path, "-"):
         result = run(*train, "-o", out)
@@ -272,7 +257,9 @@ def test_nothing_is_trained_that_cannot_be_saved(folder: Path, tmp_path: Path) -
     assert "another name" in run(*train, "-o", tmp_path / "m", "--checkpoint", tmp_path / "m").output
 
 
-def test_a_checkpoint_that_fails_loses_no_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_fails_loses_no_model(
+    run: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bridle.models import files
 
     plain = files.save
@@ -289,7 +276,7 @@ def test_a_checkpoint_that_fails_loses_no_model(folder: Path, tmp_path: Path, mo
     assert bridle.load(tmp_path / "m").progress_.iteration == 2
 
 
-def test_errors_name_the_line(folder: Path, tmp_path: Path) -> None:
+def test_errors_name_the_line(run: Cli, folder: Path, tmp_path: Path) -> None:
     lines = [json.dumps({"tokens": ["a"], "pos": ["D"]})] * 40 + [json.dumps({"tokens": ["a"]})]
     (tmp_path / "x.jsonl").write_text("\n".join(lines) + "\n")
     result = run("tag", folder / "m.bridle", tmp_path / "x.jsonl", "--format", "jsonl")
@@ -300,7 +287,7 @@ def test_errors_name_the_line(folder: Path, tmp_path: Path) -> None:
     assert result.exit_code == 2 and f"{tmp_path / 't'}: line 1" in result.output
 
 
-def test_eval_compares_the_same_texts_only(folder: Path, tmp_path: Path) -> None:
+def test_eval_compares_the_same_texts_only(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "g").write_text("a X\nb Y\n")
     (tmp_path / "h").write_text("a X\nc Y\n")
     result = run("eval", tmp_path / "g", tmp_path / "h", "--format", "conll")
@@ -309,7 +296,7 @@ def test_eval_compares_the_same_texts_only(folder: Path, tmp_path: Path) -> None
     assert "--model" in run("eval", *pair, "--format", "conll", "--rules", tmp_path / "g").output
 
 
-def test_options_that_say_nothing_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_options_that_say_nothing_are_refused(run: Cli, folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS]
     for more in (["--margin", 2], ["--learner", "perceptron", "--c2", 2], ["--average", "last"]):
         result = run(*train, *more)
@@ -317,11 +304,11 @@ def test_options_that_say_nothing_are_refused(folder: Path, tmp_path: Path) -> N
     assert "cannot have this format" in run("tag", folder / "m.bridle", "--to", "parserator", stdin="a D\n").output
 
 
-def test_json_lines_keep_columns_and_gold(folder: Path) -> None:
-    record = json.loads(good("tag", folder / "m.bridle", "--to", "jsonl", stdin="a D B-NP\n"))
+def test_json_lines_keep_columns_and_gold(run: Cli, folder: Path) -> None:
+    record = json.loads(run.stdout("tag", folder / "m.bridle", "--to", "jsonl", stdin="a D B-NP\n"))
     assert record["pos"] == ["D"] and record["gold"] == ["B-NP"] and record["tokens"] == ["a"]
 
 
-def test_what_was_left_out_is_told(folder: Path) -> None:
+def test_what_was_left_out_is_told(run: Cli, folder: Path) -> None:
     result = run("tag", folder / "m.bridle", stdin="-DOCSTART- -X- O\n\na D B-NP\n")
     assert result.exit_code == 0 and "left out 1" in result.stderr

@@ -38,6 +38,7 @@ def total(run: Callable[[int], tuple[list[str], Counter[str]]], count: int) -> C
     return sum((run(k)[1] for k in range(count)), Counter())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(CHUNKS))
 def test_all_engines_agree_with_enumeration(k: int) -> None:
     assert chunk(k)[0] == []
@@ -139,17 +140,20 @@ def complaints_about(engine: str, solve: Any, monkeypatch: pytest.MonkeyPatch, p
     return [text for seed in range(problems) for text in examine(seed, ilp=engine == "ilp")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["product", "search", "lazy_intersection"])
 def test_an_honest_engine_of_another_make_passes(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert complaints_about(engine, impostor(honest), monkeypatch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["product", "search", "lazy_intersection", "viterbi", "ilp", "two_stage", "beam"])
 def test_an_engine_that_gives_the_second_best_is_caught(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = complaints_about(engine, impostor(second_best), monkeypatch)
     assert found and all(engine in text or "auto" in text or "relaxed" in text for text in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "pick"),
     [

@@ -81,6 +81,7 @@ def test_the_other_engines_take_batches_too(engine: str) -> None:
         assert all(map(same, decoder.decode_batch(lattices, given, threads=threads), alone))
 
 
+@pytest.mark.slow
 def test_random_problems_as_batches() -> None:
     """All rules of the contract: the values that are given differ from sequence to sequence in kind."""
     for rng in seeds(60, key=31):
@@ -260,6 +261,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_stops_a_long_batch_within_a_second(threads: int) -> None:
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(x for x in sys.path if x)}

@@ -6,15 +6,16 @@ import io
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from bridle import cli, demo
+from bridle import demo
 from bridle.data import references
 from bridle.rules.base import Soft
+from commands import Cli
+
+pytestmark = pytest.mark.slow  # they share one experiment of a few seconds
 
 
 @cache
@@ -70,32 +71,30 @@ def test_the_page_holds_the_figures() -> None:
     assert "no duplicates of AUTHOR" in html
 
 
-def run(*args: object) -> Any:
-    return CliRunner().invoke(cli.app, ["demo", *map(str, args)])
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "tell", lambda say: say("telling") or story())
-    result = run()
+    result = run("demo")
     assert result.exit_code == 0 and "plain Viterbi" in result.stdout and "telling" in result.stderr
     assert result.stdout.endswith("The report: bridle-demo.html\n")
     assert Path("bridle-demo.html").read_text().rstrip("\n") == demo.page(story()).rstrip("\n")
-    result = run("--json", "-o", "x.html")
+    result = run("demo", "--json", "-o", "x.html")
     assert json.loads(result.stdout) == json.loads(json.dumps(story().to_dict())) and Path("x.html").stat().st_size
 
 
-def test_the_table_is_shown_before_the_report_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_shown_before_the_report_is_written(
+    run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(demo, "tell", lambda say: story())
     (tmp_path / "full.html.part").mkdir()  # so that it cannot be written
-    result = run("-o", tmp_path / "full.html")
+    result = run("demo", "-o", tmp_path / "full.html")
     assert result.exit_code == 2 and "plain Viterbi" in result.stdout and "cannot write" in result.stderr
 
 
-def test_the_place_is_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_place_is_looked_at_first(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "tell", lambda say: pytest.fail("this takes seconds"))
     for out in (tmp_path / "none" / "x.html", tmp_path, "-"):
-        result = run("-o", out)
+        result = run("demo", "-o", out)
         assert result.exit_code == 2 and "cannot write" in result.stderr and result.stdout == ""
 
 

@@ -49,6 +49,7 @@ KINDS = module("rule_kinds").KINDS
 # ---- code -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BASH is None, reason="there is no bash to run the commands with")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_page_runs(name: str, tmp_path: Path) -> None:
@@ -234,6 +235,7 @@ def test_docstrings_stay_as_they_are_written() -> None:
     assert "- at: where, and when" in module("prose").to_rst(["at: where,", "    and when"])
 
 
+@pytest.mark.slow
 def test_sphinx_builds_it_without_a_warning(tmp_path: Path) -> None:
     for needed in ("sphinx", "myst_parser", "furo"):
         if importlib.util.find_spec(needed) is None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import bridle
-from bridle import cli
+from commands import Cli
 
 ANSWERS = """
 import json, numpy as np, bridle
@@ -77,10 +76,10 @@ def test_a_tier_that_is_not_there_is_an_error_at_import(tier: str) -> None:
     assert last.endswith("Unset it to use the fastest.")
 
 
-def test_info() -> None:
-    shown = CliRunner().invoke(cli.app, ["info"])
+def test_info(run: Cli) -> None:
+    shown = run("info")
     assert shown.exit_code == 0 and bridle.simd().processor in shown.stdout and "simd available" in shown.stdout
-    found = json.loads(CliRunner().invoke(cli.app, ["info", "--json"]).stdout)
+    found = json.loads(run("info", "--json").stdout)
     assert found["bridle"] == bridle.__version__
     assert (found["simd"], tuple(found["simd_available"])) == (bridle.simd().tier, bridle.simd().available)
 

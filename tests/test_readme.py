@@ -24,6 +24,7 @@ def test_python_runs(block: Block, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()) == (0, expected(block.text)), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BASH is None, reason="there is no bash to run the commands with")
 @pytest.mark.parametrize("block", [b for b in blocks("console", *FILES) if "$ bridle" in b.text], ids=where)
 def test_commands_print_what_is_shown(block: Block, tmp_path: Path) -> None:

@@ -53,8 +53,9 @@ def useful(dfa: DFA) -> set[int]:
     return {0} | {s for s in reached(0) if any(dfa.accepting[end] for end in reached(s))}
 
 
+@pytest.mark.slow
 @given(automata())
-def test_every_useful_state_and_step_is_drawn(dfa: DFA) -> None:
+def test_every_useful_state_and_step_is_drawn_inside_the_frame(dfa: DFA) -> None:
     picture, states = parsed(dfa), useful(dfa)
     rings = len(states) + sum(bool(dfa.accepting[s]) for s in states)
     arrows = {(s, after) for s in states for after in dfa.step[s].tolist() if after in states}
@@ -63,11 +64,6 @@ def test_every_useful_state_and_step_is_drawn(dfa: DFA) -> None:
     assert len(picture.findall(f"{SVG}circle")) == rings
     assert len(picture.findall(f"{SVG}polygon")) == len(arrows) + 1  # and the one that leads in
     assert len(texts(picture)) == len(arrows)
-
-
-@given(automata())
-def test_all_of_it_is_inside_the_frame(dfa: DFA) -> None:
-    picture = parsed(dfa)
     left, top, width, height = map(float, (picture.get("viewBox") or "").split())
     for x, y in [("cx", "cy"), ("x", "y")]:
         for part in picture.iter():

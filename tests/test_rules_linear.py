@@ -164,6 +164,7 @@ def test_rows_of_every_kind_agree_with_enumeration(kind: str) -> None:
                     agree(only(y, len(labels)), [one], labels, formulation)
 
 
+@pytest.mark.slow
 def test_the_flow_alone_takes_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "_TABLE", {})
     rng = np.random.default_rng(5)

@@ -38,6 +38,7 @@ def test_random_rules_read_back() -> None:
 names = odd_names | st.lists(odd_names, min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @for_all(names, names)
 def test_odd_names_read_back(a: Any, b: Any) -> None:
     for rule in (

@@ -209,3 +209,75 @@ def test_the_contract_asks_every_engine() -> None:
     tree = ast.parse(inspect.getsource(examine))
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     assert {"auto", *engine_names()} <= words
+
+
+# ---- tests are found by the name of what they test ------------------------------------------------------------------
+
+TESTS = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
+# Modules whose tests stand in a file of another name.
+TOGETHER = {
+    "test_cli_base": "cli/options cli/reproducing",
+    "test_cli_decoding": "cli/rules",
+    "test_cli_explaining": "cli/chosen",
+    "test_cli_learning": "cli/rules_test",
+    "test_cli_stream": "cli/bars __main__",
+    "test_cli_training": "cli/evaluating cli/learners cli/reading cli/tagging",
+    "test_data_conll": "data/conllu data/segmented data/slashed",
+    "test_data_scores": "data/chunk data/npz data/output",
+    "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
+    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/problem decoding/result",
+    "test_demo": "cli/demo",
+    "test_kernels_attributes": "features/strings",
+    "test_kernels_learning": "models/layout models/linear models/task models/vectors",
+    "test_learn_auditing": "learn/audit_result",
+    "test_learn_deterministic": "learn/constrained learn/contexts learn/decided",
+    "test_learn_relational": "learn/evidence",
+    "test_learn_relational_parts": "learn/candidates learn/candidates_labels learn/candidates_tokens learn/chance "
+    "learn/corrupt learn/counted learn/redundant learn/select",
+    "test_learn_weights": "learn/joint",
+    "test_many_labels": "rules/classes",
+    "test_models_checks": "models/estimator models/predictor models/tagger",
+    "test_models_theory": "models/crf models/likelihood models/local",
+    "test_models_training": "models/fitting",
+    "test_processor": "cli/info",
+    "test_report_metrics": "report/scoring",
+    "test_report_trellis": "report/layout report/text",
+    "test_rules_lint": "rules/questions",
+    "test_rules_text": "rules/files",
+    "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
+}
+OF_ALL = {"bad_input", "browser", "contract", "docs", "readme", "structure"}  # tests of no single module
+
+
+def named_after(module: str) -> set[str]:
+    """Of package/a_b: test_package_a_b, test_package_a_b_*, test_package_a; of a module by itself: test_a, test_a_*."""
+    name, words = module.replace("/", "_"), module.replace("/", "_").split("_")
+    shorter = {"test_" + "_".join(words[:k]) for k in range(2 if "/" in module else 1, len(words) + 1)}
+    return TESTS & shorter | {test for test in TESTS if test.startswith(f"test_{name}_")}
+
+
+def about(module: str) -> set[str]:
+    """The files that test a module; if none is about it, the one about its package."""
+    listed = {test for test, modules in TOGETHER.items() if module in modules.split()}
+    return named_after(module) | listed or TESTS & {f"test_{module.split('/')[0]}"}
+
+
+def module_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.name != "__init__.py"], ids=ids)
+def test_every_module_has_its_tests(path: Path) -> None:
+    assert about(module_of(path)), "tests/test_PACKAGE_MODULE.py, or TOGETHER"
+
+
+def test_every_test_is_about_a_module() -> None:
+    found = set().union(*(about(module_of(path)) for path in MODULES))
+    assert TESTS - {f"test_{name}" for name in OF_ALL} == found
+
+
+def test_modules_that_are_tested_together_need_it() -> None:
+    known = {module_of(path) for path in MODULES}
+    listed = [module for modules in TOGETHER.values() for module in modules.split()]
+    assert set(listed) <= known and len(set(listed)) == len(listed)
+    assert not [module for module in listed if named_after(module)]

@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_tables_are_filled(folder: Path) -> None:
     told: list[str] = []
     report = recipe_named("citations").run(Run(folder, quick=True, threads=1, say=told.append))

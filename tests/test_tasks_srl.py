@@ -78,6 +78,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_all_tables_are_filled(data: Path) -> None:
     report = recipe_named("srl").run(Run(data, quick=True, threads=1))
     titles = [table.title for table in report.tables]

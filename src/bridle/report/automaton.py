@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
+
+import numpy as np
+import numpy.typing as npt
 
 from bridle.errors import LabelError
 from bridle.report.text import clean
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _RADIUS, _ROW, _LETTER, _LINE = 17.0, 118.0, 7.2, 15.0  # of a state; between rows; width and height of text
 _SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78)  # of an arrow: where a text may stand, the best place first
 Point = tuple[float, float]
+Points = npt.NDArray[np.float64]  # (number, 2)
 _INK = "var(--color-foreground-primary, #222)"
 _PAPER = "var(--color-background-primary, #fff)"
 _STYLE = {
@@ -179,21 +182,26 @@ def _size(lines: Sequence[str]) -> Point:
 
 def _placed(texts: list[_Text], drawn: list[Point], states: list[Point]) -> list[Point]:
     """The middle of each text. Three rounds: each text gives way to those that stand, loops last, as they can least."""
-    stand, sizes = [text.places[0] for text in texts], [_size(text.lines) for text in texts]
+    stand = np.array([text.places[0] for text in texts]).reshape(-1, 2)
+    sizes = np.array([_size(text.lines) for text in texts]).reshape(-1, 2)
+    points, rings = np.array(drawn).reshape(-1, 2), np.array(states).reshape(-1, 2)
 
-    def trouble(k: int, place: Point) -> int:
-        def meets(other: Point, size: Point) -> bool:
-            (x, y), (a, b), (wide, high) = place, other, sizes[k]
-            return abs(a - x) < (wide + size[0]) / 2 and abs(b - y) < (high + size[1]) / 2
+    def trouble(k: int, places: Points) -> npt.NDArray[np.int64]:
+        """What text k meets at each of these places."""
 
-        lines = sum(meets(point, (0, 0)) for point in drawn)
-        rings = sum(meets(state, (2 * _RADIUS, 2 * _RADIUS)) for state in states)
-        return lines + 20 * rings + 50 * sum(meets(stand[j], sizes[j]) for j in range(len(texts)) if j != k)
+        def meets(others: Points, size: Points | float) -> npt.NDArray[np.int64]:
+            close = np.abs(others - places[:, None]) < (sizes[k] + size) / 2  # (places, others, 2)
+            found: npt.NDArray[np.int64] = close.all(axis=2).sum(axis=1)
+            return found
+
+        others = np.arange(len(texts)) != k
+        return meets(points, 0.0) + 20 * meets(rings, 2.0 * _RADIUS) + 50 * meets(stand[others], sizes[others])
 
     for _ in range(3):
         for k in sorted(range(len(texts)), key=lambda k: -len(texts[k].places)):
-            stand[k] = min(texts[k].places, key=partial(trouble, k))  # the first of the best
-    return stand
+            places = np.array(texts[k].places)
+            stand[k] = places[int(trouble(k, places).argmin())]  # the first of the best
+    return [(x, y) for x, y in stand.tolist()]
 
 
 def _rim(middle: Point, towards: Point) -> Point:
