@@ -159,8 +159,8 @@ def test_the_table_of_rules_leads_to_every_page() -> None:
 def test_a_page_of_a_rule_speaks_of_its_example() -> None:
     pages = module("rule_pages")
     before = pages.Subject.of(next(kind for kind in KINDS if kind.name == "before"))
-    assert pages.meaning(before) == "No B before an A."
-    assert pages.definition(before) == "Each A with a B somewhere before it is one violation."
+    assert pages.meaning(before) .startswith("Forbid any B before any A.\n")
+    assert pages.definition(before) == "Each token with A that has a B somewhere before it is one violation."
     rows = pages.linear_rows(before, "tight")
     assert rows.equation.startswith("seen[t]: some B") and "v[1,B] ≤ seen[1]" in rows.lines
 

@@ -129,10 +129,10 @@ def test_all_of_bridle_is_what_is_visible() -> None:
 
 
 def test_all_of_rules_is_what_is_visible() -> None:
-    """The functions that make, read and load rules, and the two classes people may ask about."""
+    """The functions that make, read and load rules, the two classes people may ask about, and the types of arguments."""
     functions = {name for name in public(rules) if inspect.isfunction(getattr(rules, name))}
     assert sorted(rules.__all__) == rules.__all__
-    assert set(rules.__all__) == functions | {"Rule", "Soft"}
+    assert set(rules.__all__) == functions | {"LabelSpec", "Position", "Rule", "Soft", "Spans"}
 
 
 def test_the_version_is_written_once() -> None:
