@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bridle.errors import GivenError, RuleError
-from bridle.labels import Labels
+from bridle.labels import Bools, Labels
 
 GIVE = "Pass given=... to decode, or one dict per sequence to decode_batch."
 
@@ -249,6 +249,18 @@ class RuleContext:
     def segment_starts(self, ids: frozenset[int]) -> list[int]:
         """Where the segments of some labels begin."""
         return [t for t, y in enumerate(self.ids) if y in ids and self.begins(t)]
+
+
+def union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    """All ids of some sets."""
+    return frozenset().union(*sets)
+
+
+def flags(ids: Iterable[int], m: int) -> Bools:
+    """(m,) which labels are in the set."""
+    table = np.zeros(m, dtype=bool)
+    table[list(ids)] = True
+    return table
 
 
 # ---- what people call -----------------------------------------------------------------------------------------------
