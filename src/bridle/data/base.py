@@ -117,7 +117,19 @@ def aside(path: str) -> Iterator[IO[bytes]]:
 
 
 def formats() -> list[str]:
-    """The names of all formats."""
+    """List the formats of labelled sequences.
+
+    Returns
+    -------
+    list of str
+        Their names, sorted.
+
+    Examples
+    --------
+    >>> from bridle.data import formats
+    >>> "conll" in formats() and "jsonl" in formats()
+    True
+    """
     return sorted(_FORMATS)
 
 

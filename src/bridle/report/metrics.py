@@ -1,7 +1,5 @@
 """How good a labelling is: tokens, segments and whole sequences, counted as conlleval (CoNLL-2000) counts them.
 
-    precision = correct / guessed     recall = correct / gold     F1 = 2 correct / (guessed + gold)     0 / 0 = 0
-
 A segment is correct when its first token, its last token and its type are those of a gold segment. conlleval cuts
 between a label p-x and the next one q-y if x and y differ, or one of them is O, or
 
@@ -19,19 +17,20 @@ S is both B and E, M is I. "." does not cut. Without a scheme every run of one l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import LabelError
+from bridle.report.scores import COLUMNS, Average, Counts, Scores, macro, micro, rows
+
+__all__ = ["COLUMNS", "Average", "Counts", "Scores", "macro", "micro", "rows", "score"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-COLUMNS = ("name", "precision", "recall", "f1", "correct", "guessed", "gold")  # of the rows of a table
 TAGS = {
     "prefixes": tuple("BIESM"), "BIO": tuple("BI"), "IOB1": tuple("BI"), "BIOES": tuple("BIES"), "BMES": tuple("BMES")
 }  # fmt: skip
@@ -39,139 +38,33 @@ OUTSIDE = "O"
 _AT_ONCE = 1 << 15  # tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many there are in gold, how many were guessed, how many of these are correct."""
-
-    correct: int
-    guessed: int
-    gold: int
-
-    @property
-    def precision(self) -> float:
-        """The share of the guessed ones that is correct."""
-        return self.correct / self.guessed if self.guessed else 0.0
-
-    @property
-    def recall(self) -> float:
-        """The share of the gold ones that was found."""
-        return self.correct / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
-        return 2 * self.correct / (self.guessed + self.gold) if self.correct else 0.0
-
-    def to_dict(self) -> dict[str, float]:
-        """For JSON."""
-        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
-
-
-class Average(NamedTuple):
-    """The mean of precision, of recall and of F1, each name with the same weight."""
-
-    precision: float
-    recall: float
-    f1: float
-
-
-def micro(counts: Iterable[Counts]) -> Counts:
-    """All counts in one, so that what is frequent has weight."""
-    parts = [(c.correct, c.guessed, c.gold) for c in counts]
-    return Counts(*(sum(part[i] for part in parts) for i in range(3)))
-
-
-def macro(counts: Iterable[Counts]) -> Average:
-    """The mean over the names, so that each has the same weight."""
-    parts = [(c.precision, c.recall, c.f1) for c in counts]
-    n = max(len(parts), 1)
-    return Average(*(sum(part[i] for part in parts) / n for i in range(3)))
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Gold against guess."""
-
-    scheme: str | None  # how segments were found; "auto" has become "prefixes" or None
-    tokens: int
-    correct_tokens: int
-    sequences: int
-    exact_sequences: int  # every label is right
-    by_type: dict[str, Counts]  # segments
-    by_label: dict[str, Counts]  # tokens
-
-    @property
-    def accuracy(self) -> float:
-        """The share of the tokens with the right label."""
-        return self.correct_tokens / self.tokens if self.tokens else 0.0
-
-    @property
-    def exact(self) -> float:
-        """The share of the sequences with no wrong label."""
-        return self.exact_sequences / self.sequences if self.sequences else 0.0
-
-    @property
-    def segments(self) -> Counts:
-        """The segments of all types."""
-        return micro(self.by_type.values())
-
-    @property
-    def macro(self) -> Average:
-        """Over all labels, O too. For some of them: `macro(scores.by_label[y] for y in ...)`."""
-        return macro(self.by_label.values())
-
-    @property
-    def micro(self) -> Counts:
-        """Over all labels, O too, which makes its F1 the accuracy. For some of them: `micro(...)`."""
-        return micro(self.by_label.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON; shares, not percent."""
-        return {
-            "scheme": self.scheme, "tokens": self.tokens, "correct_tokens": self.correct_tokens,
-            "accuracy": self.accuracy, "sequences": self.sequences, "exact_sequences": self.exact_sequences,
-            "exact": self.exact, "segments": self.segments.to_dict(),
-            "by_type": {name: counts.to_dict() for name, counts in self.by_type.items()},
-            "macro": self.macro._asdict(), "micro": self.micro.to_dict(),
-            "by_label": {name: counts.to_dict() for name, counts in self.by_label.items()},
-        }  # fmt: skip
-
-    def lines(self) -> list[str]:
-        """The report that conlleval prints, to the letter."""
-        all_of_them = self.segments
-        text = [
-            f"processed {self.tokens} tokens with {all_of_them.gold} phrases; "
-            f"found: {all_of_them.guessed} phrases; correct: {all_of_them.correct}."
-        ]
-        if self.tokens:
-            text.append(f"accuracy: {100 * self.correct_tokens / self.tokens:6.2f}%; {_percent(all_of_them)}")
-        return text + [f"{name:>17}: {_percent(counts)}  {counts.guessed}" for name, counts in self.by_type.items()]
-
-
-def _percent(counts: Counts) -> str:
-    """In conlleval's order of operations, so that the last digit is its own."""
-    precision = 100 * counts.correct / counts.guessed if counts.guessed else 0.0
-    recall = 100 * counts.correct / counts.gold if counts.gold else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
-
-
-def rows(
-    scores: Scores, of: Literal["types", "labels"] = "types"
-) -> list[tuple[str, float, float, float, int, int, int]]:
-    """A table with the columns `COLUMNS`, one row for each type of segment or for each label."""
-    table = {"types": scores.by_type, "labels": scores.by_label}.get(of)
-    if table is None:
-        raise LabelError("no such table", got=repr(of), wanted="'types' or 'labels'", cause="A misspelt word?")
-    return [(name, c.precision, c.recall, c.f1, c.correct, c.guessed, c.gold) for name, c in table.items()]
-
-
 def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], scheme: str | None = "auto") -> Scores:
-    """Compare labellings, sequence by sequence; neither side is held in memory.
+    """Compare guessed labellings with gold, as conlleval (CoNLL-2000) counts.
 
-    scheme: "IO", "BIO", "IOB1", "BIOES", "BMES"; "prefixes": any of B- I- E- S- M- and O; None: runs of one label;
-    "auto": prefixes if every label is O or has one (a bare B, I, E, S, M has the type ""), otherwise None.
+    A segment is right if its first token, its last token and its type are those of a gold segment.
 
+    Parameters
+    ----------
+    gold, guessed : iterable of sequence of str
+        Labels, sequence by sequence; neither side is held in memory.
+    scheme : {"auto", None, "IO", "BIO", "IOB1", "BIOES", "BMES", "prefixes"}, default "auto"
+        What makes a segment. ``"prefixes"`` takes any of B-, I-, E-, S-, M- and O; None takes runs of one label.
+        ``"auto"`` is ``"prefixes"`` if every label is O or has a prefix (a bare B, I, E, S or M has the type ""), else
+        None.
+
+    Returns
+    -------
+    Scores
+        Accuracy, precision, recall and F1, with all counts.
+
+    Raises
+    ------
+    LabelError
+        If the two sides do not fit together, or a label does not fit the scheme.
+
+    Examples
+    --------
+    >>> from bridle.report import score
     >>> print(*score([["B-NP", "I-NP", "O"]], [["B-NP", "O", "O"]]).lines(), sep="\\n")
     processed 3 tokens with 1 phrases; found: 1 phrases; correct: 0.
     accuracy:  66.67%; precision:   0.00%; recall:   0.00%; FB1:   0.00

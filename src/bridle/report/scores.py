@@ -1,0 +1,190 @@
+"""The result of a comparison with gold: counts and the measures that follow from them.
+
+    precision = correct / guessed     recall = correct / gold     F1 = 2 correct / (guessed + gold)     0 / 0 = 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+from bridle.errors import LabelError
+
+COLUMNS = ("name", "precision", "recall", "f1", "correct", "guessed", "gold")  # of the rows of a table
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of labels or segments, and the measures that follow from them.
+
+    Parameters
+    ----------
+    correct : int
+        Number of guessed ones that are right.
+    guessed : int
+        Number of guessed ones.
+    gold : int
+        Number of right ones.
+
+    Examples
+    --------
+    >>> from bridle.report import Counts
+    >>> found = Counts(correct=2, guessed=4, gold=2)
+    >>> found.precision, found.recall, round(found.f1, 3)
+    (0.5, 1.0, 0.667)
+    """
+
+    correct: int
+    guessed: int
+    gold: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the guessed ones that is right."""
+        return self.correct / self.guessed if self.guessed else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the right ones that was found."""
+        return self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return 2 * self.correct / (self.guessed + self.gold) if self.correct else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Measures and counts by name; shares, not percent.
+        """
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
+
+
+class Average(NamedTuple):
+    """The mean of precision, of recall and of F1, each name with the same weight."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def micro(counts: Iterable[Counts]) -> Counts:
+    """All counts in one, so that what is frequent has weight."""
+    parts = [(c.correct, c.guessed, c.gold) for c in counts]
+    return Counts(*(sum(part[i] for part in parts) for i in range(3)))
+
+
+def macro(counts: Iterable[Counts]) -> Average:
+    """The mean over the names, so that each has the same weight."""
+    parts = [(c.precision, c.recall, c.f1) for c in counts]
+    n = max(len(parts), 1)
+    return Average(*(sum(part[i] for part in parts) / n for i in range(3)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Guessed labellings compared with gold; `score` makes it.
+
+    Attributes
+    ----------
+    scheme : str or None
+        How segments were found; ``"auto"`` has become ``"prefixes"`` or None.
+    tokens, correct_tokens : int
+        Number of tokens, and of those with the right label.
+    sequences, exact_sequences : int
+        Number of sequences, and of those with no wrong label.
+    by_type : dict of str to Counts
+        Segments of each type.
+    by_label : dict of str to Counts
+        Tokens of each label.
+    """
+
+    scheme: str | None
+    tokens: int
+    correct_tokens: int
+    sequences: int
+    exact_sequences: int
+    by_type: dict[str, Counts]
+    by_label: dict[str, Counts]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the tokens with the right label."""
+        return self.correct_tokens / self.tokens if self.tokens else 0.0
+
+    @property
+    def exact(self) -> float:
+        """Share of the sequences with no wrong label."""
+        return self.exact_sequences / self.sequences if self.sequences else 0.0
+
+    @property
+    def segments(self) -> Counts:
+        """Segments of all types together."""
+        return micro(self.by_type.values())
+
+    @property
+    def macro(self) -> Average:
+        """Mean over all labels, O too, each with the same weight."""
+        return macro(self.by_label.values())
+
+    @property
+    def micro(self) -> Counts:
+        """Tokens of all labels together, O too, which makes its F1 the accuracy."""
+        return micro(self.by_label.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Measures and counts by name; shares, not percent.
+        """
+        return {
+            "scheme": self.scheme, "tokens": self.tokens, "correct_tokens": self.correct_tokens,
+            "accuracy": self.accuracy, "sequences": self.sequences, "exact_sequences": self.exact_sequences,
+            "exact": self.exact, "segments": self.segments.to_dict(),
+            "by_type": {name: counts.to_dict() for name, counts in self.by_type.items()},
+            "macro": self.macro._asdict(), "micro": self.micro.to_dict(),
+            "by_label": {name: counts.to_dict() for name, counts in self.by_label.items()},
+        }  # fmt: skip
+
+    def lines(self) -> list[str]:
+        """Print as conlleval does, to the letter.
+
+        Returns
+        -------
+        list of str
+            The lines of its report.
+        """
+        all_of_them = self.segments
+        text = [
+            f"processed {self.tokens} tokens with {all_of_them.gold} phrases; "
+            f"found: {all_of_them.guessed} phrases; correct: {all_of_them.correct}."
+        ]
+        if self.tokens:
+            text.append(f"accuracy: {100 * self.correct_tokens / self.tokens:6.2f}%; {_percent(all_of_them)}")
+        return text + [f"{name:>17}: {_percent(counts)}  {counts.guessed}" for name, counts in self.by_type.items()]
+
+
+def _percent(counts: Counts) -> str:
+    """In conlleval's order of operations, so that the last digit is its own."""
+    precision = 100 * counts.correct / counts.guessed if counts.guessed else 0.0
+    recall = 100 * counts.correct / counts.gold if counts.gold else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
+
+
+def rows(
+    scores: Scores, of: Literal["types", "labels"] = "types"
+) -> list[tuple[str, float, float, float, int, int, int]]:
+    """A table with the columns `COLUMNS`, one row for each type of segment or for each label."""
+    table = {"types": scores.by_type, "labels": scores.by_label}.get(of)
+    if table is None:
+        raise LabelError("no such table", got=repr(of), wanted="'types' or 'labels'", cause="A misspelt word?")
+    return [(name, c.precision, c.recall, c.f1, c.correct, c.guessed, c.gold) for name, c in table.items()]
