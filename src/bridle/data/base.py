@@ -25,11 +25,17 @@ _FORMATS: dict[str, type[Format]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """The base of all formats."""
+    """The base of all formats; its fields are the options.
+
+    Parameters
+    ----------
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are surely of this format
-    encoding: str = "utf-8"  # of what is read; what is written is always UTF-8
+    encoding: str = "utf-8"
 
     def __init_subclass__(cls) -> None:
         if cls.name in _FORMATS and _FORMATS[cls.name].__module__ != cls.__module__:
