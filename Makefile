@@ -84,9 +84,9 @@ stub-check: $(VENV)/.check $(VENV)/.test
 	$(BIN)/python -m pytest tests/test_structure.py -k stub
 
 # The tests that drive the kernels, and models as a whole, once per tier of vector instructions.
-KERNEL_TESTS := $(wildcard $(addprefix tests/test_,tiers.py padded.py spans.py batch.py engines.py decode.py limits.py \
-  kernels_*.py features.py lbfgs.py learn_deterministic.py))
-TIER_TESTS := tests/test_contract.py $(KERNEL_TESTS) $(wildcard tests/test_model*.py)
+KERNEL_TESTS := $(addprefix tests/test_,processor.py lattice_padded.py spans.py decoding_decoder.py decoding_threads.py \
+  engines.py features.py models_lbfgs.py learn_deterministic.py) $(wildcard tests/test_kernels_*.py)
+TIER_TESTS := $(sort tests/test_contract.py $(KERNEL_TESTS) $(wildcard tests/test_models_*.py))
 test-tiers: $(VENV)/.test
 	@for tier in $$($(BIN)/python -c 'import bridle; print(*bridle.simd().available)'); do \
 	  echo "BRIDLE_SIMD=$$tier"; BRIDLE_SIMD=$$tier $(BIN)/python -m pytest $(TIER_TESTS) || exit 1; done

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "beam.h"
 
@@ -48,15 +49,25 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     return out;
 }
 
-Engine engine_by_name(const std::string& name) {
-    if (name == "viterbi") return run_viterbi;
-    if (name == "search") return run_search;
-    if (name == "beam") return run_beam;
-    if (name == "product") return run_product;
-    if (name == "lazy_intersection") return run_lazy_intersection;
-    if (name == "two_stage") return run_two_stage;
-    return nullptr;
+namespace {
+
+constexpr struct {
+    const char* name;
+    Engine run;
+} kEngines[] = {
+    {"viterbi", run_viterbi}, {"search", run_search}, {"beam", run_beam}, {"product", run_product},
+    {"lazy_intersection", run_lazy_intersection}, {"two_stage", run_two_stage},
+};
+
+}  // namespace
+
+int engine_number(const std::string& name) {
+    for (int k = 0; k < static_cast<int>(std::size(kEngines)); ++k)
+        if (name == kEngines[k].name) return k;
+    return -1;
 }
+
+Engine engine_numbered(int number) { return kEngines[number].run; }
 
 namespace {
 
@@ -75,8 +86,8 @@ void count_violations(const Sequence& s, const Answer& answer, Judge& judge, int
 
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out) {
     const size_t n_rules = problem.rules.size();
-    bool soft = false;  // without soft parts a labelling that was found breaks nothing
-    for (const RuleAutomaton& part : problem.parts) soft = soft || problem.rules[part.rule].mode != Mode::hard;
+    bool soft = false;  // without soft rules a labelling that was found breaks nothing
+    for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
     Search search;
     Judge judge;
     search.max_product_states = options.max_product_states;

@@ -14,8 +14,8 @@ struct Options {
     int width = 8;             // beam
     int max_product_states = 64;      // search: fold while the product has at most so many states
     double tau = 1.0;          // two_stage
-    uint64_t seed = 0;         // relax: the order in which rules are looked at
-    bool arcs = false;         // product, relax: count lattice arcs
+    uint64_t seed = 0;         // lazy_intersection: the order in which rules are looked at
+    bool arcs = false;         // product, lazy_intersection: count lattice arcs
 };
 
 // Numbers that engines leave per sequence; the Python side names them. Any engine may be given fewer places than this.
@@ -30,8 +30,9 @@ Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* 
 Answer run_lazy_intersection(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 
-// Null when there is no such engine.
-Engine engine_by_name(const std::string& name);
+// Engines by number; -1: there is none of this name.
+int engine_number(const std::string& name);
+Engine engine_numbered(int number);
 
 struct Outputs {
     int32_t* ids;       // (N)
@@ -49,8 +50,8 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
 // The k best labellings of sequence b: fewer if there are fewer.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
-// log of the sum of exp(score) over the labellings that obey all hard parts; marginals (n, m) or null. +inf: too large.
-double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
+// log of the sum of exp(score) over the labellings that obey these rules; marginals (n, m) or null. +inf: too large.
+double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
                Control& control);
 
 }  // namespace bridle

@@ -16,10 +16,10 @@ void CountingAutomaton::find_local() {
 
 Sequence::Sequence(const Problem& p, int64_t b)
     : problem(&p), b(b), begin(p.offsets[b]), first(p.first ? p.first[b] : begin), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
-      head(&p.heads[p.head_of[b]]), tied(p.tied ? p.tied + begin : nullptr) {
-    automata.reserve(p.parts.size());
-    for (size_t k = 0; k < p.parts.size(); ++k) {
-        const RuleAutomaton& part = p.parts[k];
+      head(&p.heads[p.head_of ? p.head_of[b] : 0]), tied(p.tied ? p.tied + begin : nullptr) {
+    automata.reserve(p.automata.size());
+    for (size_t k = 0; k < p.automata.size(); ++k) {
+        const RuleAutomaton& part = p.automata[k];
         const CountingAutomaton* automaton = part.automaton[part.automaton.size() == 1 ? 0 : b];
         if (!automaton) continue;
         const Rule& rule = p.rules[part.rule];

@@ -1,12 +1,12 @@
 // The problem as plain data: what Python lays out, what every kernel reads. Nothing here computes.
 //
 //   B sequences (b), N tokens in all, n positions of one sequence (t), m labels (i, then j; y for one alone)
-//   automaton: an automaton that counts violations     S states (s)
-//   part:    an automaton of a rule, over all sequences     piece: the same, for one sequence
+//   S states (s) of an automaton that counts violations
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "heads.h"
@@ -62,13 +62,13 @@ struct Problem {
     const double* unary64 = nullptr;
     const int64_t* first = nullptr;    // (B) the row where sequence b begins; null: as in offsets
     std::vector<Head> heads;
-    const int32_t* head_of = nullptr;   // (B)
+    const int32_t* head_of = nullptr;   // (B) null: all have the first
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
     int words = 0;
     const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
     TableCache* tables = nullptr;   // has the transition masks
-    std::vector<Rule> rules;
-    std::vector<RuleAutomaton> parts;  // ordered by rule
+    std::span<const Rule> rules;
+    std::span<const RuleAutomaton> automata;  // ordered by rule
 };
 
 // An automaton bound to one sequence, with what its violations cost.
@@ -77,7 +77,7 @@ struct BoundAutomaton {
     const uint8_t* marks;  // (n) or null
     Mode mode;
     double penalty;
-    int rule, part;
+    int rule, part;  // part: its number among the automata of the problem
 
     int paid() const { return automaton->states; }  // per sequence: the state after the price was paid
     int n_states() const { return automaton->states + (mode == Mode::per_sequence); }

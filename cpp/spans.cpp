@@ -218,7 +218,7 @@ class Lazy {
         return rules_[r].penalty * (rules_[r].mode == Mode::per_violation ? violations[r] : 1);
     }
     const Sequence& s_;
-    const std::vector<Rule>& rules_;
+    const std::span<const Rule> rules_;
     const int32_t* label_;
     std::vector<char> active_;  // (rules)
 };

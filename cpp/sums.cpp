@@ -25,12 +25,12 @@ struct LogSum {
 
 }  // namespace
 
-double log_sum(const Problem& problem, int64_t b, const std::vector<int>& parts, double* marginals, int64_t max_states,
+double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
                Control& control) {
     const Sequence s(problem, b);
     std::vector<BoundAutomaton> chosen;
     for (const BoundAutomaton& p : s.automata)
-        if (std::find(parts.begin(), parts.end(), p.part) != parts.end()) {
+        if (std::find(rules.begin(), rules.end(), p.rule) != rules.end()) {
             chosen.push_back(p);
             chosen.back().mode = Mode::hard;
         }

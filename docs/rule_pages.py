@@ -18,11 +18,12 @@ from rule_kinds import KINDS, Kind
 import bridle
 from bridle import rules
 from bridle.automata import DFA, CountingAutomaton
+from bridle.decoding.problem import Limits
 from bridle.report.automaton import draw_automaton
 from bridle.rules.base import Rule, Soft
+from bridle.rules.compiled import CompiledRules
 from bridle.rules.linear import lower
 from bridle.rules.linear_program import TABLE, Case, Program
-from bridle.rules.lower import Lowering
 
 TOKENS = ["Ann", "saw", "12345", "Bob"]
 EXAMPLE = 4  # tokens of the labellings that are shown
@@ -283,8 +284,7 @@ def _of_the_example(text: str, subject: Subject) -> str:
 
 def absorbed(subject: Subject) -> str:
     """What it costs an engine."""
-    lowering = Lowering(subject.labels, [subject.rule])
-    if lowering.absorbed[0]:
+    if CompiledRules(subject.labels, [subject.rule], Limits().native()).absorbed()[0]:
         return "It is a mask: folded into the lattice before decoding, so that it costs nothing."
     sets = tuple(names.resolve(subject.labels, {}) for names in subject.hard.names())
     automata = subject.hard.automata(sets, subject.labels)

@@ -22,7 +22,8 @@ import pytest
 
 from bridle import Decoder, Labels, Lattice, demo
 from bridle import rules as r
-from bridle.explain import Explanation, impact
+from bridle.explain import Explanation
+from bridle.explain.impact import impact
 from bridle.explain.page import impact_page
 from bridle.report.page import Page
 

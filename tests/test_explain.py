@@ -18,7 +18,8 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.explain import Explanation, RuleEffect, impact, why
+from bridle.explain import Explanation, RuleEffect, why
+from bridle.explain.impact import impact
 from bridle.explain.picture import trellis_of
 from bridle.explain.terminal import show_explanation, show_impact
 from bridle.explain.words import (

@@ -15,7 +15,7 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.explain import Impact, impact
+from bridle.explain.impact import Impact, impact
 from bridle.explain.page import impact_page
 from bridle.explain.terminal import show_impact
 from bridle.explain.words import shares, toll_rows

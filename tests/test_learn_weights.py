@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 import bridle
 from bridle import rules as r
-from bridle.errors import BridleError, LabelError, ModelError, RuleError
+from bridle.errors import BridleError, GivenError, LabelError, ModelError, RuleError
 from bridle.lattice import subset
 from bridle.learn import Learned
 from bridle.learn.joint import JointWeights
@@ -255,7 +255,7 @@ def test_bad_data() -> None:
         JointWeights(KNOWN, LABELS).fit(lattices, gold[:2])
     with pytest.raises(LabelError, match="'D'"):
         JointWeights(KNOWN, LABELS).fit(lattices, [["D"] * 4] * 3)
-    with pytest.raises(ModelError, match="given"):
+    with pytest.raises(GivenError, match="given"):
         JointWeights(KNOWN, LABELS).fit(lattices, gold, given=[{}])
     with pytest.raises(ModelError, match="empty"):
         JointWeights(KNOWN, LABELS).fit(lattices, gold, dev=([], []))

@@ -22,7 +22,7 @@ from bridle.models import CRF
 from bridle.rules.classes import by_segments, by_tokens
 from bridle.rules.linear_program import Program
 from strategies import random_labels, random_rule, seeds
-from test_model_files import described, entry, forged
+from test_models_files import described, entry, forged
 
 NAMES = [f"L{k}" for k in range(1_000)]
 PLAIN = Labels(NAMES)

@@ -8,7 +8,7 @@
     d = decoder.decode(bridle.Lattice(scores))      # d.labels, d.score, d.bound, d.optimal
 """
 
-from bridle import rules
+from bridle import engines, rules
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.judge import Verdict, check
 from bridle.decoding.marginals import Probability
@@ -41,6 +41,6 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
     "Batch", "BridleError", "CRF", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FeatureError",
     "FileError", "GivenError", "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached",
     "LocalTagger", "ModelError", "ModelFileError", "Probability", "RuleError", "RuleSyntaxError", "Segment",
-    "Simd", "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check", "check_spans", "load",
-    "rules", "simd",
+    "Simd", "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check", "check_spans",
+    "engines", "load", "rules", "simd",
 ]  # fmt: skip

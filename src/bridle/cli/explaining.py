@@ -34,7 +34,8 @@ from bridle.cli.options import AsJson, TheEngine, TheLimit, TheProgress, TheRule
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
 from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError
-from bridle.explain import Explanation, Impact, impact
+from bridle.explain import Explanation
+from bridle.explain.impact import Impact, impact
 from bridle.explain.page import explanation_page, impact_page
 from bridle.explain.picture import trellis_of
 from bridle.explain.terminal import show_explanation, show_impact

@@ -37,7 +37,7 @@ from bridle.cli.reading import (
 from bridle.cli.rules import Rules, rules_app
 from bridle.data import Example
 from bridle.errors import LabelError, RuleError
-from bridle.learn.audit import Audit, audit, audit_model
+from bridle.learn import Audit, audit, audit_model
 from bridle.models import Tagger
 from bridle.rules.base import Rule
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import bridle
-from bridle.cli.bars import on_terminal, shown
+from bridle.cli import training_run
 from bridle.cli.base import INTERRUPTED, app, check_kind, check_place, fail, json_line, keep
+from bridle.cli.learners import ITERATIONS, Average, Learner, Pairs, model_of, templates_of
 from bridle.cli.options import FEATURES, AnyScheme, AsJson, DataScheme, TheProgress, TheSeed, TheThreads
 from bridle.cli.reading import (
-    Reader,
     TheColumns,
     TheFormat,
     TheLabel,
@@ -31,7 +22,6 @@ from bridle.cli.reading import (
     read_all,
     reader_of,
     rules_of,
-    split,
 )
 from bridle.cli.recording import (
     TheConfig,
@@ -39,44 +29,17 @@ from bridle.cli.recording import (
     described,
     place_beside,
     recorded,
-    scores_of,
     settings_of,
     write_config,
 )
-from bridle.data import Example, Lines
-from bridle.errors import BridleError, FeatureError, FileError, LabelError, ModelError
-from bridle.features import SETS, Templates
-from bridle.models import CRF, LocalTagger, Step, Tagger
-from bridle.report import score
-from bridle.rules.base import Rule
-from bridle.rules.files import text_of
-
-Split = tuple[list[Any], list[list[str]], list[dict[str, Any]]]  # X, y, given
-_ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
-
-
-class Learner(StrEnum):
-    """What --learner takes."""
-
-    CRF, PERCEPTRON, IBT, LOCAL, WINNOW = "crf", "perceptron", "ibt", "local-perceptron", "local-winnow"
-
-
-class Average(StrEnum):
-    """What --average takes."""
-
-    AVERAGED, LAST = "averaged", "last"
+from bridle.errors import FileError, ModelError
+from bridle.features import SETS
 
 
 class OnUnknown(StrEnum):
     """What --on-unknown takes."""
 
     RAISE, WRONG = "raise", "wrong"
-
-
-class Pairs(StrEnum):
-    """What --pairs takes."""
-
-    SEEN, ALL = "seen", "all"
 
 
 @app.command()
@@ -167,140 +130,31 @@ def train(
     rules_of(rules, None)
     examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
     common = {
-        "features": _features(features, examples[0], reader), "cutoff": cutoff, "scheme": scheme.asked,
+        "features": templates_of(features, examples[0], reader), "cutoff": cutoff, "scheme": scheme.asked,
         "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
-        "iterations": _ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
+        "iterations": ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
     }  # fmt: skip
     own = {"c1": c1, "c2": c2, "margin": margin, "average": None if average is None else average.value}
-    X, y, given = split(examples)
-    obeyed = rules_of(rules, labels_in(y, scheme.asked) if rules is not None else None)
-    model = _model(learner, common, {name: value for name, value in own.items() if value is not None}, obeyed)
+    known = None if rules is None else labels_in((one.labels or () for one in examples), scheme.asked)
+    obeyed = rules_of(rules, known)
+    model = model_of(learner, common, {name: value for name, value in own.items() if value is not None}, obeyed)
     beside = None if dev is None else read_all(reader, [dev], progress)[0]
-    held = None if beside is None else split(beside)
     used = {"data": described(data, examples), "dev": None if beside is None else described([str(dev)], beside)}
     for change in changes(config, used) if config is not None else ():
         typer.echo(f"bridle: {change}", err=True)
     notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
-    trouble: BaseException | None = None
-    begun = time.perf_counter()
-    with _watched(progress, log) as watch:
-        try:
-            model.fit(
-                X, y, given=given, dev=None if held is None else (held[0], held[1]),
-                dev_given=None if held is None else held[2], on_unknown=on_unknown.value, watch=watch,
-                checkpoint=checkpoint, every=every, resume=resume,
-            )  # fmt: skip
-        except (KeyboardInterrupt, BridleError) as error:
-            if not hasattr(model, "linear_"):
-                raise _with_place(error, examples) from None
-            trouble = error  # what has been learned is saved first
-    took = time.perf_counter() - begun
+    took, trouble = training_run.fit(
+        model, examples, beside, on_unknown=on_unknown.value, checkpoint=checkpoint, every=every, resume=resume,
+        progress=progress, log=log,
+    )  # fmt: skip
     model.save(out, notes=notes)
-    scores = None if held is None else _scores(model, held, obeyed, threads)
+    scores = None if beside is None else training_run.dev_scores(model, beside, obeyed, threads)
     record = recorded(model, {**settings_of(context), "data": data}, used, took, scores)
     write_config(place, record)
-    typer.echo(f"bridle: {_told(model)}; saved as {out}", err=True)
+    typer.echo(f"bridle: {training_run.summary(model)}; saved as {out}", err=True)
     if as_json:
         typer.echo(json_line(record))
     if isinstance(trouble, KeyboardInterrupt):
         fail("interrupted; this is the best model so far", INTERRUPTED)
     if trouble is not None:
         raise trouble
-
-
-def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
-    """Say where the sequence stands that an error speaks of."""
-    if isinstance(error, (FeatureError, LabelError)) and error.sequence is not None:
-        error.at(where=examples[error.sequence].where)
-    return error
-
-
-def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: list[Rule]) -> Tagger:
-    """The model that the options ask for; options that say nothing to it are refused."""
-    local = learner in (Learner.LOCAL, Learner.WINNOW)
-    takes = {"c1", "c2"} if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
-    if other := sorted(set(own) - takes):
-        shown = ", ".join(f"--{name}" for name in sorted(takes))
-        raise ModelError(f"--{other[0]} says nothing to this learner", got=f"--learner {learner}", wanted=shown)
-    algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
-    if local:
-        return LocalTagger(algorithm, **own, **common)
-    return CRF(algorithm, rules=tuple(rules), **own, **common)
-
-
-def _features(asked: str, example: Example, reader: Reader) -> list[str]:
-    """Templates: of a set, out of a file, or as the columns suggest. The first column stands for `word`."""
-    names = list(example.columns)
-    if asked == "auto":
-        asked = "characters" if "char" in names else "chunking" if "pos" in names else "pos"
-        if reader.format in ("tagged", "parserator", "segments"):
-            asked = "fields"
-    templates = Templates.parse(asked) if asked in SETS else _templates_of(asked)
-    if missing := [name for name in templates.sources if name not in names]:
-        raise FeatureError(
-            f"there is no column {missing[0]!r}", got=", ".join(names), wanted=", ".join(templates.sources),
-            cause="Name the columns of the file: --columns word,pos,label.",
-        )  # fmt: skip
-    return str(templates).splitlines()
-
-
-def _templates_of(asked: str) -> Templates:
-    """Out of a file; or, if there is none, written out."""
-    if "[" in asked:
-        return Templates.parse(asked)
-    if not os.path.exists(asked) and asked.isidentifier():  # noqa: PTH110  (it may be too long for a path)
-        return Templates.parse(asked)  # which says what sets there are
-    try:
-        return Templates.parse(text_of(Path(asked)))
-    except FeatureError as error:
-        raise error.at(where=asked)
-
-
-def _scores(model: Tagger, dev: Split, rules: list[Rule], threads: int) -> dict[str, Any]:
-    """What the model that was kept does on the development set."""
-    X, y, given = dev
-    guessed = model.predict(X, rules, given=given, threads=threads, on_infeasible="relax")
-    return scores_of(score(y, guessed), model.progress_.best_iteration)
-
-
-def _told(model: Tagger) -> str:
-    progress = model.progress_
-    parts = [
-        f"{len(model.labels_)} labels, {model.n_weights_:,} weights",
-        f"{progress.iteration} iterations ({progress.why})", f"loss {progress.losses[-1]:.6g}",
-    ]  # fmt: skip
-    if progress.best_accuracy is not None:
-        parts.append(f"{progress.best_accuracy:.2%} right on the development set after {progress.best_iteration}")
-    return "; ".join(parts)
-
-
-@contextmanager
-def _watched(asked: bool | None, log: str | None) -> Iterator[Any]:
-    """What is called after each iteration: a bar on a terminal, plain lines if asked for elsewhere, a log."""
-    told = shown(asked)
-    parts = ("training", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"), TimeRemainingColumn())
-    bar = Progress(*parts, console=Console(stderr=True)) if told and on_terminal(sys.stderr) else None
-    lines = Lines(log) if log is not None else None
-
-    def watch(step: Step) -> None:
-        accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
-        now = f"loss {step.loss:.6g}{accuracy}  {step.seconds:.2f} s"
-        if bar is not None:
-            if not bar.task_ids:
-                bar.add_task("", total=step.iterations, now=now)
-                bar.start()
-            bar.update(bar.task_ids[0], completed=step.iteration, now=now)
-        elif told:
-            typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
-        if lines is not None:
-            lines.write([json.dumps({name: getattr(step, name) for name in step.__slots__})])
-
-    try:
-        if lines is None:
-            yield watch
-        else:
-            with lines:
-                yield watch
-    finally:
-        if bar is not None:
-            bar.stop()

@@ -25,8 +25,8 @@ class Segments(Format):
     separator : str, default "|"
         What stands between text and label; the last one of a line counts.
     tokens : {"blanks", "words", "punctuation", "references"}, default "blanks"
-        Where to cut text: at blanks; into words, that is letters and digits, dropping the rest; at punctuation too, each
-        mark a token; or as the references that come with Bridle are cut.
+        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
+        a token; or as the references that come with Bridle are cut.
     encoding : str, default "utf-8"
         Encoding of what is read; what is written is always UTF-8.
     """

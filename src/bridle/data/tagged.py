@@ -39,8 +39,8 @@ class Tagged(Markup):
     Parameters
     ----------
     tokens : {"blanks", "words", "punctuation", "references"}, default "blanks"
-        Where to cut text: at blanks; into words, that is letters and digits, dropping the rest; at punctuation too, each
-        mark a token; or as the references that come with Bridle are cut.
+        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
+        a token; or as the references that come with Bridle are cut.
     outside : str, optional
         Label of text outside tags; None drops it and counts its characters.
     sequence : str, default "sequence"

@@ -22,8 +22,8 @@ class Text(Format):
     Parameters
     ----------
     tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
-        Where to cut text: at blanks; into words, that is letters and digits, dropping the rest; at punctuation too, each
-        mark a token; as the references that come with Bridle are cut (initials and known abbreviations keep their dot,
+        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
+        a token; as the references that come with Bridle are cut (initials and known abbreviations keep their dot,
         time-sharing and 1--10 stay whole); or into characters.
     column : str, default "word"
         Name of the column of the tokens.

@@ -1,10 +1,10 @@
-"""Decoder: lower the rules, plan, run an engine, return labellings with their proof."""
+"""Decoder: compile the rules once, choose an engine, return labellings with their proof."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.checks import is_integer
+from bridle.decoding.clash import infeasible
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.problem import (
     INFEASIBLE,
@@ -19,23 +21,29 @@ from bridle.decoding.problem import (
     NOTHING_FOUND,
     OPTIMAL,
     Answers,
-    Options,
+    Limits,
     Problem,
+    Texts,
+    bad_option,
     check_given,
-    offsets_of,
+    check_lattices,
+    not_a_dict,
 )
-from bridle.decoding.result import Decoding, Decodings
+from bridle.decoding.relaxation import relaxed
+from bridle.decoding.result import Decoding, Decodings, Unanswered, penalty_of, status_of, violations_of
 from bridle.decoding.threads import cores, in_threads
-from bridle.engines import Engine, engine_named, solve_one
-from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
+from bridle.engines import Engine, Search, Viterbi, engine_named, solve_one
+from bridle.engines.base import NativeEngine
+from bridle.errors import BridleError, EngineError, Infeasible, LatticeError, LimitReached
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
-from bridle.rules.base import Rule, Soft
+from bridle.rules.base import Rule
+from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
-from bridle.rules.lower import Lowering
 
 Given = Mapping[str, Any]
+OnInfeasible = Literal["raise", "relax", "skip"]
 
 
 @dataclass(frozen=True)
@@ -49,49 +57,90 @@ class Plan:
 class Decoder:
     """Finds the best labelling that obeys the rules.
 
-    >>> import bridle
-    >>> labels = bridle.Labels(["O", "A0", "A1"], scheme="IO")
-    >>> decoder = bridle.Decoder(labels, rules=[bridle.rules.at_most(1, of="A0")])
-    >>> d = decoder.decode(bridle.Lattice([[0, 2, 0], [1, 0, 0], [0, 3, 1]]))
-    >>> d.labels, d.score, d.optimal
-    (['A0', 'A0', 'A0'], 5.0, True)
+    Parameters
+    ----------
+    labels : Labels or iterable of str
+        The labels, in the order of the columns of the scores.
+    rules : iterable of Rule or str
+        Rules, or sentences such as ``"at most 1 segment of A0"``.
+    engine : str or Engine, default "auto"
+        How to decode: "auto" chooses "viterbi" if all rules are masks and "search" otherwise; both are exact. By name, or
+        with options of its own, as in ``bridle.engines.Beam(width=32)``.
+    time_limit : float, optional
+        Seconds per sequence. What is found by then comes with a true bound.
+    max_states : int, optional
+        States that the engine may look at per sequence, likewise.
+    on_infeasible : {"raise", "relax", "skip"}, default "raise"
+        What to do when no labelling obeys the hard rules: raise `Infeasible`, give the labelling that violates them the
+        fewest times, or give a `Decoding` without labels whose status says so.
 
-    A string among the rules is read as a sentence: "at most 1 segment of A0".
-    time_limit (seconds) and max_states limit the work on each sequence; what is found by then comes with a true bound.
-    on_infeasible: "raise", or "relax" to the fewest violations of hard rules. For single engines: width (beam), tau and
-    stage (two_stage), formulation (ilp), seed (relax: the order of rules), max_product_states (search: fold broken rules into
-    the lattice while their product has so few states).
+    Raises
+    ------
+    RuleError
+        If a rule makes no sense for these labels.
+    EngineError
+        If an option is bad, or the engine cannot take these rules.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> labels = bridle.Labels(["O", "NAME", "DATE"], scheme="IO")
+    >>> scores = bridle.Lattice([[0, 3, 0], [2, 0, 0], [0, 2, 1]])
+    >>> bridle.Decoder(labels).decode(scores).labels
+    ['NAME', 'O', 'NAME']
+    >>> decoder = bridle.Decoder(labels, rules=[bridle.rules.at_most(1, of="NAME")])
+    >>> best = decoder.decode(scores)
+    >>> best.labels, best.score, best.status
+    (['NAME', 'O', 'DATE'], 6.0, 'optimal')
     """
 
     def __init__(
         self,
-        labels: Labels,
+        labels: Labels | Iterable[str],
         rules: Iterable[Rule | str] = (),
-        engine: str = "auto",
+        engine: str | Engine = "auto",
         *,
         time_limit: float | None = None,
         max_states: int | None = None,
-        on_infeasible: Literal["raise", "relax"] = "raise",
-        width: int = 8,
-        tau: float = 0.9,
-        stage: Literal["native", "ilp"] = "native",
-        formulation: Literal["tight", "paper"] = "tight",
-        seed: int = 0,
-        max_product_states: int = 64,
+        on_infeasible: OnInfeasible = "raise",
     ) -> None:
-        if not isinstance(labels, Labels):
-            labels = Labels(labels)
-        self.labels, self.rules = labels, as_rules(rules)
-        self.engine, self.on_infeasible = engine, on_infeasible
-        _check_options(time_limit, max_states, on_infeasible, width, tau, stage, formulation, seed, max_product_states)
-        self.options = Options(time_limit, max_states, width, tau, stage, formulation, seed, max_product_states)
-        self._lowering = Lowering(self.labels, self.rules)
+        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible, None)
+
+    def _set(
+        self, labels: Labels | Iterable[str], rules: Iterable[Rule | str], engine: str | Engine, limits: Limits,
+        on_infeasible: OnInfeasible, like: CompiledRules | None,
+    ) -> None:  # fmt: skip
+        if on_infeasible not in ("raise", "relax", "skip"):
+            raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
+        self.labels = labels if isinstance(labels, Labels) else Labels(labels)
+        self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
+        self._engine: Engine = engine if isinstance(engine, Engine) else Search()
+        if engine != "auto" and not isinstance(engine, Engine):
+            self._engine = engine_named(engine)
+        self._compiled = CompiledRules(self.labels, self.rules, self._engine.options(limits), like)
         self.plan = self._plan()
-        self._engine: Engine = engine_named(self.plan.engine)
-        self._engine.accept(self.rules, self._lowering.absorbed)
+        self._engine.accept(self._compiled)
+        # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
+        self._kernel = -1
+        if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
+            self._kernel, self._native = self._engine.kernel, self._compiled.native(self._engine.absorb)
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
+
+    def _plan(self) -> Plan:
+        if self.engine != "auto":
+            return Plan(self._engine.name, "you asked for it")
+        beyond = [rule for rule, mask in zip(self.rules, self._compiled.absorbed(), strict=True) if not mask]
+        if not beyond:
+            self._engine = Viterbi()
+            why = "every rule is a mask on labels and transitions" if self.rules else "there are no rules"
+            return Plan("viterbi", why)
+        more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
+        return Plan("search", f"masks cannot express: {beyond[0]}{more}")
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:
@@ -100,229 +149,343 @@ class Decoder:
         names = (item for rule in self.rules for field in rule.names() for item in field.items)
         return frozenset(places | {item.key for item in names if not isinstance(item, str)})
 
-    def _plan(self) -> Plan:
-        if self.engine != "auto":
-            return Plan(self.engine, "you asked for it")
-        beyond = [rule for rule, mask in zip(self.rules, self._lowering.absorbed, strict=True) if not mask]
-        if not beyond:
-            why = "every rule is a mask on labels and transitions" if self.rules else "there are no rules"
-            return Plan("viterbi", why)
-        more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
-        return Plan("search", f"masks cannot express: {beyond[0]}{more}")
+    def with_rules(self, rules: Iterable[Rule | str], **changes: Any) -> Decoder:
+        """The same decoder with other rules. What both have in common is not compiled again.
+
+        Parameters
+        ----------
+        rules : iterable of Rule or str
+        **changes
+            Other arguments of `Decoder`: engine, time_limit, max_states, on_infeasible.
+
+        Returns
+        -------
+        Decoder
+        """
+        now = {"time_limit": self.limits.time_limit, "max_states": self.limits.max_states, **changes}
+        made = object.__new__(type(self))
+        made._set(
+            self.labels, rules, changes.get("engine", self.engine), Limits(now["time_limit"], now["max_states"]),
+            changes.get("on_infeasible", self.on_infeasible), self._compiled,
+        )  # fmt: skip
+        return made
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 
     def decode(self, lattice: Lattice, given: Given | None = None) -> Decoding:
-        """The best labelling of one sequence."""
+        """Find the best labelling of one sequence under the rules.
+
+        Parameters
+        ----------
+        lattice : Lattice
+            Scores of the sequence.
+        given : mapping, optional
+            Values that the rules refer to by name, for example ``{"verb": 3, "tokens": [...]}``.
+
+        Returns
+        -------
+        Decoding
+            Labels with score, bound and the soft rules they violate.
+
+        Raises
+        ------
+        Infeasible
+            If no labelling obeys the hard rules; it names a minimal set of rules that clash.
+        LimitReached
+            If a limit came before any labelling was found.
+        GivenError, RuleError
+            If a rule speaks of a value or a position that the sequence does not have.
+        """
         _check_lattice(lattice)
-        return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
+        if given is not None and not isinstance(given, Mapping):
+            raise not_a_dict(given, None)
+        unary = lattice.unary
+        if self._kernel < 0 or unary.shape[1] != len(self.labels.names):
+            return self._only(self._decoded(lambda _low, _high, stop: self._problem(lattice, given, stop), 1, 1))
+        ids = np.empty(len(unary), dtype=np.int32)
+        try:
+            score, bound, status, violations, counters = _native.decode_one(
+                self._native, self._kernel, unary, lattice.pairwise, lattice.start, lattice.end, given,
+                len(self._engine.counters), ids,
+            )  # fmt: skip
+        except BridleError as error:
+            error.sequence = None
+            raise
+        if status > LIMIT:
+            answers = Answers.blank(len(ids), 1, len(self.rules), len(counters))
+            answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
+            return self._only(self._collected([self._part(self._problem(lattice, given), answers)]))
+        violated = [] if violations is None else violations_of(self.rules, violations)
+        return Decoding(
+            ids, score, penalty_of(violated) if violated else 0.0, violated, bound, status == OPTIMAL,
+            self.plan.engine, self._engine.stats(counters), self.labels, status_of(status),
+        )  # fmt: skip
 
     def decode_batch(
         self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, threads: int = 0
     ) -> Decodings:
-        """The best labellings of many sequences, in order. threads=0: all cores. The answers do not depend on it."""
-        if not whole(threads, 0):
-            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
-        offsets = offsets_of(lattices)
-        count = len(lattices)
-        check_given(given, count)
-        answers = Answers.blank(int(offsets[-1]), count, len(self.rules), len(self._engine.counters))
+        """Find the best labellings of many sequences.
 
-        def solve(low: int, high: int, stop: _native.Stop) -> list[dict[str, Any]]:
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+        given : sequence of mappings, optional
+            One per sequence, as in `decode`.
+        threads : int, default 0
+            Number of threads; 0 is all cores. The answers do not depend on it.
+
+        Returns
+        -------
+        Decodings
+            The decodings in order, with a status for each. Sequences without an answer have no labels
+            (``on_infeasible="skip"``, or a limit that came before the first labelling, or scores without any path).
+
+        Raises
+        ------
+        Infeasible, LimitReached
+            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the whole
+            batch has been decoded: ``error.decodings`` holds all of it.
+        """
+        check_lattices(lattices)
+        check_given(given, count := len(lattices))
+
+        def problem(low: int, high: int, stop: _native.Stop) -> Problem:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
             its = None if given is None else given[low:high]
-            part = answers.part(low, high, offsets)
-            self._engine.solve(Problem(self._lowering, some, its, self.options, first=low, stop=stop), part)
-            return part.stats
+            return Problem(self._compiled, some, its, first=low, many=count > 1, stop=stop)
 
-        for stats in in_threads(solve, count, int(threads) or cores()):
-            answers.stats += stats
-        grid = _grid(lattices)
-        out = Decodings(answers, offsets, self.rules, self.labels, self.plan.engine, self._engine.stats, grid)
-        if answers.status.max(initial=OPTIMAL) <= LIMIT:
-            return out
-        for b in np.flatnonzero(answers.status > LIMIT).tolist():
-            if answers.status[b] == NOTHING_FOUND:
-                raise _nothing_found(self.plan.engine, b, count, float(answers.bound[b]))
-            one, its = lattices[b], {} if given is None else given[b]
-            if self.on_infeasible == "relax" and self._possible(one):
-                out.replace(b, self._relaxed(one, its))
-            else:
-                raise self._infeasible(one, its, b if count > 1 else None)
-        return out
+        return self._decoded(problem, count, threads)
+
+    def _decoded(self, problem: Callable[[int, int, _native.Stop], Problem], count: int, threads: int) -> Decodings:
+        """The decodings of `count` sequences; problem(low, high, stop) makes a part of them."""
+        if not is_integer(threads, 0):
+            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
+
+        def solve(low: int, high: int, stop: _native.Stop) -> _Part:
+            part = problem(low, high, stop)
+            return self._part(part, solve_one(self._engine, part, self.limits))
+
+        return self._collected(in_threads(solve, count, int(threads) or cores()))
+
+    def decode_parts(
+        self, scores: Callable[[int, int, _native.Stop], tuple[Batch, Sequence[Given] | None, Texts | None]],
+        count: int, threads: int = 0,
+    ) -> Decodings:  # fmt: skip
+        """Decode sequences whose scores are made part by part, each in the thread that decodes it.
+
+        Parameters
+        ----------
+        scores : callable
+            ``scores(low, high, stop)`` gives the scores of sequences low .. high-1, what comes with them, and the texts
+            of their tokens, if these are numbered already.
+        count : int
+            How many sequences there are.
+        threads : int, default 0
+            As in `decode_batch`.
+
+        Returns
+        -------
+        Decodings
+            As `decode_batch` does.
+        """
+
+        def problem(low: int, high: int, stop: _native.Stop) -> Problem:
+            batch, given, texts = scores(low, high, stop)
+            return Problem(self._compiled, batch, given, first=low, many=count > 1, texts=texts, stop=stop)
+
+        return self._decoded(problem, count, threads)
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
-        """The k best distinct labellings under the rules, best first; fewer if there are fewer.
+        """Find the k best distinct labellings under the rules.
 
-        The `bound` of each holds for all labellings but those that stand before it.
+        Parameters
+        ----------
+        lattice : Lattice
+        k : int
+            How many.
+        given : mapping, optional
+            As in `decode`.
+
+        Returns
+        -------
+        list of Decoding
+            Best first; fewer if there are fewer. The `bound` of each holds for all labellings but those before it.
+
+        Raises
+        ------
+        Infeasible, LimitReached
+            As in `decode`.
         """
-        if not whole(k, 1):
+        if not is_integer(k, 1):
             raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
-        problem = self._problem(lattice, given).native(absorb=True)
-        found = problem.k_best(0, min(int(k), 2**31 - 1), self.options.native)
+        found = self._problem(lattice, given).native().k_best(0, min(int(k), 2**31 - 1))
         if not found:
-            raise self._infeasible(lattice, given or {}, None)
+            raise self.infeasible(lattice, given)
         out = []
         for path, score, status in found:
             if status == NOTHING_FOUND:
-                raise _nothing_found("search", 0, 1, math.inf)
+                raise self.nothing_found(math.inf)
             ids = np.array(path, dtype=np.int32)
-            violated = [(rule, v) for rule in self.rules if (v := rule.violations(ids, self.labels, given))]
-            cost = sum(rule.cost(v) for rule, v in violated if isinstance(rule, Soft))
+            violated = violations_of(self.rules, [rule.violations(ids, self.labels, given) for rule in self.rules])
             proved = status == OPTIMAL
-            bound = score if proved else math.inf
-            out.append(Decoding(ids, score, float(cost), violated, bound, proved, "search", {}, self.labels))
+            out.append(
+                Decoding(
+                    ids, score, penalty_of(violated), violated, score if proved else math.inf, proved, "search", {},
+                    self.labels, status_of(status),
+                )  # fmt: skip
+            )
         return out
 
-    # ---- probabilities --------------------------------------------------------------------------------------------
+    # ---- probabilities and reasons --------------------------------------------------------------------------------
 
     def marginals(self, lattice: Lattice, given: Given | None = None) -> Scores:
-        """(n, m): the probability of each label at each position, given that all hard rules hold.
+        """Compute the probability of each label at each position, given that all hard rules hold.
 
         The model is p(y) ~ exp(score(y)); soft rules are no part of it.
+
+        Parameters
+        ----------
+        lattice : Lattice
+        given : mapping, optional
+            As in `decode`.
+
+        Returns
+        -------
+        array of float, shape (n, m)
+
+        Raises
+        ------
+        Infeasible
+            If no labelling obeys the hard rules.
+        EngineError
+            If the product of all automata is too large.
         """
-        return marginals(self._problem(lattice, given), self._infeasible)
+        return marginals(self._problem(lattice, given), lambda: self.infeasible(lattice, given))
 
     def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
-        """How probable it is under the model that all hard rules hold, and each rule by itself."""
-        return probability(self._problem(lattice, given), self._infeasible)
+        """Compute how probable it is under the model that all hard rules hold, and each rule by itself.
+
+        Parameters
+        ----------
+        lattice : Lattice
+        given : mapping, optional
+            As in `decode`.
+
+        Returns
+        -------
+        Probability
+
+        Raises
+        ------
+        Infeasible
+            If the scores leave no path.
+        EngineError
+            If the product of all automata is too large.
+        """
+        return probability(self._problem(lattice, given), lambda: self.infeasible(lattice, given))
 
     def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
-        """Why this labelling: which rules bit, what each cost, the best labelling without it."""
+        """Explain the labelling: which rules changed it, what each cost, the best labelling without it.
+
+        Parameters
+        ----------
+        lattice : Lattice
+        given : mapping, optional
+            As in `decode`.
+
+        Returns
+        -------
+        Explanation
+            Prints itself; `effects` holds the rules, the dearest first.
+        """
         return explain(self, lattice, given)
 
-    # ---- inside ---------------------------------------------------------------------------------------------------
+    def stats(self, counters: list[int]) -> dict[str, Any]:
+        """What the engine counted, by name."""
+        return self._engine.stats(counters)
 
-    def with_rules(self, rules: Iterable[Rule | str], **changes: Any) -> Decoder:
-        """The same decoder with other rules."""
-        options = {name: getattr(self.options, name) for name in ("time_limit", "max_states", "width", "tau", "stage",
-                                                                  "formulation", "seed", "max_product_states")}
-        return Decoder(
-            self.labels, rules, **{"engine": self.engine, "on_infeasible": self.on_infeasible, **options, **changes}
-        )
+    # ---- sequences without an answer --------------------------------------------------------------------------------
 
-    def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
+    def infeasible(self, lattice: Lattice, given: Given | None) -> Infeasible:
+        """Find a minimal set of hard rules that cannot hold together on a lattice, as an error to raise."""
+        limits = Limits(time_limit=self.limits.time_limit)
+
+        def impossible(rules: Sequence[Rule]) -> bool:
+            compiled = CompiledRules(self.labels, rules, limits.native(), self._compiled)
+            problem = Problem(compiled, [lattice], None if given is None else [given])
+            return bool(solve_one(Search(), problem, limits).status[0] == INFEASIBLE)
+
+        return infeasible(self.rules, impossible, {
+            "what": "the lattice has no path", "got": "-inf on every labelling", "wanted": "one with a finite score",
+            "cause": "A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
+        })  # fmt: skip
+
+    def nothing_found(self, bound: float) -> LimitReached:
+        """The error for a limit that came too early."""
+        return LimitReached(
+            f"engine {self.plan.engine!r} stopped before it found a labelling that obeys the rules", bound=bound,
+            got="no labelling", wanted="a higher time_limit, max_states or width",
+        )  # fmt: skip
+
+    def _problem(self, lattice: Lattice, given: Given | None, stop: _native.Stop | None = None) -> Problem:
         _check_lattice(lattice)
-        check_given(None if given is None else [given], 1)
-        return Problem(self._lowering, [lattice], None if given is None else [given], self.options)
+        givens = None if given is None else [given]
+        check_given(givens, 1)
+        return Problem(self._compiled, [lattice], givens, stop=stop)
 
-    def _possible(self, lattice: Lattice) -> bool:
-        """Has the lattice any path at all?"""
-        problem = Problem(Lowering(self.labels, ()), [lattice], None, self.options)
-        return bool(solve_one("viterbi", problem).score[0] > -math.inf)
+    def _part(self, problem: Problem, answers: Answers) -> _Part:
+        """Answers, with what is needed to say why there is none."""
+        none = {}
+        for b in np.flatnonzero(answers.status > LIMIT).tolist():
+            status, bound = status_of(int(answers.status[b])), float(answers.bound[b])
+            given = None if problem.givens is None else problem.givens[b]
+            none[problem.first + b] = Unanswered(self, problem.lattices[b], given, status, bound)
+        grid = None
+        if isinstance(problem.lattices, Batch) and problem.lattices.first is not None:
+            length = problem.lattices.length or 0
+            grid = length, problem.lattices.first % max(length, 1)
+        return answers, np.diff(problem.offsets), none, grid
 
-    def _infeasible(self, lattice: Lattice, given: Given, sequence: int | None) -> Infeasible:
-        """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
-        where = "" if sequence is None else f" of sequence {sequence}"
-        if not self._possible(lattice):
-            return Infeasible(
-                f"the lattice{where} has no path", got="-inf on every labelling", wanted="one with a finite score",
-                cause="A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
-                sequence=sequence,
-            )
-        clash = list(dict.fromkeys(rule for rule in self.rules if not isinstance(rule, Soft)))
-        limit = Options(time_limit=self.options.time_limit)  # a rule of which it is not known in time stays in
-        for rule in list(clash):
-            fewer = [other for other in clash if other is not rule]
-            problem = Problem(Lowering(self.labels, fewer), [lattice], [given], limit)
-            if solve_one("search", problem).status[0] == INFEASIBLE:
-                clash = fewer
-        return Infeasible(
-            f"no labelling{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
-            wanted="rules that can hold together (and with the -inf scores of the lattice)",
-            cause="Leave one of them out, make it soft, or decode with on_infeasible='relax'.",
-            clash=clash, sequence=sequence,
-        )
+    def _collected(self, parts: Sequence[_Part]) -> Decodings:
+        """All parts as one; sequences without an answer are dealt with as `on_infeasible` says."""
+        answers, sizes, unanswered, grids = zip(*parts, strict=True)
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+        none = {b: one for part in unanswered for b, one in part.items()}
+        grid = None if grids[0] is None else (grids[0][0], np.concatenate([begin for _, begin in grids]))
+        out = Decodings(self, Answers.joined(answers), offsets, none, grid)
+        if not none:
+            return out
+        if self.on_infeasible == "relax":
+            for b, one in list(none.items()):
+                if one.status == "infeasible" and (found := relaxed(self, one.lattice, one.given)) is not None:
+                    out.relax(b, *found)
+        elif self.on_infeasible == "raise":
+            b, one = min(none.items())
+            error = one.error
+            error.decodings = out
+            raise error.at(sequence=b) if len(out) > 1 else error
+        return out
 
-    def _relaxed(self, lattice: Lattice, given: Given) -> Decoding:
-        """The labelling that breaks the hard rules the fewest times; of those, the one that scores best."""
-        # Dearer than all that scores and soft rules can make up for: an automaton counts at most n + 1 violations.
-        parts = [self.rules[k] for k in self._problem(lattice, given).parts_of(absorb=False)]
-        most = sum(rule.penalty for rule in parts if isinstance(rule, Soft)) * (len(lattice) + 1)
-        dear = 1.0 + _range(lattice) + most
-        rules: list[Rule] = [
-            rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in self.rules
-        ]
-        found = self.with_rules(rules, engine="search", on_infeasible="raise").decode(lattice, given)
-        violated, broken = [], 0
-        for rule, v in found.violated:
-            at = rules.index(rule)
-            violated.append((self.rules[at], v))
-            broken += 0 if isinstance(self.rules[at], Soft) else v
-        cost = sum(rule.cost(v) for rule, v in violated if isinstance(rule, Soft))
-        return replace(
-            found, score=found.score + dear * broken, bound=found.bound + dear * broken, penalty=float(cost),
-            violated=violated, relaxed=True,
-        )
+    def _only(self, found: Decodings) -> Decoding:
+        """The decoding of one sequence; unless it may be skipped, it has labels."""
+        if found.unanswered and self.on_infeasible != "skip":
+            raise found.unanswered[0].error
+        return found[0]
 
 
-def _grid(lattices: Sequence[Lattice] | Batch) -> tuple[int, npt.NDArray[np.int64]] | None:
-    """Of a padded batch: its length, and where each sequence begins."""
-    if not isinstance(lattices, Batch) or lattices.first is None or lattices.length is None:
-        return None
-    return lattices.length, lattices.first % max(lattices.length, 1)
+_Part = tuple[Answers, npt.NDArray[np.int64], dict[int, Unanswered], tuple[int, npt.NDArray[np.int64]] | None]
 
 
-def _check_lattice(lattice: Lattice) -> None:
+def _restored(
+    kind: type[Decoder], labels: Labels, rules: Sequence[Rule], engine: str | Engine, limits: Limits, on: OnInfeasible
+) -> Decoder:
+    """A decoder as it was before it was pickled."""
+    return kind(
+        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on
+    )
+
+
+def _check_lattice(lattice: Any) -> None:
     if not isinstance(lattice, Lattice):
         cause = "Pass bridle.Lattice(scores)." if isinstance(lattice, (np.ndarray, list)) else None
         raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
-
-
-def _range(lattice: Lattice) -> float:
-    """No two labellings of finite score are further apart."""
-
-    def spread(scores: Any) -> float:
-        if scores is None or scores.size == 0:
-            return 0.0
-        finite = np.where(np.isfinite(scores), scores, np.nan)
-        with np.errstate(all="ignore"):
-            return float(np.nanmax(finite) - np.nanmin(finite)) if np.isfinite(scores).any() else 0.0
-
-    n = len(lattice)
-    return (
-        sum(spread(row) for row in lattice.unary)
-        + n * spread(lattice.pairwise)
-        + spread(lattice.start)
-        + spread(lattice.end)
-    )
-
-
-def _nothing_found(engine: str, b: int, count: int, bound: float) -> LimitReached:
-    where = f" for sequence {b}" if count > 1 else ""
-    return LimitReached(
-        f"engine {engine!r} stopped{where} before it found a labelling that obeys the rules", bound=bound,
-        got="no labelling", wanted="a higher time_limit, max_states or width",
-    )
-
-
-def whole(value: object, low: int, high: float = math.inf) -> bool:
-    """Is it a whole number in this range?"""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(low <= value <= high)
-
-
-def _check_options(
-    time_limit: Any, max_states: Any, on_infeasible: str, width: int, tau: float, stage: str, formulation: str,
-    seed: int, max_product_states: int,
-) -> None:
-    def fail(name: str, got: object, wanted: str) -> EngineError:
-        return EngineError(f"bad option {name}", got=repr(got), wanted=wanted)
-
-    if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
-        raise fail("time_limit", time_limit, "seconds >= 0, or None")
-    if max_states is not None and not whole(max_states, 1, 2**63 - 1):
-        raise fail("max_states", max_states, "a whole number >= 1, or None")
-    if on_infeasible not in ("raise", "relax"):
-        raise fail("on_infeasible", on_infeasible, "'raise' or 'relax'")
-    if not whole(seed, 0, 2**64 - 1):
-        raise fail("seed", seed, "a whole number from 0 to 2**64 - 1")
-    if not whole(width, 1, 2**31 - 1):
-        raise fail("width", width, "a whole number >= 1")
-    if not whole(max_product_states, 1, 4096):
-        raise fail("max_product_states", max_product_states, "a whole number from 1 to 4096")
-    if not (isinstance(tau, (int, float)) and 0 <= tau <= 1):
-        raise fail("tau", tau, "a number from 0 to 1")
-    if stage not in ("native", "ilp"):
-        raise fail("stage", stage, "'native' or 'ilp'")
-    if formulation not in ("tight", "paper"):
-        raise fail("formulation", formulation, "'tight' or 'paper'")

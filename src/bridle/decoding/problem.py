@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import GivenError, LatticeError
+from bridle.checks import is_integer
+from bridle.errors import Argument, EngineError, GivenError, LatticeError
 from bridle.labels import Labels
 from bridle.lattice import AnyScores, Batch, Lattice
-from bridle.rules.base import Rule, Soft
-from bridle.rules.lower import Givens, Lowering
+from bridle.rules.base import Rule
+from bridle.rules.compiled import Absorb, CompiledRules, Givens
 
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
+RELAXED = 5
+
+Texts = tuple[list[str], npt.NDArray[np.int32]]  # the distinct texts of tokens, and which of them each token has
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a decoder was told; engines read what concerns them."""
+class Limits:
+    """How much work may be spent on each sequence."""
 
-    time_limit: float | None = None  # seconds per sequence
-    max_states: int | None = None  # states an engine may look at per sequence
-    width: int = 8  # beam
-    tau: float = 0.9  # two_stage
-    stage: str = "native"  # two_stage: "native" or "ilp"
-    formulation: str = "tight"  # ilp
-    seed: int = 0  # relax
-    max_product_states: int = 64  # search: fold broken rules into the lattice while their product has so few states
-    arcs: bool = True  # product, relax: count lattice arcs
+    time_limit: float | None = None  # seconds
+    max_states: int | None = None  # states that an engine may look at
 
-    @cached_property
+    def __post_init__(self) -> None:
+        seconds = self.time_limit
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0):
+            raise bad_option("time_limit", seconds, "seconds >= 0, or None")
+        if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
+            raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
+
     def native(self) -> _native.Options:
         """The same for the kernels."""
         out = _native.Options()
         out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
-        out.max_states = -1 if self.max_states is None else int(self.max_states)
-        out.width, out.tau, out.seed, out.arcs = int(self.width), float(self.tau), int(self.seed), self.arcs
-        out.max_product_states = int(self.max_product_states)
+        out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
         return out
+
+
+def bad_option(name: str, got: object, wanted: str) -> EngineError:
+    """The error for an option of a decoder or an engine."""
+    return EngineError(f"bad option {name}", got=repr(got), wanted=wanted, argument=Argument(name, got))
 
 
 @dataclass(slots=True)
@@ -54,12 +59,13 @@ class Answers:
     score: npt.NDArray[np.float64]  # (B,)    lattice score - penalty; -inf: no labelling
     bound: npt.NDArray[np.float64]  # (B,)
     status: npt.NDArray[np.uint8]  # (B,)
-    violations: npt.NDArray[np.int32]  # (B, R)  violations of each rule
+    violations: npt.NDArray[np.int32]  # (B, R)  of each rule
     counters: npt.NDArray[np.int64]  # (B, X)
     stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
 
     @classmethod
     def blank(cls, n_tokens: int, n_sequences: int, n_rules: int, n_counters: int) -> Answers:
+        """Room for the answers to some sequences."""
         return cls(
             np.zeros(n_tokens, dtype=np.int32),
             np.full(n_sequences, -np.inf),
@@ -70,58 +76,63 @@ class Answers:
             [],
         )
 
-    def part(self, low: int, high: int, offsets: npt.NDArray[np.int64]) -> Answers:
-        """Room for sequences low .. high-1: what is written there is written here (`stats` is not shared)."""
-        if high - low == len(self.score):
-            return replace(self, stats=[])
-        rows = slice(low, high)
-        return Answers(
-            self.ids[offsets[low] : offsets[high]], self.score[rows], self.bound[rows], self.status[rows],
-            self.violations[rows], self.counters[rows], [],
+    @classmethod
+    def joined(cls, parts: Sequence[Answers]) -> Answers:
+        """The answers of parts of a batch, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("ids", "score", "bound", "status", "violations", "counters")
         )
+        return cls(*arrays, [stats for part in parts for stats in part.stats])
 
 
 class Problem:
-    """Lattices packed end to end, with the rules bound to them on demand."""
+    """Lattices packed end to end, with rules that are bound to them on demand."""
 
     def __init__(
         self,
-        lowering: Lowering,
+        rules: CompiledRules,
         lattices: Sequence[Lattice] | Batch,
-        givens: Givens,
-        options: Options,
+        givens: Givens = None,
         *,
         first: int = 0,  # the number of the first sequence, for messages
+        many: bool = False,  # is it one of many?
+        texts: Texts | None = None,  # instead of given["tokens"]
         stop: _native.Stop | None = None,  # set it to end the work on this problem
     ) -> None:
-        self.lowering, self.givens, self.options = lowering, givens, options
-        self.lattices, self.first = lattices, first
+        self.compiled, self.givens, self.texts = rules, givens, texts
+        self.lattices, self.first, self.many = lattices, first, many
         self.stop = _native.Stop() if stop is None else stop
-        m = len(lowering.labels)
-        self.rows: npt.NDArray[np.int64] | None = None  # (B,) where the scores of each sequence begin, if not packed
+        m = len(rules.labels)
         self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
+        self.head_of: npt.NDArray[np.int32] | None = None  # (B,)  None: all have the first
         if isinstance(lattices, Batch):
             _expect(lattices.n_labels, m)
-            self.unary, self.offsets, self.rows = lattices.unary, lattices.offsets, lattices.first
+            self.unary, self.offsets = lattices.unary, lattices.offsets
+            self.rows = lattices.first  # (B,) where the scores of each sequence begin; None: packed
             self.heads.append((lattices.pairwise, lattices.start, lattices.end))
-            self.head_of = np.zeros(len(lattices), dtype=np.int32)
         else:
+            self.rows = None
             self._pack(lattices, m)
+        self._native: dict[Absorb, _native.Problem] = {}
 
     def _pack(self, lattices: Sequence[Lattice], m: int) -> None:
         known: dict[tuple[int, int, int], int] = {}
         head_of = []
         self.offsets = offsets_of(lattices)
         for k, lattice in enumerate(lattices):
-            _expect(lattice.n_labels, m, self.first + k)
+            _expect(lattice.n_labels, m, self.first + k if self.many else None)
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
             if number == len(self.heads):
                 self.heads.append(head)
             head_of.append(number)
-        if not self.heads:
+        if len(self.heads) > 1:
+            self.head_of = np.array(head_of, dtype=np.int32)
+        elif not self.heads:
             self.heads.append((None, None, None))
-        self.head_of = np.array(head_of, dtype=np.int32)
         if len(lattices) == 1:
             self.unary = lattices[0].unary
         else:
@@ -132,45 +143,42 @@ class Problem:
 
     @property
     def labels(self) -> Labels:
-        return self.lowering.labels
+        """The labels of the decoder."""
+        return self.compiled.labels
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return self.lowering.rules
+        """The rules of the decoder."""
+        return self.compiled.rules
 
     def given(self, b: int) -> Mapping[str, Any]:
+        """What came with sequence b."""
         return {} if self.givens is None else self.givens[b]
 
-    def native(self, *, absorb: bool) -> _native.Problem:
-        """The problem in the kernels' hands. absorb: hard masks are folded into the lattice, else all are automata."""
-        bound = self.lowering.bind(self.offsets, self.givens, absorb=absorb, first=self.first)
-        made = _native.Problem(
-            unary=self.unary,
-            offsets=self.offsets,
-            first=self.rows,
-            tables=self.lowering.tables(absorb=absorb, tied=bound.tied is not None),
-        )
-        for pairwise, start, end in self.heads:
-            double = [None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (pairwise, start, end)]
-            made.add_head(double[0], pairwise is not None and pairwise.ndim == 3, double[1], double[2])
-        words = 0 if bound.allowed is None else bound.allowed.shape[1]
-        made.set_masks(self.head_of, bound.allowed, words, bound.tied)
-        for rule in self.rules:
-            mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
-            made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
-        for part in bound.parts:
-            made.add_part(part.rule, part.automata, part.which, part.marks)
-        return made
-
-    def parts_of(self, *, absorb: bool) -> list[int]:
-        """The rule of each part, in the kernels' order."""
-        return [part.rule for part in self.lowering.bind(self.offsets, self.givens, absorb=absorb).parts]
+    def native(self, absorb: Absorb = "masks") -> _native.Problem:
+        """The problem in the kernels' hands."""
+        if absorb not in self._native:
+            bound = self.compiled.bind(
+                absorb, self.offsets, self.givens, first=self.first, many=self.many, texts=self.texts
+            )
+            rules = self.compiled.native(absorb)
+            self._native[absorb] = _native.Problem(
+                rules, bound, self.unary, self.offsets, self.rows, self.heads, self.head_of
+            )
+        return self._native[absorb]
 
 
 def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
     """(B + 1,) where each sequence begins among all tokens."""
     if isinstance(lattices, Batch):
         return lattices.offsets
+    return np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
+
+
+def check_lattices(lattices: Any) -> None:
+    """A batch is a Batch or a list of lattices."""
+    if isinstance(lattices, Batch):
+        return
     if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
         raise LatticeError(
             "a batch is not a list of lattices", got=type(lattices).__name__, wanted="a list of Lattice, or a Batch",
@@ -179,29 +187,32 @@ def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
     for k, lattice in enumerate(lattices):
         if not isinstance(lattice, Lattice):
             raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
-    return np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
 
 
-def check_given(given: Givens, count: int) -> None:
+def check_given(given: Givens, count: int, name: str = "given") -> None:
     """One dict per sequence, or nothing at all."""
     if given is None:
         return
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     if not listed or len(given) != count:
         raise GivenError(
-            "given does not fit the batch", got=f"{len(given)} dicts" if listed else f"one {type(given).__name__}",
+            f"{name} does not fit the batch", got=f"{len(given)} dicts" if listed else f"one {type(given).__name__}",
             wanted=f"a list of {count}, one dict per sequence",
         )
     for k, values in enumerate(given):
         if type(values) is not dict and not isinstance(values, Mapping):
-            what = "given is not a dict" if count == 1 else f"given of sequence {k} is not a dict"
-            raise GivenError(what, got=repr(values)[:60], wanted="a dict, such as {'verb': 3}")
+            raise not_a_dict(values, k if count > 1 else None, name)
 
 
-def _expect(got: int, wanted: int, number: int | None = None) -> None:
+def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenError:
+    """The error for values of a sequence that have no names."""
+    wanted = "a dict, such as {'verb': 3}"
+    return GivenError(f"{name} is not a dict", got=repr(got)[:60], wanted=wanted, sequence=sequence)
+
+
+def _expect(got: int, wanted: int, sequence: int | None = None) -> None:
     if got != wanted:
-        where = "a batch" if number is None else f"lattice {number}"
         raise LatticeError(
-            f"{where} has another number of labels than the decoder", got=got, wanted=wanted,
+            "the scores have another number of labels than the decoder", got=got, wanted=wanted, sequence=sequence,
             cause="Do the columns of unary stand in the order of Labels?",
         )

@@ -1,93 +1,218 @@
-"""Decodings: labels never travel bare, they carry their proof."""
+"""Decodings: labels never travel bare, they carry their proof. No answer is a value too."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding.problem import OPTIMAL, Answers
+from bridle.decoding.problem import LIMIT, OPTIMAL, RELAXED, Answers
+from bridle.errors import Infeasible, LimitReached
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
+
+if TYPE_CHECKING:
+    from bridle.decoding.decoder import Decoder
+    from bridle.lattice import Lattice
+
+Status = Literal["optimal", "limit", "relaxed", "infeasible", "nothing_found"]
+_NAMES: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "nothing_found", RELAXED: "relaxed"}
+_STATUS = np.array([_NAMES.get(code, "") for code in range(RELAXED + 1)])
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """The best labelling of one sequence under the rules, and how we know."""
+    """The best labelling of one sequence under the rules, and how we know.
 
-    ids: npt.NDArray[np.int32]  # (n,)
-    score: float  # lattice score - penalty
-    penalty: float  # what soft rules cost
-    violated: list[tuple[Rule, int]]  # soft rules that are broken, with how often (hard ones too, if relaxed)
-    bound: float  # no labelling under the rules scores higher
-    optimal: bool  # bound and score meet
+    Attributes
+    ----------
+    labels : list of str
+        The labelling, by names; empty if there is no answer.
+    ids : array of int32, shape (n,)
+        The same by ids; empty if there is no answer.
+    status : {"optimal", "limit", "relaxed", "infeasible", "nothing_found"}
+        Proved to be the best; the best that was found within the limits; the fewest violations, since no labelling obeys
+        all hard rules; no labelling obeys them; a limit came before any labelling was found.
+    score : float
+        Lattice score minus penalty; -inf if there is no answer.
+    penalty : float
+        What violated soft rules cost.
+    violated : list of (Rule, int)
+        Soft rules that are violated, with how often; hard ones too, if relaxed.
+    bound : float
+        No labelling under the rules scores higher.
+    optimal : bool
+        Do bound and score meet?
+    engine : str
+        The engine that found it.
+    stats : dict
+        What the engine counted.
+    clash : tuple of Rule
+        If infeasible: a minimal set of hard rules that cannot hold together. It is searched for when asked for.
+    """
+
+    ids: npt.NDArray[np.int32]
+    score: float
+    penalty: float
+    violated: list[tuple[Rule, int]]
+    bound: float
+    optimal: bool
     engine: str
     stats: dict[str, Any]
     label_set: Labels = field(repr=False)
-    relaxed: bool = False  # no labelling obeys all hard rules; this one breaks the fewest
+    status: Status = "optimal"
+    unanswered: Unanswered | None = field(default=None, repr=False)
 
     @cached_property
     def labels(self) -> list[str]:
         """The labelling, by names."""
-        return [self.label_set.names[y] for y in self.ids]
+        names = self.label_set.names
+        return [names[y] for y in self.ids.tolist()]
+
+    @property
+    def relaxed(self) -> bool:
+        """Does no labelling obey all hard rules, so that this one violates the fewest?"""
+        return self.status == "relaxed"
+
+    @property
+    def clash(self) -> tuple[Rule, ...]:
+        """Hard rules that cannot hold together, if that is why there is no answer."""
+        return self.unanswered.clash if self.unanswered is not None else ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def to_dict(self, text: Callable[[Rule], str] = str) -> dict[str, Any]:
-        """For JSON, which has no infinity: such a score or bound is None. text: how to print a rule."""
+        """The decoding as JSON has it, where an infinite score or bound is None.
+
+        Parameters
+        ----------
+        text : callable, optional
+            How to print a rule.
+
+        Returns
+        -------
+        dict
+            labels, score, penalty, bound, optimal and violated; "relaxed": True if it is; "labels": None and the clash
+            if there is no answer.
+        """
+        bound = self.bound if math.isfinite(self.bound) else None
+        if self.status == "infeasible":
+            return {"labels": None, "clash": [text(rule) for rule in self.clash]}
+        if self.status == "nothing_found":
+            return {"labels": None, "bound": bound, "optimal": False}
         made: dict[str, Any] = {
             "labels": self.labels,
             "score": self.score if math.isfinite(self.score) else None,
             "penalty": self.penalty,
-            "bound": self.bound if math.isfinite(self.bound) else None,
+            "bound": bound,
             "optimal": self.optimal,
             "violated": [{"rule": text(rule), "times": times} for rule, times in self.violated],
         }
         return {**made, "relaxed": True} if self.relaxed else made
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """A sequence without an answer, with what is needed to say why."""
+
+    decoder: Decoder
+    lattice: Lattice
+    given: Mapping[str, Any] | None
+    status: Status
+    bound: float
+
+    @cached_property
+    def error(self) -> Infeasible | LimitReached:
+        """The error that says why."""
+        if self.status == "infeasible":
+            return self.decoder.infeasible(self.lattice, self.given)
+        return self.decoder.nothing_found(self.bound)
+
+    @property
+    def clash(self) -> tuple[Rule, ...]:
+        """Hard rules that cannot hold together."""
+        return tuple(getattr(self.error, "clash", ()))
+
+
 class Decodings(Sequence[Decoding]):
-    """The decodings of a batch, in order. Kept as packed arrays; a Decoding is made when asked for."""
+    """The decodings of a batch, in order. Kept as packed arrays; a Decoding is made when asked for.
+
+    Attributes
+    ----------
+    ids : array of int32, shape (N,)
+        Label ids of all sequences, end to end; -1 where there is no answer.
+    offsets : array of int64, shape (B + 1,)
+        Where each sequence begins.
+    scores, bounds : arrays of float, shape (B,)
+    status : array of str, shape (B,)
+        "optimal", "limit", "relaxed", "infeasible" or "nothing_found", as in `Decoding`.
+    optimal, relaxed, answered : arrays of bool, shape (B,)
+    unanswered : dict of int to Unanswered
+        Sequences without an answer; ``decodings[k].clash`` or ``decodings.unanswered[k].error`` tells why.
+    """
 
     def __init__(
         self,
+        decoder: Decoder,
         answers: Answers,
         offsets: npt.NDArray[np.int64],
-        rules: tuple[Rule, ...],
-        labels: Labels,
-        engine: str,
-        stats: Callable[[Answers, int], dict[str, Any]],
+        unanswered: dict[int, Unanswered],
         grid: tuple[int, npt.NDArray[np.int64]] | None = None,  # of a padded batch: T, and where sequences begin
     ) -> None:
-        self.ids = answers.ids  # (N,)   of all sequences, end to end
-        self.offsets = offsets  # (B + 1,)
-        self.scores = answers.score  # (B,)
-        self.bounds = answers.bound  # (B,)
-        self.optimal = answers.status == OPTIMAL  # (B,)
-        self.relaxed = np.zeros(len(offsets) - 1, dtype=bool)  # (B,)
-        self._answers, self._rules, self._labels, self._engine, self._stats = answers, rules, labels, engine, stats
-        self._replaced: dict[int, Decoding] = {}
-        self._grid = grid
+        self._decoder, self._answers, self._grid = decoder, answers, grid
+        self.ids, self.offsets, self.unanswered = answers.ids, offsets, unanswered
+        self.scores, self.bounds = answers.score, answers.bound
+        self.optimal = answers.status == OPTIMAL
+        for k in unanswered:
+            self.ids[offsets[k] : offsets[k + 1]] = -1
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @property
+    def status(self) -> npt.NDArray[np.str_]:
+        """How each sequence came out."""
+        return np.asarray(_STATUS[self._answers.status])
+
+    @property
+    def relaxed(self) -> npt.NDArray[np.bool_]:
+        """Sequences in which no labelling obeys all hard rules."""
+        return np.asarray(self._answers.status == RELAXED)
+
+    @property
+    def answered(self) -> npt.NDArray[np.bool_]:
+        """Sequences that have labels."""
+        return np.asarray((self._answers.status <= LIMIT) | (self._answers.status == RELAXED))
+
+    @property
     def labels(self) -> list[list[str]]:
-        """All labellings, by names, without a Decoding for each."""
-        return self._labels.named(self.ids, self.offsets)
+        """All labellings, by names, without a Decoding for each; an empty list where there is no answer."""
+        if not self.unanswered:
+            return self._decoder.labels.named(self.ids, self.offsets)
+        names, ids, cuts = self._decoder.labels.names, self.ids.tolist(), self.offsets.tolist()
+        return [
+            [] if k in self.unanswered else [names[y] for y in ids[cuts[k] : cuts[k + 1]]] for k in range(len(self))
+        ]
 
     def padded(self, fill: int = -1) -> npt.NDArray[np.int32]:
-        """The ids of all labellings as one array, (B, T); `fill` where there is no token.
+        """The ids of all labellings as one array.
 
-        T and the places of the tokens are those of the scores if they came from `Batch.from_padded`; otherwise T is the
-        length of the longest sequence, and every sequence begins at 0.
+        Parameters
+        ----------
+        fill : int, default -1
+            What stands where there is no token.
+
+        Returns
+        -------
+        array of int32, shape (B, T)
+            T and the places of the tokens are those of the scores if they came from `Batch.from_padded`; otherwise T is
+            the length of the longest sequence, and every sequence begins at 0. -1 where there is no answer.
         """
         sizes = np.diff(self.offsets)
         length, begin = self._grid or (int(sizes.max(initial=0)), np.zeros(len(self), dtype=np.int64))
@@ -106,28 +231,45 @@ class Decodings(Sequence[Decoding]):
         if not -len(self) <= k < len(self):
             raise IndexError(f"sequence {k} of {len(self)}")
         k %= len(self)
-        if k in self._replaced:
-            return self._replaced[k]
-        violations = self._answers.violations[k]
-        violated = [(self._rules[r], int(violations[r])) for r in np.flatnonzero(violations)]
+        answers, decoder, unanswered = self._answers, self._decoder, self.unanswered.get(k)
+        violated = violations_of(decoder.rules, answers.violations[k].tolist())
         return Decoding(
-            ids=self.ids[self.offsets[k] : self.offsets[k + 1]],
+            ids=self.ids[:0] if unanswered is not None else self.ids[self.offsets[k] : self.offsets[k + 1]],
             score=float(self.scores[k]),
-            penalty=sum((rule.cost(v) for rule, v in violated if isinstance(rule, Soft)), 0.0),
+            penalty=penalty_of(violated),
             violated=violated,
             bound=float(self.bounds[k]),
             optimal=bool(self.optimal[k]),
-            engine=self._engine,
-            stats=self._stats(self._answers, k),
-            label_set=self._labels,
+            engine=decoder.plan.engine,
+            stats=answers.stats[k] if answers.stats else decoder.stats(answers.counters[k].tolist()),
+            label_set=decoder.labels,
+            status=_NAMES[int(answers.status[k])],
+            unanswered=unanswered,
         )
 
     def __iter__(self) -> Iterator[Decoding]:
         return (self[k] for k in range(len(self)))
 
-    def replace(self, k: int, decoding: Decoding) -> None:
-        """Put a relaxed decoding in the place of one that has none."""
-        self._replaced[k] = decoding
-        self.ids[self.offsets[k] : self.offsets[k + 1]] = decoding.ids
-        self.scores[k], self.bounds[k], self.optimal[k] = decoding.score, decoding.bound, decoding.optimal
-        self.relaxed[k] = decoding.relaxed
+    def relax(
+        self, k: int, ids: npt.NDArray[np.int32], score: float, bound: float, optimal: bool, violations: list[int]
+    ) -> None:
+        """Put a relaxed labelling in the place of none."""
+        self.ids[self.offsets[k] : self.offsets[k + 1]] = ids
+        self.scores[k], self.bounds[k], self.optimal[k] = score, bound, optimal
+        self._answers.status[k], self._answers.violations[k] = RELAXED, violations
+        del self.unanswered[k]
+
+
+def violations_of(rules: Sequence[Rule], counts: list[int]) -> list[tuple[Rule, int]]:
+    """The rules that are violated, with how often."""
+    return [(rule, count) for rule, count in zip(rules, counts, strict=True) if count]
+
+
+def penalty_of(violated: list[tuple[Rule, int]]) -> float:
+    """What the soft ones of some violated rules cost."""
+    return float(sum(rule.cost(count) for rule, count in violated if isinstance(rule, Soft)))
+
+
+def status_of(code: int) -> Status:
+    """The name of an outcome."""
+    return _NAMES[code]

@@ -1,4 +1,10 @@
-"""Engines: one file per way to decode. A file that defines a subclass of `Engine` with a name is found by itself."""
+"""Engines: one file per way to decode, each a frozen value with its own options.
+
+    Decoder(labels, rules, engine="search")                        by name, with its usual options
+    Decoder(labels, rules, engine=bridle.engines.Beam(width=32))   or as a value
+
+A file that defines a subclass of `Engine` with a name is found by itself.
+"""
 
 from __future__ import annotations
 
@@ -10,4 +16,15 @@ from bridle.engines.base import Engine, engine_named, engine_names, solve_one
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["Engine", "engine_named", "engine_names", "solve_one"]
+from bridle.engines.beam import Beam  # noqa: E402  (all files are imported by now)
+from bridle.engines.ilp import Ilp  # noqa: E402
+from bridle.engines.lazy_intersection import LazyIntersection  # noqa: E402
+from bridle.engines.product import Product  # noqa: E402
+from bridle.engines.search import Search  # noqa: E402
+from bridle.engines.two_stage import TwoStage  # noqa: E402
+from bridle.engines.viterbi import Viterbi  # noqa: E402
+
+__all__ = [
+    "Beam", "Engine", "Ilp", "LazyIntersection", "Product", "Search", "TwoStage", "Viterbi", "engine_named",
+    "engine_names", "solve_one",
+]  # fmt: skip

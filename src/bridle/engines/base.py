@@ -1,20 +1,24 @@
-"""What an engine is: it takes a problem, says so if it cannot, and returns answers with their proof."""
+"""What an engine is: a frozen value with its own options. It takes a problem and leaves answers with their proof."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bridle.decoding.problem import TOO_LARGE, Answers, Problem
+from bridle import _native
+from bridle.decoding.problem import TOO_LARGE, Answers, Limits, Problem
 from bridle.errors import EngineError
-from bridle.rules.base import Rule
+from bridle.rules.compiled import Absorb, CompiledRules
 
 _ENGINES: dict[str, type[Engine]] = {}
 
 
+@dataclass(frozen=True)
 class Engine:
-    """The base of all engines."""
+    """The base of all engines. A subclass with a `name` can be asked for by it: Decoder(labels, engine="name")."""
 
     name: ClassVar[str] = ""
     counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
@@ -25,38 +29,59 @@ class Engine:
         if "name" in cls.__dict__:
             _ENGINES[cls.name] = cls
 
-    def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
-        """Raise EngineError if this engine cannot take such rules. absorbed: which rules are masks."""
+    def accept(self, rules: CompiledRules) -> None:
+        """Raise EngineError if this engine cannot take such rules."""
 
-    def solve(self, problem: Problem, answers: Answers) -> None:
+    def options(self, limits: Limits) -> _native.Options:
+        """What the kernels are told."""
+        return limits.native()
+
+    def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         """Decode all sequences of the problem into `answers`."""
         raise NotImplementedError
 
-    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
-        """The counters of sequence b, by name."""
-        return answers.stats[b]
+    def stats(self, counters: list[int]) -> dict[str, Any]:
+        """The counters of a sequence by name."""
+        return dict(zip(self.counters, counters, strict=True))
 
 
+@dataclass(frozen=True)
 class NativeEngine(Engine):
     """An engine whose work is done by a kernel of the same name."""
 
-    absorbs: ClassVar[bool] = True  # fold hard masks into the lattice first
+    absorb: ClassVar[Absorb] = "masks"  # which hard rules are folded into the lattice first
 
-    def solve(self, problem: Problem, answers: Answers) -> None:
-        problem.native(absorb=self.absorbs).decode(
-            self.name, problem.options.native, problem.stop,
+    @cached_property
+    def kernel(self) -> int:
+        """The number of its kernel."""
+        try:
+            return _native.engine(self.name)
+        except ValueError:
+            known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if kind.__module__.startswith("bridle."))
+            raise EngineError(
+                "there is no kernel for this engine", got=repr(self.name), wanted=f"the name of a kernel, as {known}",
+                cause="An engine of your own is a subclass of Engine that defines solve().",
+            ) from None
+
+    def accept(self, rules: CompiledRules) -> None:
+        _ = self.kernel
+
+    def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+        problem.native(self.absorb).decode(
+            self.kernel, problem.stop,
             answers.ids, answers.score, answers.bound, answers.status, answers.violations, answers.counters,
-        )
+        )  # fmt: skip
         if answers.status.max(initial=0) == TOO_LARGE:
             number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])
-            raise EngineError(
-                f"engine {self.name!r} cannot hold the intersection of sequence {number} with these rules",
-                got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",
-                cause="Use engine='search' or 'auto', which intersect only what is violated.",
-            )
+            raise self.too_large(len(problem.rules), number if problem.many else None)
 
-    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
-        return dict(zip(self.counters, answers.counters[b].tolist(), strict=True))
+    def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
+        """The error for a product of automata that does not fit."""
+        return EngineError(
+            f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
+            got=f"{n_rules} rules", wanted="fewer states than max_states or memory allows", sequence=sequence,
+            cause="Use engine='search' or 'auto', which intersect only what is violated.",
+        )
 
 
 def engine_names() -> list[str]:
@@ -64,16 +89,16 @@ def engine_names() -> list[str]:
     return sorted(_ENGINES)
 
 
-def solve_one(name: str, problem: Problem) -> Answers:
-    """The answers of a named engine to a problem, in this thread."""
-    engine = engine_named(name)
+def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> Answers:  # noqa: B008  (it is frozen)
+    """The answers of an engine to a problem, in this thread."""
     answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules), len(engine.counters))
-    engine.solve(problem, answers)
+    engine.solve(problem, limits, answers)
     return answers
 
 
-def engine_named(name: str) -> Engine:
-    """A new engine of this name."""
+def engine_named(name: object) -> Engine:
+    """The engine of this name, with its usual options."""
     if not isinstance(name, str) or name not in _ENGINES:
-        raise EngineError("unknown engine", got=repr(name), wanted=", ".join(["auto", *engine_names()]))
+        wanted = ", ".join(["auto", *engine_names()])
+        raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")
     return _ENGINES[name]()

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Problem
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Limits, Problem, bad_option
 from bridle.engines.base import Engine
 from bridle.engines.ilp_model import IlpAnswer, solve
 from bridle.lattice import Lattice
 from bridle.rules.base import Soft
 
 
+@dataclass(frozen=True)
 class Ilp(Engine):
-    name = "ilp"
+    """The shortest path as an integer linear program with rules as linear rows, solved by HiGHS.
 
-    def solve(self, problem: Problem, answers: Answers) -> None:
-        options = problem.options
-        formulation = cast(Literal["tight", "paper"], options.formulation)
+    Parameters
+    ----------
+    formulation : {"tight", "paper"}, default "tight"
+        Rows that leave the solver little to branch on, or those of the papers.
+    """
+
+    name = "ilp"
+    formulation: Literal["tight", "paper"] = "tight"
+
+    def __post_init__(self) -> None:
+        if self.formulation not in ("tight", "paper"):
+            raise bad_option("formulation", self.formulation, "'tight' or 'paper'")
+
+    def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+        rules, labels = problem.rules, problem.labels
         solve_each(
             problem,
             answers,
             lambda lattice, given: solve(
-                lattice, problem.rules, problem.labels, given, formulation=formulation, time_limit=options.time_limit
+                lattice, rules, labels, given, formulation=self.formulation, time_limit=limits.time_limit
             ),
         )
 

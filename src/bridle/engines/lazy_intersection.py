@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from bridle.decoding.problem import Answers
+from bridle import _native
+from bridle.checks import is_integer
+from bridle.decoding.problem import Limits, bad_option
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
-from bridle.rules.base import Rule, Soft
+from bridle.rules.base import Soft
+from bridle.rules.compiled import CompiledRules
 
 
+@dataclass(frozen=True)
 class LazyIntersection(NativeEngine):
-    name = "lazy_intersection"
-    absorbs = False
-    counters = tuple(map(str, range(64)))  # as laid out in cpp/product.cpp
+    """Rules as automata, intersected with the lattice only when the best path violates them.
 
-    def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
-        for rule in rules:
+    Parameters
+    ----------
+    seed : int, default 0
+        Seed of the order in which rules are looked at.
+    """
+
+    name = "lazy_intersection"
+    absorb = "nothing"
+    counters = tuple(map(str, range(64)))  # as laid out in cpp/product.cpp
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.seed, 0, 2**64 - 1):
+            raise bad_option("seed", self.seed, "a whole number from 0 to 2**64 - 1")
+
+    def accept(self, rules: CompiledRules) -> None:
+        super().accept(rules)
+        for rule in rules.rules:
             if isinstance(rule, Soft) and rule.per == "violation":
                 raise EngineError(
                     "engine 'lazy_intersection' takes only binary soft rules, as its paper does", got=str(rule),
                     wanted="soft(..., per='sequence')", cause="Use engine='search' for penalties per violation.",
                 )
 
-    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
-        intersections, branches, n_arcs, *rest = answers.counters[b].tolist()
+    def options(self, limits: Limits) -> _native.Options:
+        out = super().options(limits)
+        out.seed, out.arcs = int(self.seed), True
+        return out
+
+    def stats(self, counters: list[int]) -> dict[str, Any]:
+        intersections, branches, n_arcs, *rest = counters
         arcs, n_violated, rules = rest[:21], rest[21], rest[22:]
         return {
             "violated": rules[:n_violated],  # rules that the best path of the plain lattice breaks (Tables 3 and 4)

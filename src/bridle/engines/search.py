@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from bridle import _native
+from bridle.checks import is_integer
+from bridle.decoding.problem import Limits, bad_option
 from bridle.engines.base import NativeEngine
 
 
+@dataclass(frozen=True)
 class Search(NativeEngine):
+    """Exact search that looks at rules only where they are violated.
+
+    Parameters
+    ----------
+    max_product_states : int, default 64
+        Violated rules are folded into the lattice while their product automaton has at most so many states.
+    """
+
     name = "search"
     counters = ("rounds", "passes", "expansions", "states", "active", "multipliers")
+    max_product_states: int = 64
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.max_product_states, 1, 4096):
+            raise bad_option("max_product_states", self.max_product_states, "a whole number from 1 to 4096")
+
+    def options(self, limits: Limits) -> _native.Options:
+        out = super().options(limits)
+        out.max_product_states = int(self.max_product_states)
+        return out

@@ -7,29 +7,51 @@ answer holds among labellings of that least penalty: others may score higher and
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
-from bridle.decoding.problem import Answers, Problem
+from bridle import _native
+from bridle.decoding.problem import Answers, Limits, Problem, bad_option
 from bridle.engines.base import NativeEngine
 from bridle.engines.ilp import solve_each
 from bridle.engines.ilp_model import solve_two_stage
 
 
+@dataclass(frozen=True)
 class TwoStage(NativeEngine):
+    """The fewest violations among labellings that score close to the best.
+
+    Parameters
+    ----------
+    tau : float, default 0.9
+        How close: 1 allows only the best score under the hard rules, 0.9 a tenth less of its size.
+    stage : {"native", "ilp"}, default "native"
+        How the second stage is solved: by search, or as the paper does, by integer linear programs.
+    """
+
     name = "two_stage"
     counters = ("expansions",)
+    tau: float = 0.9
+    stage: Literal["native", "ilp"] = "native"
 
-    def solve(self, problem: Problem, answers: Answers) -> None:
-        if problem.options.stage == "native":
-            return super().solve(problem, answers)
-        options = problem.options
+    def __post_init__(self) -> None:
+        if isinstance(self.tau, bool) or not isinstance(self.tau, (int, float)) or not 0 <= self.tau <= 1:
+            raise bad_option("tau", self.tau, "a number from 0 to 1")
+        if self.stage not in ("native", "ilp"):
+            raise bad_option("stage", self.stage, "'native' or 'ilp'")
+
+    def options(self, limits: Limits) -> _native.Options:
+        out = super().options(limits)
+        out.tau = float(self.tau)
+        return out
+
+    def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+        if self.stage == "native":
+            return super().solve(problem, limits, answers)
         return solve_each(
             problem,
             answers,
             lambda lattice, given: solve_two_stage(
-                lattice, problem.rules, problem.labels, given, tau=options.tau, time_limit=options.time_limit
+                lattice, problem.rules, problem.labels, given, tau=self.tau, time_limit=limits.time_limit
             ),
         )
-
-    def stats(self, answers: Answers, b: int) -> dict[str, Any]:
-        return answers.stats[b] if answers.stats else super().stats(answers, b)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
-from bridle.rules.base import Rule
+from bridle.rules.compiled import CompiledRules
 
 
+@dataclass(frozen=True)
 class Viterbi(NativeEngine):
+    """The best path under masks on labels and transitions: what `auto` uses when all rules are masks."""
+
     name = "viterbi"
 
-    def accept(self, rules: tuple[Rule, ...], absorbed: list[bool]) -> None:
-        for rule, mask in zip(rules, absorbed, strict=True):
+    def accept(self, rules: CompiledRules) -> None:
+        super().accept(rules)
+        for rule, mask in zip(rules.rules, rules.absorbed(), strict=True):
             if not mask:
                 raise EngineError(
                     "engine 'viterbi' takes only rules that are masks on labels and transitions", got=str(rule),

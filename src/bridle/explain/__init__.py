@@ -1,9 +1,9 @@
 """Why this labelling: what the scores alone prefer, which rules bit, what each of them cost; of one sequence, of many.
 
-why.py finds out, rules.py does so for a data set; picture.py, page.py and terminal.py show it, words.py says it.
+why.py finds out, impact.py does so for a data set; picture.py, page.py and terminal.py show it, words.py says it.
 """
 
-from bridle.explain.impact import Change, Impact, RuleImpact, impact
+from bridle.explain.impact import Change, Impact, RuleImpact
 from bridle.explain.why import Charge, Explanation, RuleEffect, explain
 
-__all__ = ["Change", "Charge", "Explanation", "Impact", "RuleEffect", "RuleImpact", "explain", "impact"]
+__all__ = ["Change", "Charge", "Explanation", "Impact", "RuleEffect", "RuleImpact", "explain"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bridle.decoding.problem import Limits
 from bridle.decoding.result import Decoding
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.lattice import Lattice, Scores
@@ -82,11 +83,8 @@ class Explanation:
         """If no labelling obeys the hard rules: a minimal set of them that cannot hold together."""
         if not self.best.relaxed:
             return ()
-        try:
-            self.decoder.with_rules(self.decoder.rules, on_infeasible="raise").decode(self.lattice, self.given)
-        except Infeasible as error:
-            return tuple(rule for rule in error.clash if isinstance(rule, Rule))
-        return ()
+        found = self.decoder.infeasible(self.lattice, self.given).clash
+        return tuple(rule for rule in found if isinstance(rule, Rule))
 
     def alternatives(self, k: int = 5) -> list[Decoding]:
         """The k next best labellings under the rules; fewer if there are fewer, or if a limit is hit."""
@@ -203,7 +201,7 @@ def _placed(effect: RuleEffect, places: set[int], told: Explanation) -> RuleEffe
 
 def _limit(decoder: Decoder, seconds: float) -> dict[str, float]:
     """A time limit for a decoder that has no limit of its own."""
-    own = decoder.options.time_limit is not None or decoder.options.max_states is not None
+    own = decoder.limits != Limits()
     return {} if own else {"time_limit": seconds}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from bridle.checks import is_integer
 from bridle.errors import FeatureError
 from bridle.features.columns import check_sequences
 from bridle.features.encoded import Encoded
@@ -25,7 +24,7 @@ Features = TemplateFeatures | PlainFeatures
 
 def features_of(spec: str | Iterable[str] | Templates | None, cutoff: int = 1) -> Features:
     """Features without a vocabulary yet: None is ready-made ones, otherwise templates or the name of a set."""
-    if isinstance(cutoff, bool) or not isinstance(cutoff, (int, np.integer)) or cutoff < 1:
+    if not is_integer(cutoff, 1):
         raise FeatureError("cutoff is not a number of times", got=repr(cutoff), wanted="a whole number >= 1")
     if spec is None:
         return PlainFeatures(int(cutoff))

@@ -1,6 +1,7 @@
 """Rules from data: deterministic ones for single tokens, relational ones for whole sequences, and their weights."""
 
-from bridle.learn.audit import Audit, audit, audit_model
+from bridle.learn.audit_result import Audit
+from bridle.learn.auditing import audit, audit_model
 from bridle.learn.constrained import ConstrainedTagger
 from bridle.learn.decided import Decided
 from bridle.learn.deterministic import DeterministicRules

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decoding.decoder import whole
+from bridle.checks import is_integer
 from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError
 from bridle.features import Templates
@@ -142,7 +142,7 @@ class DeterministicRules:
         one_of("contexts", self.contexts, ("both", "bigram", "trigram"))
         for name, low in (("cutoff", 0), ("rare", 1)):
             value = getattr(self, name)
-            if not whole(value, low):
+            if not is_integer(value, low):
                 raise ModelError(f"bad setting {name}", got=repr(value), wanted=f"a whole number >= {low}")
         if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
             raise ModelError("bad setting threshold", got=repr(self.threshold), wanted="a number from 0.5 to below 1")

@@ -23,16 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.checks import is_integer
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Options, Problem, offsets_of
+from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of
 from bridle.decoding.threads import over_parts
-from bridle.engines import solve_one
+from bridle.engines import Search, solve_one
 from bridle.errors import LabelError, ModelError, RuleError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattices, subset
 from bridle.learn.weights import Given, Ids, counter, penalty_of, priced
 from bridle.models.checks import (
-    check_given,
     check_pair,
     check_seed,
     count_of,
@@ -45,7 +45,7 @@ from bridle.models.tagger import Tagger
 from bridle.models.task import Array
 from bridle.models.training import Found, Plan, Progress, Step, train
 from bridle.rules.base import Rule, Soft
-from bridle.rules.lower import Lowering
+from bridle.rules.compiled import CompiledRules
 
 Floats = npt.NDArray[np.float64]
 _LEAST = 0.01  # of the model's scale: without it rules would decide alone
@@ -55,15 +55,11 @@ class _Data:
     """Sequences with their scores, gold labels, and what the rules ask for."""
 
     def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, what: str) -> None:
-        self.given: Sequence[Given] | None
-        if isinstance(of, Tagger):
-            check_given("given", given, X)
-            self.lattices: Lattices = of.lattices(X, threads=0)
-            self.given = of.given(X, decoder, given)
-        else:
-            self.lattices, self.given = X, given
-            check_given("given", given, X)
+        model = of if isinstance(of, Tagger) else None
+        self.lattices: Lattices = X if model is None else model.lattices(X, threads=0)
         self.offsets = offsets_of(self.lattices)
+        check_given(given, len(self))
+        self.given: Sequence[Given] | None = given if model is None else model.given(X, decoder, given)
         self.gold = ids_of(decoder.labels, y, self.offsets, what)
 
     def __len__(self) -> int:
@@ -86,7 +82,8 @@ class _Perceptron:
         self._data, self._set, self._epoch, self._steps = data, settings, 0, 0
         self._soft = np.array([isinstance(rule, Soft) for rule in rules], dtype=bool)
         self._once = np.array([isinstance(rule, Soft) and rule.per == "sequence" for rule in rules])[self._soft]
-        self._lowering, self._rules = Lowering(labels, rules), list(rules)
+        self._limits, self._rules = Limits(max_states=settings.max_states), list(rules)
+        self._compiled = CompiledRules(labels, rules, self._limits.native())
         count = counter([rule for rule in rules if isinstance(rule, Soft)], labels, threads=settings.threads)
         self._in_gold = self._paid(count(data.gold, data.offsets, data.given))
         self._gold_scores = data.scores_of_gold() if settings.scale == "learned" else None
@@ -132,24 +129,20 @@ class _Perceptron:
         return int(errors[-1])
 
     def _decode(self, lattices: Lattices, given: Sequence[Given] | None) -> Answers:
-        """Rules are lowered once: only what they cost changes."""
+        """Automata are built once: only what rules cost changes."""
         prices = iter((self._w[:-1] / self._w[-1]).tolist())
-        self._lowering.rules = tuple(priced(r, next(prices)) if isinstance(r, Soft) else r for r in self._rules)
-        count, cuts = len(lattices), offsets_of(lattices)
-        answers = Answers.blank(int(cuts[-1]), count, len(self._rules), 0)
+        rules = [priced(r, next(prices)) if isinstance(r, Soft) else r for r in self._rules]
+        compiled = CompiledRules(self._compiled.labels, rules, self._limits.native(), self._compiled)
 
-        def solve(low: int, high: int, stop: _native.Stop) -> None:
+        def solve(low: int, high: int, stop: _native.Stop) -> Answers:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
             its = None if given is None else given[low:high]
-            options = Options(max_states=self._set.max_states)
-            found = solve_one("search", Problem(self._lowering, some, its, options, first=low, stop=stop))
-            part = answers.part(low, high, cuts)
-            for name in ("ids", "score", "status", "violations"):
-                getattr(part, name)[...] = getattr(found, name)
+            return solve_one(Search(), Problem(compiled, some, its, first=low, many=True, stop=stop), self._limits)
 
+        count = len(lattices)
         size = -(-count // self._threads)
-        over_parts(solve, [(low, min(low + size, count)) for low in range(0, count, size)], self._threads)
-        return answers
+        parts = [(low, min(low + size, count)) for low in range(0, count, size)]
+        return Answers.joined(over_parts(solve, parts, self._threads))
 
     def weights(self) -> Found:
         """Penalties: weights in units of the model's scores."""
@@ -317,7 +310,7 @@ class JointWeights:
         positive("rate", self.rate, zero=False)
         for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not is_integer(value, 1):
                 raise ModelError(f"bad setting {name}", got=repr(value), wanted="a whole number >= 1")
         check_seed(self.seed)
         if isinstance(self.of, Tagger):

@@ -16,7 +16,8 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
-from bridle.decoding.decoder import whole
+from bridle.checks import is_integer
+from bridle.decoding.problem import check_given
 from bridle.errors import LabelError, ModelError
 from bridle.features.columns import check_sequences, columns_of
 from bridle.labels import Labels, Scheme, scheme_of
@@ -28,7 +29,7 @@ from bridle.learn.counted import Counted, Ints
 from bridle.learn.evidence import Learned, rules_of
 from bridle.learn.redundant import needed
 from bridle.learn.select import Clause, cover
-from bridle.models.checks import check_given, check_seed, ids_of, names_of, one_of
+from bridle.models.checks import check_seed, ids_of, names_of, one_of
 from bridle.rules.base import Rule
 
 ALL = tuple(KINDS)
@@ -251,14 +252,14 @@ class RelationalRules:
                 raise ModelError(f"{name} is not a share", got=repr(value), wanted="a number above 0, at most 1")
         for name in ("min_support", "wrong", *(["max_rules"] if self.max_rules is not None else [])):
             value = getattr(self, name)
-            if not whole(value, 1):
+            if not is_integer(value, 1):
                 raise ModelError(f"{name} is not a count", got=repr(value), wanted="a whole number >= 1")
         check_seed(self.seed)
 
     def _counted(self, X: Any, y: Any, given: Any) -> Counted:
         names = names_of(y)
         labels = Labels(names, cast(Scheme | None, scheme_of(names) if self.scheme == "auto" else self.scheme))
-        check_given("given", given, y)
+        check_given(given, len(y))
         texts: list[Sequence[str]] | None = None
         if X is not None:
             check_sequences(X)

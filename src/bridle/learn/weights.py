@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decoding.problem import Options, Problem, check_given
+from bridle.decoding.problem import Limits, Problem, check_given
 from bridle.decoding.threads import in_threads
-from bridle.engines import solve_one
+from bridle.engines import Search, solve_one
 from bridle.errors import LabelError
 from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.learn.evidence import Learned
 from bridle.models.checks import count_of_threads, one_of, positive
 from bridle.rules.base import Rule, Soft
-from bridle.rules.lower import Lowering
+from bridle.rules.compiled import CompiledRules
 
 Given = Mapping[str, Any]
 Ids = npt.NDArray[np.int32]
@@ -137,7 +137,7 @@ def counter(
     The kernels judge the only path of a lattice in which all labels but those of the labelling are impossible. The
     rules cost nothing there, so that hard ones are judged and not obeyed.
     """
-    lowering = Lowering(labels, [priced(rule, 0.0) for rule in rules])
+    compiled = CompiledRules(labels, [priced(rule, 0.0) for rule in rules], Limits().native())
     cores = count_of_threads(threads)
 
     def count(ids: Ids, offsets: Offsets, given: Sequence[Given] | None) -> Ids:
@@ -149,7 +149,8 @@ def counter(
             unary[np.arange(len(y)), y] = 0
             path = Batch(unary, offsets[low : high + 1] - offsets[low])
             its = None if given is None else given[low:high]
-            return solve_one("search", Problem(lowering, path, its, Options(), first=low, stop=stop)).violations
+            problem = Problem(compiled, path, its, first=low, many=True, stop=stop)
+            return solve_one(Search(), problem).violations
 
         return np.concatenate(in_threads(part, len(offsets) - 1, cores))
 

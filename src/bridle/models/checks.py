@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding.decoder import whole
+from bridle.checks import is_integer
 from bridle.decoding.threads import cores
 from bridle.errors import LabelError, ModelError
 from bridle.features import Encoded, Features, PlainFeatures
@@ -24,21 +24,21 @@ Given = Mapping[str, Any]
 
 def count_of(name: str, value: Any) -> int:
     """A number of iterations."""
-    if not whole(value, 1):
+    if not is_integer(value, 1):
         raise ModelError(f"{name} is not a number of iterations", got=repr(value), wanted="a whole number >= 1")
     return int(value)
 
 
 def count_of_threads(value: Any) -> int:
     """A number of threads; 0 is all cores."""
-    if not whole(value, 0):
+    if not is_integer(value, 0):
         raise ModelError("threads is not a number of threads", got=repr(value), wanted="0 (all cores) or more")
     return int(value) or cores()
 
 
 def check_seed(value: Any) -> None:
     """A seed of random numbers."""
-    if not whole(value, 0):
+    if not is_integer(value, 0):
         raise ModelError("seed is not a seed", got=repr(value), wanted="a whole number >= 0")
 
 
@@ -53,17 +53,6 @@ def check_pair(dev: Any) -> None:
     """A development set is a pair of X and y."""
     if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
         raise ModelError("dev is not a development set", got=repr(dev)[:60], wanted="(X, y)")
-
-
-def check_given(name: str, given: Any, sequences: Any) -> None:
-    """One mapping per sequence, or None."""
-    if given is None:
-        return
-    listed = hasattr(given, "__len__") and not isinstance(given, (str, bytes, Mapping))
-    if not listed or not all(isinstance(one, Mapping) for one in given):
-        raise ModelError(f"{name} is not a list of dicts", got=repr(given)[:60], wanted="one dict per sequence")
-    if hasattr(sequences, "__len__") and len(given) != len(sequences):
-        raise ModelError(f"{name} has another length than X", got=len(given), wanted=len(sequences))
 
 
 def digest_of(given: Sequence[Given] | None) -> str:

@@ -1,5 +1,6 @@
 """Reports: how good labellings are."""
 
-from bridle.report.metrics import Counts, Scores, score
+from bridle.report.metrics import Counts, Scores
+from bridle.report.scoring import score
 
 __all__ = ["Counts", "Scores", "score"]

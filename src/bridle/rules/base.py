@@ -2,8 +2,8 @@
 
 A kind of rule is one dataclass with
     text       its sentence(s), from which it is printed and parsed         (text.py)
-    count_violations   how many violations a labelling has, plainly     (read by `holds`, `violations`, the judge)
-    automata   the same as counting automata                                (read by the engines, through lower.py)
+    count_violations   how many violations a labelling has, plainly         (read by `holds`, `violations`, the judge)
+    automata   the same as counting automata                                (read by the engines, through compiled.py)
     mask       optionally, the same as allowed labels and transitions       (folded into the lattice, free)
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.automata import LazyAutomaton
+from bridle.checks import is_integer
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
@@ -384,7 +385,7 @@ class named:  # noqa: N801  (reads as a sentence: with named(rule))
 
 def natural(name: str, value: object, least: int = 0) -> int:
     """A whole number not below `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_integer(value, least):
         raise RuleError(f"{name} is not a count", got=repr(value), wanted=f"a whole number >= {least}")
     return int(value)
 

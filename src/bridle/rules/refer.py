@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from bridle.checks import is_integer
 from bridle.errors import GivenError, RuleError
 from bridle.labels import Bools, Labels
 
@@ -118,10 +119,6 @@ def _listed(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Positions: numbers (negative ones from the end), `given(...)` or `tokens(...)`.
@@ -163,18 +160,23 @@ class Place:
         """The positions in one sequence of n tokens."""
         source = self.source
         if isinstance(source, Tokens):
-            tokens = Given("tokens").of(given)
-            if not _listed(tokens):
-                raise GivenError("given['tokens'] should be the tokens", got=repr(tokens), wanted="a list of strings")
-            tokens = tuple(tokens)
-            if len(tokens) != n:
-                raise GivenError("given['tokens'] has another length than the sequence", got=len(tokens), wanted=n)
-            return [t for t, token in enumerate(tokens) if re.fullmatch(source.pattern, str(token))]
+            return [t for t, token in enumerate(tokens_of(given, n)) if re.fullmatch(source.pattern, token)]
         value = source.of(given) if isinstance(source, Given) else source
         what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
         if self.tied:
             return sorted({t for a, b in spans_in(value, what) for t in range(a + 1, _span_end(b, n, what))})
         return sorted({inside(i, n, what) for i in positions_in(value, what)})
+
+
+def tokens_of(given: Mapping[str, Any], n: int) -> list[str]:
+    """The texts of the tokens of a sequence."""
+    tokens = Given("tokens").of(given)
+    if not _listed(tokens):
+        raise GivenError("given['tokens'] should be the tokens", got=repr(tokens), wanted="a list of strings")
+    texts = list(map(str, tokens))
+    if len(texts) != n:
+        raise GivenError("given['tokens'] has another length than the sequence", got=len(texts), wanted=n)
+    return texts
 
 
 def inside(i: int, n: int, what: str) -> int:
@@ -198,10 +200,10 @@ def _span_end(end: int, n: int, what: str) -> int:
 
 def positions_in(value: Any, what: str) -> tuple[int, ...]:
     """The positions of a number or of a list of numbers."""
-    if _whole(value):
+    if is_integer(value):
         return (int(value),)
     items = tuple(value) if _listed(value) else (None,)
-    if not all(_whole(i) for i in items):
+    if not all(is_integer(i) for i in items):
         raise RuleError(f"{what} should be positions", got=repr(value), wanted="a whole number or a list of them")
     return tuple(int(i) for i in items)
 
@@ -209,11 +211,11 @@ def positions_in(value: Any, what: str) -> tuple[int, ...]:
 def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
     """The spans of one pair or of a list of pairs."""
     items = tuple(value) if _listed(value) else (None,)
-    if len(items) == 2 and all(_whole(i) for i in items):
+    if len(items) == 2 and all(is_integer(i) for i in items):
         items = (items,)
     items = tuple(tuple(item) if _listed(item) else () for item in items)
     for item in items:
-        if not (len(item) == 2 and all(_whole(i) for i in item) and 0 <= item[0] <= item[1]):
+        if not (len(item) == 2 and all(is_integer(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
                 f"{what} should be spans", got=repr(value), wanted="pairs (start, end) with 0 <= start <= end",
                 cause="The end is not part of the span, as in Python slices.",

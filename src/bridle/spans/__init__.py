@@ -8,9 +8,8 @@ the words of a path as a sequence with one label per word; `tokens(regex)` speak
     d.words, d.score, d.optimal
 """
 
-
-from bridle.spans.decode import SpanDecoder, SpanDecodings
-from bridle.spans.decoding import SpanDecoding, check_spans
+from bridle.spans.decoder import SpanDecoder
 from bridle.spans.lattice import SpanLattice
+from bridle.spans.result import SpanDecoding, SpanDecodings, check_spans
 
 __all__ = ["SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "check_spans"]

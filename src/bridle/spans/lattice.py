@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bridle.checks import is_integer
 from bridle.errors import GivenError, LatticeError
 from bridle.lattice import Scores, as_scores
 
@@ -138,7 +139,7 @@ class SpanLattice:
 
 
 def _number(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**31 - 1:
+    if not is_integer(value, least, 2**31 - 2):
         what = f"{name} is not a number of characters"
         raise LatticeError(what, got=repr(value), wanted=f"a whole number >= {least}")
     return int(value)

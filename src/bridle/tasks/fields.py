@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bridle.engines import TwoStage
 from bridle.features import Encoded, features_of
 from bridle.learn import RelationalRules
 from bridle.models import CRF
@@ -173,7 +174,7 @@ def hardened(rules: Sequence[Rule]) -> list[Rule]:
 
 def two_stages(tau: float) -> dict[str, Any]:
     """Options of the engine; the limit is for the few sequences with very many labellings within tau."""
-    return {"engine": "two_stage", "tau": tau, "time_limit": 0.2}
+    return {"engine": TwoStage(tau=tau), "time_limit": 0.2}
 
 
 def _right(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bridle import rules as r
 from bridle.decoding.result import Decodings
+from bridle.engines import Engine, Ilp, LazyIntersection, Product, Search
 from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.learn import Learned, log_odds, rules_of, violations
@@ -99,16 +100,17 @@ class _Race:
         self.seconds: dict[str, float] = {}  # per proposition
         self.found: dict[str, Decodings] = {}
         sample = 20 if run.quick else 40
-        for name, count, options in (
-            ("search", None, {}), ("lazy_intersection", None, {"seed": run.seed}), ("product", None, {}),
-            ("ilp", None, {}), ("ilp, paper's rows", min(sample, len(fine)), {"formulation": "paper"}),
+        for name, count, engine in (
+            ("search", None, Search()), ("lazy_intersection", None, LazyIntersection(seed=run.seed)),
+            ("product", None, Product()), ("ilp", None, Ilp()),
+            ("ilp, paper's rows", min(sample, len(fine)), Ilp(formulation="paper")),
         ):  # fmt: skip
-            self._decode(name, list(rules.values()), self.lattices.part(0, count or len(fine)), **options)
+            self._decode(name, list(rules.values()), self.lattices.part(0, count or len(fine)), engine)
 
-    def _decode(self, name: str, rules: list[Rule], lattices: Batch, **options: Any) -> None:
+    def _decode(self, name: str, rules: list[Rule], lattices: Batch, engine: Engine) -> None:
         given = self.given[: len(lattices)]
         self.run.say(f"decoding {len(lattices):,} propositions: {name}")
-        decoder = self.model.decoder(rules, engine=name.split(",")[0], **options)
+        decoder = self.model.decoder(rules, engine=engine)
         took = []
         for _ in range(1 if name.startswith("ilp") else 3):  # the others are too fast for one look
             begun = time.process_time()  # of the processor: others may be at work on the machine
@@ -129,8 +131,8 @@ class _Race:
             self.soft_labels.append([d.labels for d in found])
         for how, divisor in (("soft", 1.0), ("soft, divided", temperature)):
             lattices = Batch(self.lattices.unary / divisor, self.lattices.offsets)
-            for engine in ("lazy_intersection", "search"):
-                self._decode(f"{engine}, {how}", rules, lattices)
+            for engine in (LazyIntersection(), Search()):
+                self._decode(f"{engine.name}, {how}", rules, lattices, engine)
 
     # ---- speed ------------------------------------------------------------------------------------------------------
 

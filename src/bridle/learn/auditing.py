@@ -14,9 +14,6 @@ Hard rules that no labelling obeys are relaxed to the fewest violations; how man
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -24,145 +21,17 @@ import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import offsets_of
-from bridle.errors import FileError, LabelError, LatticeError
+from bridle.errors import LabelError, LatticeError
 from bridle.labels import Bools, Labels
 from bridle.lattice import Lattices, subset
+from bridle.learn.audit_result import Audit, Figures, Row, gain
 from bridle.learn.weights import Given, violations
 from bridle.models.checks import one_of
 from bridle.models.tagger import Tagger
-from bridle.report.metrics import score
-from bridle.rules.base import Rule, Soft
+from bridle.report import score
+from bridle.rules.base import Rule
 
-COLUMNS = (
-    "rule", "kind", "gold", "plain", "alone_f1", "alone_accuracy", "alone_relaxed", "among_f1", "among_accuracy",
-    "without_relaxed",
-)  # fmt: skip
-_HEADS = ("in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens among", "relaxed", "rule")
 Labellings = Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """How good some labellings are."""
-
-    accuracy: float  # the share of the tokens that are right
-    f1: float  # of segments
-    relaxed: int = 0  # sequences in which no labelling obeys the hard rules
-
-    def to_dict(self) -> dict[str, float]:
-        """For JSON."""
-        return {"accuracy": self.accuracy, "f1": self.f1, "relaxed": self.relaxed}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One rule. What needs scores, or a model's labels, is None without them."""
-
-    rule: Rule
-    number: int  # its place among the rules, from 0
-    gold: float  # the share of the sequences in which gold obeys it
-    plain: float | None = None  # ... and in which the model does, by itself
-    alone: Figures | None = None  # decoding with this rule only
-    without: Figures | None = None  # decoding with all rules but this one
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The worth of rules; those that gain most come first."""
-
-    sequences: int
-    scheme: str | None  # of the segments
-    found: tuple[Row, ...]
-    none: Figures | None = None
-    all: Figures | None = None
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        """A table with the columns `COLUMNS`. Figures are gains over none (alone) and losses without (among)."""
-        return [
-            (
-                str(row.rule), "soft" if isinstance(row.rule, Soft) else "hard", row.gold, row.plain,
-                *_gain(self.none, row.alone, row.alone), *_gain(row.without, self.all, row.without),
-            )
-            for row in self.found
-        ]  # fmt: skip
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON; shares, not percent."""
-        return {
-            "sequences": self.sequences, "scheme": self.scheme,
-            "none": None if self.none is None else self.none.to_dict(),
-            "all": None if self.all is None else self.all.to_dict(),
-            "rules": [dict(zip(COLUMNS, row, strict=True)) for row in self.rows()],
-        }  # fmt: skip
-
-    def lines(self) -> list[str]:
-        """The table as text: shares in percent, gains in points."""
-        text = [f"{self.sequences:,} sequences, {len(self.found)} rules"]
-        for name, figures in (("no rules", self.none), ("all rules", self.all)):
-            if figures is not None:
-                relaxed = f", {figures.relaxed:,} sequences relaxed" if figures.relaxed else ""
-                text.append(f"{name + ':':<11}{figures.accuracy:.2%} of the tokens right, F1 {figures.f1:.2%}{relaxed}")
-        body = [
-            [_percent(gold), _percent(plain), *map(_points, (f1, accuracy, among, tokens)), _count(relaxed), rule]
-            for rule, _, gold, plain, f1, accuracy, relaxed, among, tokens, _ in self.rows()
-        ]
-        shown = [c for c in range(len(_HEADS)) if any(row[c] for row in body)]  # nothing to say: no column
-        widths = [max(len(_HEADS[c]), *(len(row[c]) for row in body)) for c in shown]
-        for row in [_HEADS, *body] if body else []:
-            cells = [row[c].rjust(w) for c, w in zip(shown[:-1], widths, strict=False)]
-            text.append("  ".join([*cells, row[-1]]))
-        return text
-
-    def gains(self) -> list[tuple[str, float]]:
-        """What is drawn: of each rule the gain of F1 alone in points; without scores, the share of gold in percent."""
-        if self.none is None:
-            return [(str(row.rule), 100 * row.gold) for row in self.found]
-        return [(str(row.rule), 100 * (row.alone.f1 - self.none.f1)) for row in self.found if row.alone is not None]
-
-    def plot(self, path: str | Path) -> None:
-        """Draw the gains as bars; the suffix says how: .png, .svg, .pdf. Needs matplotlib."""
-        try:
-            drawing, canvas = import_module("matplotlib.figure"), import_module("matplotlib.backends.backend_agg")
-        except ImportError:
-            what = f"cannot draw {path}"
-            raise FileError(what, got="no package matplotlib", wanted="pip install matplotlib") from None
-        bars = self.gains()[::-1]
-        figure = drawing.Figure(figsize=(9, 1.2 + 0.28 * len(bars)), layout="constrained")
-        canvas.FigureCanvasAgg(figure)
-        axes = figure.subplots()
-        colours = ["tab:red" if gain < 0 else "tab:blue" for _, gain in bars]
-        axes.barh(range(len(bars)), [gain for _, gain in bars], color=colours)
-        axes.set_yticks(range(len(bars)), [rule if len(rule) < 60 else rule[:57] + "..." for rule, _ in bars])
-        axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_xlabel("gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
-        for label in axes.get_yticklabels():
-            label.set_parse_math(False)  # a rule may hold dollar signs
-        try:
-            figure.savefig(path)
-        except (OSError, ValueError) as error:
-            got = getattr(error, "strerror", None) or str(error).split("\n")[0]
-            raise FileError(f"cannot draw {path}", got=got, wanted="a .png, .svg or .pdf file") from None
-
-
-def _gain(before: Figures | None, after: Figures | None, told: Figures | None) -> tuple[Any, Any, Any]:
-    if before is None or after is None or told is None:
-        return None, None, None
-    return after.f1 - before.f1, after.accuracy - before.accuracy, told.relaxed
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
-
-
-def _points(gain: float | None) -> str:
-    return "" if gain is None else f"{100 * gain:+.2f}"
-
-
-def _count(number: int | None) -> str:
-    return str(number or "")
-
-
-# ---- finding out ----------------------------------------------------------------------------------------------------
 
 
 def audit(
@@ -281,8 +150,8 @@ def audit_model(
 
 def _worth(row: Row, none: Figures, everything: Figures) -> tuple[float, ...]:
     """Sorts the best first: gain alone, then gain among all, F1 before tokens, then what gold obeys more."""
-    gains = [_gain(none, row.alone, row.alone)[:2], _gain(row.without, everything, row.without)[:2]]
-    return (*(-(gain or 0.0) for pair in gains for gain in pair), -row.gold, row.number)
+    gains = [gain(none, row.alone, row.alone)[:2], gain(row.without, everything, row.without)[:2]]
+    return (*(-(one or 0.0) for pair in gains for one in pair), -row.gold, row.number)
 
 
 def _wide(labels: Labels, labellings: Labellings) -> Labels:
@@ -345,6 +214,3 @@ class _Trial:
 
 def _picked(labellings: Labellings, some: Sequence[int]) -> Iterator[Sequence[str]]:
     return (labellings[b] for b in some)
-
-
-__all__ = ["COLUMNS", "Audit", "Figures", "Row", "audit", "audit_model"]

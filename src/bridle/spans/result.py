@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from bridle.decoding.judge import Verdict
+from bridle.decoding.problem import OPTIMAL
+from bridle.decoding.result import violations_of
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.spans.lattice import Ints, SpanLattice
+
+if TYPE_CHECKING:
+    from bridle.spans.decoder import SpanDecoder
+    from bridle.spans.packed import PackedSpans
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +41,34 @@ class SpanDecoding:
 
     def __len__(self) -> int:
         return len(self.words)
+
+
+class SpanDecodings(Sequence[SpanDecoding]):
+    """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for."""
+
+    def __init__(self, decoder: SpanDecoder, packed: PackedSpans) -> None:
+        self._decoder, self._packed = decoder, packed
+        self.scores, self.bounds = packed.score, packed.bound  # (B,)
+        self.optimal = packed.status == OPTIMAL  # (B,)
+
+    def __len__(self) -> int:
+        return len(self._packed.n)
+
+    @overload
+    def __getitem__(self, k: int) -> SpanDecoding: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[SpanDecoding]: ...
+    def __getitem__(self, k: int | slice) -> SpanDecoding | list[SpanDecoding]:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"sequence {k} of {len(self)}")
+        k, p = k % len(self), self._packed
+        arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
+        stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
+        violated = violations_of(self._decoder.rules, p.violations[k].tolist())
+        bound, optimal, engine = float(p.bound[k]), bool(self.optimal[k]), self._decoder.plan.engine
+        return self._decoder.made(p.lattices[k], arcs, float(p.score[k]), violated, bound, optimal, engine, stats)
 
 
 def check_spans(

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from bridle.errors import LabelError
 from bridle.labels import UNTYPED, Scheme
-from bridle.report import metrics
-from bridle.report.metrics import COLUMNS, Counts, Scores, macro, micro, rows, score
+from bridle.report import scoring
+from bridle.report.metrics import COLUMNS, Counts, Scores, macro, micro, rows
+from bridle.report.scoring import score
 from strategies import random_labels, seeds
 
 Pair = tuple[list[str], list[str]]  # gold, guessed
@@ -224,7 +225,7 @@ def test_schemes(gold: str, guess: str, scheme: str | None, by_type: dict[str, t
 
 
 def test_one_label_late_makes_auto_choose_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "_AT_ONCE", 2)
+    monkeypatch.setattr(scoring, "_AT_ONCE", 2)
     gold = [["B-X", "I-X", "O"]] * 4 + [["TITLE"]]
     assert score(gold, gold).scheme is None
     assert score(gold, gold) == score(gold, gold, None)
@@ -276,7 +277,7 @@ def test_segments_are_those_of_labels() -> None:
 def test_chunks_change_nothing(pairs: list[Pair], at_once: int) -> None:
     whole = scored(pairs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "_AT_ONCE", at_once)
+        patch.setattr(scoring, "_AT_ONCE", at_once)
         assert scored(pairs) == whole
 
 
@@ -368,7 +369,7 @@ def test_wrong_input(gold: Any, guess: Any, says: str) -> None:
 
 
 def test_the_sequence_is_named_in_later_chunks_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "_AT_ONCE", 3)
+    monkeypatch.setattr(scoring, "_AT_ONCE", 3)
     gold: list[Any] = [["O", "O"]] * 7 + [["O", None]]
     with pytest.raises(LabelError, match="sequence 7: a label"):
         score(gold, [["O", "O"]] * 8)

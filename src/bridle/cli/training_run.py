@@ -1,0 +1,112 @@
+"""One run of `bridle train`: fit a model, show how far it is, sum up how it went."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from bridle.cli.bars import on_terminal, shown
+from bridle.cli.reading import split
+from bridle.cli.recording import scores_of
+from bridle.data import Example, Lines
+from bridle.errors import BridleError, FeatureError, LabelError
+from bridle.models import Step, Tagger
+from bridle.report import score
+from bridle.rules.base import Rule
+
+
+def fit(
+    model: Tagger,
+    examples: list[Example],
+    dev: list[Example] | None,
+    *,
+    on_unknown: Any,
+    checkpoint: Path | None,
+    every: int,
+    resume: Path | None,
+    progress: bool | None,
+    log: str | None,
+) -> tuple[float, BaseException | None]:
+    """Train: how many seconds it took, and what ended it before its time, if there is a model all the same."""
+    X, y, given = split(examples)
+    held = None if dev is None else split(dev)
+    begun = time.perf_counter()
+    with _watched(progress, log) as watch:
+        try:
+            model.fit(
+                X, y, given=given, dev=None if held is None else (held[0], held[1]),
+                dev_given=None if held is None else held[2], on_unknown=on_unknown, watch=watch,
+                checkpoint=checkpoint, every=every, resume=resume,
+            )  # fmt: skip
+        except (KeyboardInterrupt, BridleError) as error:
+            if not hasattr(model, "linear_"):
+                raise _with_place(error, examples) from None
+            return time.perf_counter() - begun, error
+    return time.perf_counter() - begun, None
+
+
+def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
+    """Say where the sequence stands that an error speaks of."""
+    if isinstance(error, (FeatureError, LabelError)) and error.sequence is not None:
+        error.at(where=examples[error.sequence].where)
+    return error
+
+
+def dev_scores(model: Tagger, dev: list[Example], rules: list[Rule], threads: int) -> dict[str, Any]:
+    """What the model that was kept does on the development set."""
+    X, y, given = split(dev)
+    guessed = model.predict(X, rules, given=given, threads=threads, on_infeasible="relax")
+    return scores_of(score(y, guessed), model.progress_.best_iteration)
+
+
+def summary(model: Tagger) -> str:
+    """How training went, in a line."""
+    progress = model.progress_
+    parts = [
+        f"{len(model.labels_)} labels, {model.n_weights_:,} weights",
+        f"{progress.iteration} iterations ({progress.why})", f"loss {progress.losses[-1]:.6g}",
+    ]  # fmt: skip
+    if progress.best_accuracy is not None:
+        parts.append(f"{progress.best_accuracy:.2%} right on the development set after {progress.best_iteration}")
+    return "; ".join(parts)
+
+
+@contextmanager
+def _watched(asked: bool | None, log: str | None) -> Iterator[Any]:
+    """What is called after each iteration: a bar on a terminal, plain lines if asked for elsewhere, a log."""
+    told = shown(asked)
+    parts = ("training", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"), TimeRemainingColumn())
+    bar = Progress(*parts, console=Console(stderr=True)) if told and on_terminal(sys.stderr) else None
+    lines = Lines(log) if log is not None else None
+
+    def watch(step: Step) -> None:
+        accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
+        now = f"loss {step.loss:.6g}{accuracy}  {step.seconds:.2f} s"
+        if bar is not None:
+            if not bar.task_ids:
+                bar.add_task("", total=step.iterations, now=now)
+                bar.start()
+            bar.update(bar.task_ids[0], completed=step.iteration, now=now)
+        elif told:
+            typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
+        if lines is not None:
+            lines.write([json.dumps({name: getattr(step, name) for name in step.__slots__})])
+
+    try:
+        if lines is None:
+            yield watch
+        else:
+            with lines:
+                yield watch
+    finally:
+        if bar is not None:
+            bar.stop()

@@ -1,0 +1,306 @@
+"""Predictor: a trained model at work. Sequences in, lattices or labels out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from bridle import _native
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import check_given
+from bridle.decoding.threads import in_threads
+from bridle.errors import LabelError, ModelError
+from bridle.features import Features, check_sequences
+from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice
+from bridle.models.checks import Given, count_of_threads, with_tokens
+from bridle.models.linear import Kind, Linear
+from bridle.rules.base import Rule
+
+
+class Predictor:
+    """What a model can do once it has labels, features and weights."""
+
+    labels_: Labels
+    features_: Features
+    linear_: Linear
+
+    def _scores(self) -> Kind:
+        """What the scores of the lattices are."""
+        return "raw"
+
+    def lattice(self, x: Any) -> Lattice:
+        """Score one sequence.
+
+        Parameters
+        ----------
+        x : mapping or list
+            One sequence, as in a list `X` for `fit`.
+
+        Returns
+        -------
+        Lattice
+            Scores per token and label, and of label bigrams if the model has them.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> model.lattice(["the", "cat", "the"]).unary.shape  # tokens x labels
+        (3, 2)
+        """
+        return self.lattices([x])[0]
+
+    def lattices(self, X: Sequence[Any], *, threads: int = 1) -> Batch:
+        """Score many sequences.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+        threads : int
+            Number of threads; 0 means all cores.
+
+        Returns
+        -------
+        Batch
+            The scores of all sequences, packed end to end: what `Decoder.decode_batch` takes.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+        FeatureError
+            If the features cannot be computed from `X`.
+
+        Examples
+        --------
+        Scores are computed once, and decoded with and without rules:
+
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> batch = model.lattices([["the", "cat"], ["cat"]])
+        >>> [model.decoder(rules).decode_batch(batch).labels for rules in ([], ["forbid N"])]
+        [[['D', 'N'], ['N']], [['D', 'D'], ['D']]]
+        """
+        self._fitted()
+        check_sequences(X)
+        parts = in_threads(lambda low, high, stop: self._part(X[low:high], stop), len(X), count_of_threads(threads))
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
+        return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
+
+    def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:
+        return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
+
+    def given(
+        self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None
+    ) -> Sequence[Given] | None:
+        """Collect the values that the rules of a decoder ask for.
+
+        Rules that speak of tokens need their texts; they are taken from `X`. All other values come from you.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+        decoder : Decoder
+            The decoder whose rules ask, for example `self.decoder(rules)`.
+        given : list of mapping, optional
+            Values of your own, one mapping per sequence.
+
+        Returns
+        -------
+        list of mapping, or None
+            What to pass to `Decoder.decode_batch`; None if the rules ask for nothing.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> decoder = model.decoder(['fix N at tokens "the"'])
+        >>> model.given([["the", "cat"]], decoder)
+        [{'tokens': ['the', 'cat']}]
+        """
+        self._fitted()
+        return with_tokens(self.features_, X, given, decoder.required_inputs)
+
+    def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
+        """Make a decoder for the labels of this model.
+
+        Parameters
+        ----------
+        rules : iterable of Rule or str
+            Rules, or sentences that are read as rules.
+        **options : object
+            Options of `Decoder`, for example ``engine="ilp"`` or ``on_infeasible="relax"``.
+
+        Returns
+        -------
+        Decoder
+            It takes what `lattice` and `lattices` return.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+        RuleError
+            If a rule does not make sense for the labels of this model.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> d = model.decoder(["at most 1 token of D"]).decode(model.lattice(["the", "the"]))
+        >>> d.labels.count("D"), d.optimal
+        (1, True)
+        """
+        self._fitted()
+        return Decoder(self.labels_, rules, **options)
+
+    def predict(
+        self, X: Sequence[Any], rules: Iterable[Rule | str] = (), *, given: Sequence[Given] | None = None,
+        threads: int = 0, **options: Any,
+    ) -> list[list[str]]:  # fmt: skip
+        """Find the best labels of sequences under rules.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+        rules : iterable of Rule or str
+            Rules, or sentences that are read as rules.
+        given : list of mapping, optional
+            Values that the rules refer to by name, one mapping per sequence. The texts of tokens are filled in.
+        threads : int
+            Number of threads; 0 means all cores.
+        **options : object
+            Options of `Decoder`, for example ``on_infeasible="relax"``.
+
+        Returns
+        -------
+        list of list of str
+            One label per token.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+        GivenError
+            If `given` has another length than `X`, or lacks a value that a rule refers to.
+        Infeasible
+            If no labelling of a sequence obeys the hard rules.
+
+        Examples
+        --------
+        A rule changes the labels of a model that was trained without it:
+
+        >>> import bridle
+        >>> X, y = [["the", "cat", "sleeps"], ["a", "dog", "runs"]], [["D", "N", "V"]] * 2
+        >>> model = bridle.CRF(features=["word[0]", "label[-1]"]).fit(X, y)
+        >>> model.predict([["a", "cat", "runs"]])
+        [['D', 'N', 'V']]
+        >>> model.predict([["a", "cat", "runs"]], rules=["forbid V"])
+        [['D', 'N', 'D']]
+        """
+        decoder = self.decoder(rules, **options)
+        check_sequences(X)
+        check_given(given, len(X))
+
+        def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
+            some = X[low:high]
+            values = self.given(some, decoder, None if given is None else given[low:high])
+            return decoder.decode_batch(self._part(some, stop), values, threads=1).labels
+
+        return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
+        """Return the accuracy: the share of tokens that get the right label, without rules.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+        y : list of list of str
+            The right labels.
+
+        Returns
+        -------
+        float
+            From 0 to 1; 1 if there are no tokens.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+        LabelError
+            If `y` does not have one label per token.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> model.score([["the", "cat"]], [["D", "D"]])
+        0.5
+        """
+        guessed = self.predict(X)
+        if list(map(len, guessed)) != list(map(len, y)):
+            raise LabelError("y does not fit X", got="other numbers of labels", wanted="one label per token")
+        total = sum(map(len, guessed))
+        right = sum(a == b for ours, gold in zip(guessed, y, strict=True) for a, b in zip(ours, gold, strict=True))
+        return right / total if total else 1.0
+
+    def top_weights(self, count: int = 20) -> list[tuple[str, str, float]]:
+        """Return the weights that are largest in absolute value.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        list of (str, str, float)
+            Attribute, label and weight, largest first. The attribute of a label bigram is ``label[-1]=`` and the label
+            before.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> [(attribute, label) for attribute, label, weight in model.top_weights() if weight > 0]
+        [('word[0]=the', 'D'), ('word[0]=cat', 'N')]
+        """
+        self._fitted()
+        names, layout = self.features_.names(), self.linear_.layout
+        found = [
+            (names[layout.attribute[s]], self.labels_.names[layout.label[s]], float(self.linear_.weights[s]))
+            for s in np.argsort(-np.abs(self.linear_.weights), kind="stable")[:count].tolist()
+        ]
+        if self.linear_.pairwise is not None:
+            for (i, j), weight in np.ndenumerate(self.linear_.pairwise):
+                found.append((f"label[-1]={self.labels_.names[i]}", self.labels_.names[j], float(weight)))
+        return sorted(found, key=lambda one: -abs(one[2]))[:count]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "linear_")
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            wanted = "fit(X, y), or bridle.load(path)"
+            raise ModelError("the model has not been trained", got="no call of fit", wanted=wanted)

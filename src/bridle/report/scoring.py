@@ -1,0 +1,266 @@
+"""Gold labels against guesses: tokens, segments and whole sequences, counted as conlleval (CoNLL-2000) counts them.
+
+A segment is correct when its first token, its last token and its type are those of a gold segment. conlleval cuts
+between a label p-x and the next one q-y if x and y differ, or one of them is O, or
+
+    after p \\ q     B  I  E           so: q is B, or p is E; an I or E after O begins a segment all the same
+        B           x  .  .
+        I           x  .  .
+        E          (x) x  x           (x): not in conlleval, whose schemes with E (IOE) have no B; BIOES needs it
+
+S is both B and E, M is I. "." does not cut. Without a scheme every run of one label is a segment, O like any other.
+
+    labels are interned to ids; many short sequences are laid end to end and counted at once by NumPy
+    t position    cut[t] does something begin or end just before t    k number of a sequence, from 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.errors import LabelError
+from bridle.report.metrics import Counts, Scores
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+TAGS = {
+    "prefixes": tuple("BIESM"), "BIO": tuple("BI"), "IOB1": tuple("BI"), "BIOES": tuple("BIES"), "BMES": tuple("BMES")
+}  # fmt: skip
+OUTSIDE = "O"
+_AT_ONCE = 1 << 15  # tokens
+
+
+def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], scheme: str | None = "auto") -> Scores:
+    """Compare guessed labellings with gold, as conlleval (CoNLL-2000) counts.
+
+    A segment is right if its first token, its last token and its type are those of a gold segment.
+
+    Parameters
+    ----------
+    gold, guessed : iterable of sequence of str
+        Labels, sequence by sequence; neither side is held in memory.
+    scheme : {"auto", None, "IO", "BIO", "IOB1", "BIOES", "BMES", "prefixes"}, default "auto"
+        What makes a segment. ``"prefixes"`` takes any of B-, I-, E-, S-, M- and O; None takes runs of one label.
+        ``"auto"`` is ``"prefixes"`` if every label is O or has a prefix (a bare B, I, E, S or M has the type ""), else
+        None.
+
+    Returns
+    -------
+    Scores
+        Accuracy, precision, recall and F1, with all counts.
+
+    Raises
+    ------
+    LabelError
+        If the two sides do not fit together, or a label does not fit the scheme.
+
+    Examples
+    --------
+    >>> from bridle.report import score
+    >>> print(*score([["B-NP", "I-NP", "O"]], [["B-NP", "O", "O"]]).lines(), sep="\\n")
+    processed 3 tokens with 1 phrases; found: 1 phrases; correct: 0.
+    accuracy:  66.67%; precision:   0.00%; recall:   0.00%; FB1:   0.00
+                   NP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1
+    """
+    if scheme not in (None, "auto", "IO", *TAGS):
+        wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
+        raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelt name?")
+    ways = [_Segments(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
+    ids = _Ids()
+    tokens = _Tally()
+    count = exact = right = 0
+    for a, b, lengths in _chunks(gold, guessed, ids):
+        for name in ids.new():
+            for way in list(ways):
+                if not way.add(name):
+                    if scheme != "auto":
+                        raise _misfit(name, scheme)
+                    ways.remove(way)
+        equal = a == b
+        tokens.add(a[equal], b, a)
+        starts = np.cumsum(lengths) - lengths
+        wrong = np.cumsum(np.append(0, ~equal))
+        exact += int((wrong[starts] == wrong[starts + lengths]).sum())
+        right += int(equal.sum())
+        count += len(lengths)
+        begin = np.zeros(len(a), dtype=bool)
+        begin[starts[lengths > 0]] = True
+        for way in ways:
+            way.count(a, b, begin)
+    by_label = tokens.named(ids.names)
+    way = ways[0]
+    return Scores(way.scheme, sum(c.gold for c in by_label.values()), right, count, exact, way.by_type(), by_label)
+
+
+# ---- counting -------------------------------------------------------------------------------------------------------
+
+
+class _Tally:
+    """Counts of ids that grow as ids come."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros((3, 0), dtype=np.int64)  # (correct, guessed, gold) x ids
+
+    def add(self, correct: Ints, guessed: Ints, gold: Ints) -> None:
+        width = max(int(x.max(initial=-1)) + 1 for x in (guessed, gold))
+        width = max(width, self.table.shape[1])
+        self.table = np.pad(self.table, ((0, 0), (0, width - self.table.shape[1])))
+        self.table += [np.bincount(x, minlength=width) for x in (correct, guessed, gold)]
+
+    def named(self, names: Sequence[str]) -> dict[str, Counts]:
+        """Sorted by name; what never occurred is left out."""
+        columns = zip(names, self.table.T.tolist(), strict=False)  # ids at the end may not have been counted
+        return {name: Counts(*column) for name, column in sorted(columns) if any(column)}
+
+
+class _Segments:
+    """The segments under one scheme."""
+
+    def __init__(self, scheme: str | None) -> None:
+        self.scheme = scheme
+        self.types = _Ids()
+        self.tally = _Tally()
+        self.inside: list[bool] = []  # of each label: it belongs to a segment
+        self.first: list[bool] = []  # it begins one wherever it stands
+        self.last: list[bool] = []  # it ends one
+        self.type: list[int] = []
+
+    def add(self, name: str) -> bool:
+        """The next label; False if it does not fit."""
+        tag, kind = _split(name, self.scheme)
+        if tag is None:
+            return False
+        self.inside.append(tag != OUTSIDE)
+        self.first.append(tag in "BS")
+        self.last.append(tag in "ES")
+        self.type.append(self.types[kind] if tag != OUTSIDE else -1)
+        return True
+
+    def count(self, gold: Ints, guessed: Ints, begin: Bools) -> None:
+        """begin[t]: a sequence starts at t."""
+        starts, ends, types = self._found(gold, begin)
+        starts_guessed, ends_guessed, types_guessed = self._found(guessed, begin)
+        gold_end = np.zeros(len(gold), dtype=np.int64)  # of the segment that starts here; 0: none does
+        gold_end[starts] = ends
+        same = (gold_end[starts_guessed] == ends_guessed) & (types[starts_guessed] == types_guessed[starts_guessed])
+        self.tally.add(types[starts_guessed[same]], types_guessed[starts_guessed], types[starts])
+
+    def _found(self, ids: Ints, begin: Bools) -> tuple[Ints, Ints, Ints]:
+        """Of each segment the first token and the one after the last; the type of each token."""
+        inside, first, last = (np.array(x, dtype=bool)[ids] for x in (self.inside, self.first, self.last))
+        types = np.array(self.type, dtype=np.int64)[ids]
+        cut = begin | first
+        cut[1:] |= last[:-1] | (types[1:] != types[:-1])
+        places = np.flatnonzero(cut)
+        kept = inside[places]
+        return places[kept], np.append(places[1:], len(ids))[kept], types
+
+    def by_type(self) -> dict[str, Counts]:
+        return self.tally.named(self.types.names)
+
+
+def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
+    """Tag and type; the tag is None if the label does not fit the scheme."""
+    if scheme is None:
+        return "I", name
+    if name == OUTSIDE:
+        return OUTSIDE, ""
+    tag, dash, kind = name.partition("-")
+    if scheme == "IO":
+        return "I", kind if dash and tag == "I" else name
+    return (tag if tag in TAGS[scheme] else None), kind
+
+
+def _misfit(name: str, scheme: str | None) -> LabelError:
+    return LabelError(
+        f"a label does not fit the scheme {scheme}", got=repr(name),
+        wanted=f"{OUTSIDE!r} or a name that begins with one of {', '.join(TAGS[scheme or 'prefixes'])}",
+        cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
+    )  # fmt: skip
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+class _Ids(dict[str, int]):
+    """Ids of names, given out as names come."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.told = 0
+
+    def __missing__(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError
+        self.names.append(str(name))  # NumPy's strings become plain ones
+        self[self.names[-1]] = len(self.names) - 1
+        return len(self.names) - 1
+
+    def new(self) -> list[str]:
+        """The names that came since the last call."""
+        fresh = self.names[self.told :]
+        self.told = len(self.names)
+        return fresh
+
+
+def _chunks(
+    gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], ids: _Ids
+) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Gold ids and guessed ids of many sequences end to end, and the lengths of the sequences."""
+    flat: tuple[list[str], list[str]] = ([], [])
+    lengths: list[int] = []
+    first = 0  # number of the first sequence in `flat`
+
+    def packed() -> tuple[Ints, Ints, Ints]:
+        try:
+            a, b = (np.fromiter(map(ids.__getitem__, side), dtype=np.int64, count=len(side)) for side in flat)
+        except TypeError:
+            raise _no_label(flat, lengths, first) from None
+        return a, b, np.array(lengths, dtype=np.int64)
+
+    for k, pair in enumerate(zip_longest(gold, guessed)):
+        a, b = (_sequence(labels, side, k) for labels, side in zip(pair, ("gold", "guessed"), strict=True))
+        if len(a) != len(b):
+            raise LabelError(
+                f"sequence {k}: not as many labels guessed as in gold", got=f"{len(b)} guessed", wanted=f"{len(a)}",
+                cause="Are both from the same input, in the same order?",
+            )  # fmt: skip
+        flat[0].extend(a)
+        flat[1].extend(b)
+        lengths.append(len(a))
+        if len(flat[0]) >= _AT_ONCE or len(lengths) >= _AT_ONCE:
+            yield packed()
+            flat, lengths, first = ([], []), [], k + 1
+    yield packed()
+
+
+def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
+    """The labels of one sequence as a list."""
+    if isinstance(labels, (list, tuple)):
+        return labels
+    if labels is None:
+        raise LabelError(
+            f"sequence {k}: it is missing in {side}", got=f"{k} sequences", wanted="as many in gold as guessed",
+            cause="Are both from the same input?",
+        )  # fmt: skip
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise LabelError(
+            f"sequence {k}: the labels in {side} are not a list", got=repr(labels)[:80], wanted="a list of labels",
+            cause="Was one sequence passed instead of a list of sequences?",
+        )  # fmt: skip
+    return list(labels)
+
+
+def _no_label(flat: tuple[list[str], list[str]], lengths: Sequence[int], first: int) -> LabelError:
+    """Which one it was: asked only when one was found."""
+    at, label = next((t, y) for side in flat for t, y in enumerate(side) if not isinstance(y, str))
+    k = first + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+    return LabelError(
+        f"sequence {k}: a label is not a name", got=repr(label)[:80], wanted="a string", cause="Are these ids?"
+    )

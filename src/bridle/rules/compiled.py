@@ -1,0 +1,277 @@
+"""Rules compiled for the kernels: once per decoder, and bound to each batch.
+
+A rule that is the same for every sequence becomes masks or automata when the decoder is made. A rule that speaks of
+positions, of token texts or of values that come with the sequence becomes a *dependent*: the kernels read the values
+themselves and ask here (`_Source`) for what they have not met yet, or cannot read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.automata import CountingAutomaton
+from bridle.errors import BridleError, RuleError
+from bridle.labels import Bools, Labels
+from bridle.rules.base import Mask, Names, Place, Rule, Sets, Soft, named
+from bridle.rules.refer import Given, Tokens, tokens_of
+
+Givens = Sequence[Mapping[str, Any]] | None
+AllSets = tuple[Sets, ...]  # of all label fields of a rule
+# What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none.
+Absorb = Literal["masks", "words", "nothing"]
+_MOST_KEPT = 4096  # automata of label sets that were met before
+_MOST_PLACES, _MOST_MARKS = 62, 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Conjunct:
+    """Something that must hold: a rule, or a part of a hard one."""
+
+    number: int  # of the rule
+    rule: Rule
+    names: tuple[Names, ...]
+    places: tuple[Place, ...]
+    masks: frozenset[str]  # the fields of its mask that say something; none: it is no mask, or it is soft
+
+    @property
+    def fixed(self) -> bool:
+        """Are all its labels known?"""
+        return all(names.fixed for names in self.names)
+
+    @property
+    def keys(self) -> list[str]:
+        """Where label names come from that are not known."""
+        return [item.key for names in self.names for item in names.items if isinstance(item, Given)]
+
+    def absorbed(self, absorb: Absorb) -> bool:
+        """Does it become a mask, whatever is given?"""
+        if absorb == "nothing" or not self.masks or ("step" in self.masks and not self.fixed):
+            return False
+        return absorb == "masks" or self.masks == {"token"}
+
+
+class CompiledRules:
+    """The rules of a decoder in the kernels' hands.
+
+    Parameters
+    ----------
+    labels : Labels
+    rules : sequence of Rule
+    options : _native.Options
+        Limits, and what the engine was told.
+    like : CompiledRules, optional
+        Rules with the same labels, whose automata are used again.
+    absorb : {"masks", "words", "nothing"}
+        What will be asked for first.
+    """
+
+    def __init__(
+        self, labels: Labels, rules: Sequence[Rule], options: _native.Options, like: CompiledRules | None = None, *,
+        absorb: Absorb = "masks",
+    ) -> None:  # fmt: skip
+        self.labels, self.rules, self.options = labels, tuple(rules), options
+        self._conjuncts: list[_Conjunct] = []
+        self._everything = frozenset(range(len(labels)))
+        for k, rule in enumerate(self.rules):
+            with named(rule):  # what is wrong with a rule by itself shows now, not at a sequence
+                self._add(k, rule)
+        self._automata: dict[Any, list[_native.CountingAutomaton]] = {} if like is None else like._automata
+        self._native: dict[Absorb, _native.CompiledRules] = {}
+        self.native(absorb)
+
+    def _add(self, number: int, rule: Rule) -> None:
+        soft = isinstance(rule, Soft)
+        for part in (rule,) if soft else rule.conjuncts():
+            for names in part.names():
+                Names(tuple(item for item in names.items if isinstance(item, str))).resolve(self.labels, {})
+            sets = tuple((self._everything,) for _ in part.names())
+            mask = None if soft else part.mask(sets, self.labels)
+            if len(part.places()) > _MOST_PLACES:
+                got, wanted = len(part.places()), "a few; split the rule"
+                raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
+            self._conjuncts.append(_Conjunct(number, part, part.names(), part.places(), _kinds(mask)))
+
+    def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
+        """Which rules become masks as a whole, whatever is given."""
+        out = [True] * len(self.rules)
+        for one in self._conjuncts:
+            out[one.number] = out[one.number] and one.absorbed(absorb)
+        return out
+
+    def native(self, absorb: Absorb) -> _native.CompiledRules:
+        """The rules as the kernels hold them."""
+        if absorb not in self._native:
+            self._native[absorb] = self._compile(absorb)
+        return self._native[absorb]
+
+    def _compile(self, absorb: Absorb) -> _native.CompiledRules:
+        masks: dict[str, Bools | None] = {"step": None, "first": None, "last": None, "token": None}
+        automata: list[tuple[int, _native.CountingAutomaton]] = []
+        dependents = []
+        for one in self._conjuncts:
+            if one.places or not one.fixed:
+                dependents.append(one)
+                continue
+            with named(self.rules[one.number]):
+                sets = tuple(names.resolve(self.labels, {}) for names in one.names)
+                mask = one.rule.mask(sets, self.labels) if one.absorbed(absorb) else None
+                if mask is None:
+                    automata += [(one.number, found) for found in self.automata_of(one, sets, (0,))]
+                    continue
+            for kind, so_far in masks.items():
+                if (here := getattr(mask, kind)) is not None:
+                    masks[kind] = here if so_far is None else so_far & here
+        source = _Source(self.rules, self.labels, dependents, absorb, self._automata)
+        tied = any(one.absorbed(absorb) and "tied" in one.masks for one in dependents)
+        step, first, last = (_bytes(masks[kind]) for kind in ("step", "first", "last"))
+        base = None if masks["token"] is None else as_bits(masks["token"])
+        same_type = _bytes(self.labels.same_type) if tied else None
+        made = _native.CompiledRules(len(self.labels), step, same_type, first, last, self.options, base, source)
+        for rule in self.rules:
+            mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
+            made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
+        for number, automaton in automata:
+            made.add_automaton(number, automaton)
+        for one in dependents:
+            kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
+            made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
+        return made
+
+    def automata_of(self, one: _Conjunct, sets: AllSets, marks: tuple[int, ...]) -> list[_native.CountingAutomaton]:
+        """The automata of a rule whose labels are known."""
+        return _automata_of(one, sets, marks, self.labels, self._automata)
+
+    def bind(
+        self, absorb: Absorb, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0, many: bool = True,
+        texts: tuple[list[str], npt.NDArray[np.int32]] | None = None,
+    ) -> _native.BoundRules | None:  # fmt: skip
+        """The rules for these sequences, which are numbered from `first`. None: they do not depend on sequences.
+
+        texts: the distinct texts of the tokens, and which of them each token has, instead of given["tokens"].
+        """
+        native = self.native(absorb)
+        if not native.depends:
+            return None
+        try:
+            return native.bind(offsets, givens) if texts is None else native.bind(offsets, givens, *texts)
+        except BridleError as error:
+            if error.sequence is not None:
+                error.sequence = error.sequence + first if many else None
+            raise
+
+
+class _Source:
+    """Answers what the kernels ask about dependents: label sets, positions and texts that they have not met.
+
+    The kernels keep it, so that it must not refer to them.
+    """
+
+    def __init__(
+        self, rules: tuple[Rule, ...], labels: Labels, dependents: list[_Conjunct], absorb: Absorb, known: dict[Any, Any]
+    ) -> None:
+        self._rules, self._labels, self._dependents, self._absorb = rules, labels, dependents, absorb
+        self._known = known
+        self._patterns: dict[str, re.Pattern[str]] = {}
+
+    def place(self, place: Place) -> tuple[str, Any, bool]:
+        """A place as the kernels take it."""
+        match place.source:
+            case Given(key):
+                return "given", key, place.tied
+            case Tokens(pattern):
+                self._patterns.setdefault(pattern, re.compile(pattern))
+                return "tokens", list(self._patterns).index(pattern), False
+        return "fixed", place.source, place.tied
+
+    @contextmanager
+    def _about(self, number: int, sequence: int) -> Iterator[_Conjunct]:
+        one = self._dependents[number]
+        try:
+            yield one
+        except BridleError as error:
+            error.at(rule=self._rules[one.number], sequence=sequence)
+            raise
+
+    def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
+        """What the label names of a sequence mean: bits (token, first, last), or automata."""
+        with self._about(number, sequence) as one:
+            sets = tuple(names.resolve(self._labels, given or {}) for names in one.names)
+            if one.absorbed(self._absorb):
+                mask = one.rule.mask(sets, self._labels)
+                assert mask is not None
+                return tuple(None if bits is None else as_bits(bits) for bits in (mask.token, mask.first, mask.last))
+            if len(marks) > _MOST_MARKS:
+                got, wanted = f"{len(marks)} combinations", "a few; split the rule"
+                raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
+            return _automata_of(one, sets, tuple(marks) or tuple(range(1 << len(one.places))), self._labels, self._known)
+
+    def positions(self, number: int, given: Any, sequence: int, place: int, n: int) -> list[int]:
+        """The positions of a place in a sequence of n tokens."""
+        with self._about(number, sequence) as one:
+            return one.places[place].positions(n, {} if given is None else given)
+
+    def tokens(self, number: int, given: Any, sequence: int, n: int) -> list[str]:
+        """The texts of the tokens of a sequence."""
+        with self._about(number, sequence):
+            return tokens_of({} if given is None else given, n)
+
+    def matching(self, text: str) -> list[int]:
+        """The patterns that match a text."""
+        return [k for k, pattern in enumerate(self._patterns.values()) if pattern.fullmatch(text)]
+
+
+def _automata_of(
+    one: _Conjunct, sets: AllSets, marks: tuple[int, ...], labels: Labels, known: dict[Any, Any]
+) -> list[_native.CountingAutomaton]:
+    key = (one.rule.rule if isinstance(one.rule, Soft) else one.rule, sets, marks)  # whatever it costs
+    if key not in known:
+        if len(known) >= _MOST_KEPT:
+            known.clear()
+        m = len(labels)
+        known[key] = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in one.rule.automata(sets, labels)]
+    found: list[_native.CountingAutomaton] = known[key]
+    return found
+
+
+def _kinds(mask: Mask | None) -> frozenset[str]:
+    """The fields of a mask that say something."""
+    arrays = [name for name in ("token", "step", "first", "last") if getattr(mask, name, None) is not None]
+    return frozenset([*arrays, "tied"] if mask is not None and mask.tied else arrays)
+
+
+def _bytes(mask: Bools | None) -> npt.NDArray[np.uint8] | None:
+    return None if mask is None else np.ascontiguousarray(mask).view(np.uint8)
+
+
+def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
+    """(..., m) flags as (..., words) bits."""
+    words = -(-allowed.shape[-1] // 64)
+    padded = np.zeros((*allowed.shape[:-1], words * 64), dtype=bool)
+    padded[..., : allowed.shape[-1]] = allowed
+    return np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def to_native(automaton: CountingAutomaton) -> _native.CountingAutomaton:
+    """The tables of an automaton in the kernels' hands."""
+    count = automaton.count
+    if automaton.n_states > 65_000:
+        got = f"{automaton.n_states} states"
+        raise RuleError("the automaton of a rule is too large", got=got, wanted="at most 65,000")
+    return _native.CountingAutomaton(
+        step=automaton.step,
+        violations=automaton.violations,
+        final=automaton.final,
+        class_of=automaton.class_of,
+        sense=0 if count is None else 1 if count.sense == "<=" else -1,
+        limit=0 if count is None else count.limit,
+        edges=np.zeros(0, np.uint8) if count is None else np.ascontiguousarray(count.edges, dtype=np.uint8),
+        room=np.zeros(0, np.int32) if automaton.room is None else automaton.room,
+    )

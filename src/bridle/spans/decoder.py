@@ -1,0 +1,282 @@
+"""SpanDecoder: rules about single words become scores, an engine takes the rest; words come with their proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bridle import _native
+from bridle.checks import is_integer
+from bridle.decoding.clash import infeasible
+from bridle.decoding.decoder import Plan
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits, check_given
+from bridle.decoding.result import penalty_of, violations_of
+from bridle.decoding.threads import SMALLEST, cores, in_threads, over_parts
+from bridle.errors import EngineError, Infeasible, LimitReached
+from bridle.labels import UNTYPED, Labels
+from bridle.rules.base import Rule
+from bridle.rules.compiled import CompiledRules
+from bridle.rules.files import as_rules
+from bridle.rules.refer import Tokens
+from bridle.spans import ilp
+from bridle.spans.lattice import Ints, SpanLattice
+from bridle.spans.packed import PackedSpans
+from bridle.spans.result import SpanDecoding, SpanDecodings
+
+Given = Mapping[str, Any]
+
+ENGINES = ("auto", "ilp", "product", "search", "viterbi")
+
+
+class SpanDecoder:
+    """Finds the best words under the rules.
+
+    Parameters
+    ----------
+    labels : Labels or iterable of str, optional
+        The labels of words; without them, all words have one.
+    rules : iterable of Rule or str
+        Rules without positions, or with ``tokens(regex)``, which speaks of the text of a word.
+    engine : {"auto", "viterbi", "search", "product", "ilp"}, default "auto"
+        "viterbi" takes hard rules about single words; "search" folds in only the rules that a best path violates, until
+        none is left, "product" all at once; "ilp" is the integer program of Zhao & Marcus (2012), section 3.3, for hard
+        rules about single words. All are exact.
+    time_limit, max_states
+        As in `Decoder`.
+
+    Raises
+    ------
+    EngineError
+        If a rule or an option does not suit word lattices.
+
+    Examples
+    --------
+    >>> from bridle import SpanLattice
+    >>> lattice = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+    >>> d = SpanDecoder().decode(lattice)
+    >>> d.words, d.labels, d.score, d.optimal
+    ([(0, 2)], ['WORD'], 3.0, True)
+    """
+
+    def __init__(
+        self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule | str] = (), engine: str = "auto", *,
+        time_limit: float | None = None, max_states: int | None = None,
+    ) -> None:
+        self.labels = labels if isinstance(labels, Labels) else Labels([UNTYPED] if labels is None else labels)
+        self.rules = as_rules(rules)
+        for rule in self.rules:
+            for place in rule.places():
+                if not isinstance(place.source, Tokens):
+                    raise EngineError(
+                        "word lattices take no rules about positions", got=str(rule), wanted="tokens(...), or no place",
+                        cause="Which words there are is not known before; tokens(regex) speaks of the text of a word.",
+                    )
+        self.limits = Limits(time_limit, max_states)
+        self._compiled = CompiledRules(self.labels, self.rules, self.limits.native(), absorb="words")
+        self._needs_texts = any(rule.places() for rule in self.rules)
+        self.engine, self.plan = engine, self._plan(engine)
+
+    def __repr__(self) -> str:
+        return f"SpanDecoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.labels, self.rules, self.engine, self.limits)
+
+    @property
+    def beyond(self) -> tuple[Rule, ...]:
+        """Rules that are more than a mask on single words."""
+        single = self._compiled.absorbed("words")
+        return tuple(rule for rule, mask in zip(self.rules, single, strict=True) if not mask)
+
+    def _plan(self, engine: str) -> Plan:
+        if engine not in ENGINES:
+            raise EngineError("unknown engine for word lattices", got=repr(engine), wanted=", ".join(ENGINES))
+        if engine == "auto":
+            if self.beyond:
+                return Plan("search", f"masks cannot express: {self.beyond[0]}")
+            return Plan("viterbi", "every rule is about single words" if self.rules else "there are no rules")
+        if engine in ("viterbi", "ilp") and self.beyond:
+            raise EngineError(
+                f"engine {engine!r} takes only hard rules about single words", got=str(self.beyond[0]),
+                wanted="forbid, allow, fix and the like", cause="Use engine='auto'.",
+            )
+        return Plan(engine, "you asked for it")
+
+    # ---- decoding -------------------------------------------------------------------------------------------------
+
+    def decode(self, lattice: SpanLattice, given: Given | None = None) -> SpanDecoding:
+        """Find the best words of one sequence.
+
+        Parameters
+        ----------
+        lattice : SpanLattice
+        given : mapping, optional
+            Label names that the rules refer to.
+
+        Returns
+        -------
+        SpanDecoding
+
+        Raises
+        ------
+        Infeasible
+            If no path obeys the hard rules; it names a minimal set of rules that clash.
+        LimitReached
+            If a limit came before any path was found.
+        """
+        return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
+
+    def decode_batch(
+        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None = None, threads: int = 0
+    ) -> SpanDecodings:
+        """Find the best words of many sequences, in order.
+
+        engine="ilp" without a time limit solves neighbours as one program: of paths that tie it may choose another than
+        one by one, and in `stats` the seconds of a program are shared by columns.
+
+        Parameters
+        ----------
+        lattices : sequence of SpanLattice
+        given : sequence of mappings, optional
+            One per sequence.
+        threads : int, default 0
+            Number of threads; 0 is all cores. The answers do not depend on it.
+
+        Returns
+        -------
+        SpanDecodings
+
+        Raises
+        ------
+        Infeasible, LimitReached
+            For the first sequence without an answer (``error.sequence``).
+        """
+        if not is_integer(threads, 0):
+            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
+        check_given(given, count := len(lattices))
+
+        def solve(low: int, high: int, stop: _native.Stop) -> PackedSpans:
+            its = None if given is None else given[low:high]
+            return self._solve(lattices[low:high], its, stop, first=low, many=count > 1)
+
+        workers = int(threads) or cores()
+        if self.plan.engine == "ilp":  # which programs are joined may decide ties: chunks that do not depend on threads
+            chunks = [(low, min(low + SMALLEST, count)) for low in range(0, max(count, 1), SMALLEST)]
+            packed = PackedSpans.joined(over_parts(solve, chunks, workers))
+        else:
+            packed = PackedSpans.joined(in_threads(solve, count, workers))
+        for b in np.flatnonzero(packed.status > LIMIT).tolist():
+            error = self._failure(int(packed.status[b]), lattices[b], None if given is None else given[b])
+            if isinstance(error, LimitReached):
+                error.bound = float(packed.bound[b])
+            raise error.at(sequence=b) if count > 1 else error
+        return SpanDecodings(self, packed)
+
+    def k_best(self, lattice: SpanLattice, k: int, given: Given | None = None) -> list[SpanDecoding]:
+        """Find the k best paths under the rules: two paths differ if their arcs do.
+
+        Parameters
+        ----------
+        lattice : SpanLattice
+        k : int
+            How many.
+        given : mapping, optional
+            As in `decode`.
+
+        Returns
+        -------
+        list of SpanDecoding
+            Best first; fewer if there are fewer.
+
+        Raises
+        ------
+        Infeasible, LimitReached
+            As in `decode`.
+        """
+        if not is_integer(k, 1):
+            raise EngineError("k is not a number of paths", got=repr(k), wanted="1 or more")
+        packed, problem = self._bind([lattice], None if given is None else [given])
+        status, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
+        if status != OPTIMAL:
+            raise self._failure(status, lattice, given)
+        out, engine = [], "search" if self.beyond else "viterbi"
+        for path, score in found:
+            arcs = np.array(path, dtype=np.int32)
+            ids, values = lattice.labels[arcs], dict(given or {})
+            if self._needs_texts:
+                values["tokens"] = lattice.texts(arcs)
+            violated = violations_of(self.rules, [rule.violations(ids, self.labels, values) for rule in self.rules])
+            out.append(self.made(lattice, arcs, score, violated, score, True, engine, {}))
+        return out
+
+    def made(
+        self, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
+        optimal: bool, engine: str, stats: dict[str, Any],
+    ) -> SpanDecoding:
+        """A decoding from what an engine found."""
+        words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
+        ids, penalty = lattice.labels[arcs], penalty_of(violated)
+        return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, self.labels)
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    def _bind(
+        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, *, first: int = 0, many: bool = False
+    ) -> tuple[PackedSpans, _native.Problem]:
+        """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
+        packed = PackedSpans(lattices, self.labels, len(self.rules))
+        if self._needs_texts:
+            given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
+        bound = self._compiled.bind("words", packed.offsets, given, first=first, many=many)
+        if bound is not None:
+            packed.forbid(bound.allowed)
+        rules = self._compiled.native("words")
+        return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
+
+    def _solve(
+        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, stop: _native.Stop, *, first: int = 0,
+        many: bool = False,
+    ) -> PackedSpans:  # fmt: skip
+        packed, problem = self._bind(lattices, given, first=first, many=many)
+        if self.plan.engine == "ilp":
+            limit = self.limits.time_limit
+            packed.fill(ilp.solve(packed.n, packed.offsets, packed.spans, packed.scores, time_limit=limit))
+            return packed
+        lazy = self.plan.engine != "product"
+        problem.decode_spans(
+            packed.n, packed.spans, packed.label, lazy, stop,
+            packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
+        )  # fmt: skip
+        return packed
+
+    def _failure(
+        self, status: int, lattice: SpanLattice, given: Given | None
+    ) -> EngineError | LimitReached | Infeasible:
+        if status == TOO_LARGE:
+            return EngineError(
+                f"engine {self.plan.engine!r} cannot hold the intersection of the lattice with these rules",
+                got=f"{len(self.beyond)} rules", wanted="fewer states than max_states or memory allows",
+            )
+        if status == NOTHING_FOUND:
+            return LimitReached(
+                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=math.inf,
+                got="no path", wanted="a higher time_limit",
+            )
+
+        def impossible(rules: Sequence[Rule]) -> bool:
+            packed = SpanDecoder(self.labels, rules)._solve([lattice], [given or {}], _native.Stop())
+            return bool(packed.status[0] == INFEASIBLE)
+
+        return infeasible(self.rules, impossible, {
+            "what": "the lattice has no path", "got": f"{len(lattice)} possible words that do not join",
+            "wanted": f"words that hold each of the {lattice.n} characters once",
+            "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
+        }, "path")  # fmt: skip
+
+
+def _restored(labels: Labels, rules: Sequence[Rule], engine: str, limits: Limits) -> SpanDecoder:
+    """A decoder as it was before it was pickled."""
+    return SpanDecoder(labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states)

@@ -1,0 +1,82 @@
+"""Word lattices end to end, their arcs in the place of tokens; and what an engine found for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
+from bridle.errors import LatticeError
+from bridle.labels import Labels
+from bridle.spans.ilp import SpanIlpAnswer
+from bridle.spans.lattice import SpanLattice
+
+_ARRAYS = ("n", "spans", "label", "scores", "path", "length", "score", "bound", "status", "violations", "counters")
+
+
+class PackedSpans:
+    """Some lattices, packed, with room for answers."""
+
+    def __init__(self, lattices: Sequence[SpanLattice], labels: Labels, n_rules: int) -> None:
+        for k, lattice in enumerate(lattices):
+            if not isinstance(lattice, SpanLattice):
+                raise LatticeError(f"item {k} is not a word lattice", got=type(lattice).__name__, wanted="SpanLattice")
+        self.lattices = lattices
+        self.n = np.array([x.n for x in lattices], dtype=np.int32)
+        self.offsets = np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
+        self.spans = np.concatenate([np.zeros((0, 2), np.int32), *(x.spans for x in lattices)])
+        self.label = np.concatenate([np.zeros(0, np.int32), *(x.labels for x in lattices)])
+        self.scores = np.concatenate([np.zeros(0), *(x.scores for x in lattices)])
+        if self.label.size and (top := int(self.label.max())) >= len(labels):
+            raise LatticeError("a word has a label that no name stands for", got=top, wanted=f"below {len(labels)}")
+        count = len(lattices)
+        self.path = np.zeros(len(self.label), dtype=np.int32)
+        self.length = np.zeros(count, dtype=np.int32)
+        self.score, self.bound = np.full(count, -np.inf), np.full(count, np.inf)
+        self.status = np.zeros(count, dtype=np.uint8)
+        self.violations = np.zeros((count, n_rules), dtype=np.int32)
+        self.counters = np.zeros((count, _native.N_COUNTERS), dtype=np.int64)
+        self.stats: list[dict[str, Any]] | None = None
+
+    @classmethod
+    def joined(cls, parts: list[PackedSpans]) -> PackedSpans:
+        """Parts of a batch, put together."""
+        made = parts[0]
+        if len(parts) == 1:
+            return made
+        made.lattices = [lattice for part in parts for lattice in part.lattices]
+        made.offsets = np.concatenate([[0], np.cumsum([len(lattice) for lattice in made.lattices])]).astype(np.int64)
+        for name in _ARRAYS:
+            setattr(made, name, np.concatenate([getattr(part, name) for part in parts]))
+        if made.stats is not None:
+            made.stats = [row for part in parts for row in part.stats or ()]
+        return made
+
+    def forbid(self, allowed: npt.NDArray[np.uint64] | None) -> None:
+        """Words whose label is not among the allowed ones, (A, words of bits), become impossible."""
+        if allowed is not None:
+            bits = allowed[np.arange(len(allowed)), self.label >> 6] >> (self.label & 63).astype(np.uint64)
+            self.scores = np.where(bits & np.uint64(1), self.scores, -np.inf)
+
+    def fill(self, answers: Sequence[SpanIlpAnswer]) -> None:
+        """Take the answers of integer programs."""
+        self.stats = []
+        for b, made in enumerate(answers):
+            self.stats.append(
+                {
+                    "lp_integral": made.lp_integral, "variables": made.n_variables, "rows": made.n_rows,
+                    "build_seconds": made.build_seconds, "solve_seconds": made.solve_seconds,
+                }
+            )  # fmt: skip
+            self.bound[b] = made.bound
+            if made.arcs is None:
+                self.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
+                continue
+            low = self.offsets[b]
+            self.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
+            self.path[low : low + len(made.arcs)], self.length[b] = made.arcs, len(made.arcs)
+            self.score[b] = self.scores[low + made.arcs].sum()
