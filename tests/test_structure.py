@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -23,7 +24,10 @@ import bridle.data
 import bridle.learn
 import bridle.report
 from bridle import rules
+from bridle.data import formats, references
+from bridle.data.base import format_named
 from bridle.engines import engine_names
+from bridle.features import Templates, features_of
 from bridle.rules.base import Rule
 from contract import examine
 from strategies import BOOLEAN_KINDS, RULE_KINDS
@@ -131,7 +135,7 @@ def public(module: ModuleType) -> set[str]:
 
 def test_all_of_bridle_is_what_is_visible() -> None:
     assert sorted(bridle.__all__) == bridle.__all__
-    assert set(bridle.__all__) == public(bridle) | {"rules"}
+    assert set(bridle.__all__) == public(bridle) | {"engines", "rules"}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "." in name and not name.endswith("__main__")])
@@ -190,8 +194,8 @@ TO_COME = (
 def documented() -> dict[str, Callable[..., object]]:
     """Public functions, classes, and the methods that these have or inherit from Bridle, by name."""
     found: dict[str, Callable[..., object]] = {}
-    for module in (bridle, rules, bridle.data, bridle.learn, bridle.report):
-        for thing in (getattr(module, name) for name in module.__all__):
+    for module in (bridle, rules, bridle.data, references, bridle.learn, bridle.report):
+        for thing in (*(getattr(module, name) for name in module.__all__), Templates, features_of):
             if inspect.isfunction(thing):
                 found[f"{thing.__module__}.{thing.__qualname__}"] = thing
             for kind in inspect.getmro(thing) if inspect.isclass(thing) else ():
@@ -228,6 +232,12 @@ def test_docstrings_name_what_goes_in_and_what_comes_out(name: str) -> None:
         assert told == wanted
     if not inspect.isclass(thing) and signature.return_annotation not in (None, "None"):
         assert "Returns" in found or "Yields" in found
+
+
+@pytest.mark.parametrize("name", formats())
+def test_the_options_of_a_format_are_documented(name: str) -> None:
+    kind = type(format_named(name, {}))
+    assert sorted(sections(kind)["Parameters"]) == sorted(field.name for field in fields(kind))
 
 
 # ---- prose that runs ------------------------------------------------------------------------------------------------

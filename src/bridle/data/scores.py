@@ -1,6 +1,6 @@
 """Score files: npz, or JSON lines (plain, gzipped, or from standard input), read in chunks.
 
-One JSON line is one sequence; null, "-inf" and -Infinity among the numbers stand for what is impossible:
+One JSON line is one sequence; null, "-inf" and -Infinity among the numbers stand for what is impossible::
 
     {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "pairwise": [[...], [...]], "start": [...], "end": [...],
      "tokens": ["a", "b"], "given": {"verb": 1}, "labels": ["O", "A0"]}

@@ -32,7 +32,7 @@ class CRF(Tagger):
         ``"perceptron"`` is the structured perceptron of Collins (2002). ``"ibt"`` is the same, but it decodes with
         `rules` on (inference-based training).
     features : str, list of str or Templates, optional
-        Templates over columns of text, such as ``["word[0]", "word[-1]|word[0]"]``, or the name of a set:
+        Templates over columns of text, such as ``["word[0]", "word[-1] word[0]", "label[-1]"]``, or the name of a set:
         ``"chunking"``, ``"pos"``, ``"characters"``, ``"fields"``, ``"srl"``. None: X holds the features themselves, a
         list of strings or a dict per token.
     cutoff : int, default 1

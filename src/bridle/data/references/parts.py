@@ -65,8 +65,20 @@ _TOKEN = re.compile(
 
 
 def tokenise(text: str) -> list[str]:
-    """Words, numbers and marks; initials and known abbreviations keep their dot.
+    """Cut text into words, numbers and marks; initials and known abbreviations keep their dot.
 
+    Parameters
+    ----------
+    text : str
+        A reference.
+
+    Returns
+    -------
+    list of str
+        Its tokens.
+
+    Examples
+    --------
     >>> tokenise("D.E. Knuth et al. In: Proc. X, 3(4), pp. 1--10.")
     ['D.', 'E.', 'Knuth', 'et', 'al.', 'In', ':', 'Proc.', 'X', ',', '3', '(', '4', ')', ',', 'pp.', '1--10', '.']
     """
