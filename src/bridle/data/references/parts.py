@@ -35,7 +35,7 @@ SHORT = {
     "Functional": "Funct.", "Implementation": "Implement.", "Informatica": "Inform.", "Information": "Inf.",
     "Institute": "Inst.", "Intelligence": "Intell.", "Interactive": "Interact.", "International": "Int.",
     "Journal": "J.", "Knowledge": "Knowl.", "Language": "Lang.", "Languages": "Lang.", "Learning": "Learn.",
-    "Linguistics": "Linguist.", "CountingAutomaton": "Mach.", "Management": "Manage.", "Mathematical": "Math.",
+    "Linguistics": "Linguist.", "Machine": "Mach.", "Management": "Manage.", "Mathematical": "Math.",
     "Mathematics": "Math.", "Mathematik": "Math.", "Medical": "Med.", "National": "Nat.", "Natural": "Nat.",
     "Network": "Netw.", "Networking": "Netw.", "Networks": "Netw.", "Numerische": "Numer.", "Operating": "Oper.",
     "Optimization": "Optim.", "Principles": "Princ.", "Proceedings": "Proc.", "Processing": "Process.",
