@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: Markdown by MyST, the theme Furo, the pages of rules from the library itself."""
+"""How Sphinx builds these pages: Markdown by MyST, docstrings by numpydoc, the theme Furo, rules by the library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent))
 
 import format_pages
-import prose
 import rule_pages
 
 import bridle
@@ -22,24 +21,27 @@ copyright = "the authors of Bridle, MIT licence"
 release = bridle.__version__
 html_title = f"Bridle {release}"
 html_theme = "furo"
-highlight_language = "none"  # an indented block of a docstring is any text
+highlight_language = "none"  # a literal block of a docstring is any text
+default_role = "py:obj"  # names in single backquotes: a link where there is something to link to
 smartquotes = False  # quotation marks in options are meant
 html_static_path = ["_static"]
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+numpydoc_show_class_members = False  # autodoc lists them, with their docstrings
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 suppress_warnings = ["myst.header"]  # result pages begin their tables at the third level
 autodoc_member_order = "bysource"
-autodoc_type_aliases = {"npt.ArrayLike": "npt.ArrayLike"}  # not the dozen types that it stands for
+autodoc_type_aliases = {  # not the dozen types that they stand for
+    name: name for name in ("npt.ArrayLike", "LabelSpec", "Position", "Spans", "Labelling")
+}
 autodoc_default_options = {"members": True}
 
 
 def setup(app: Sphinx) -> None:
-    """Write the pages of rules before Sphinx looks for pages; read docstrings as the prose that they are."""
+    """Write the pages of rules before Sphinx looks for pages."""
     app.connect("source-read", _formats)
     app.connect("html-page-context", _style)
     app.connect("builder-inited", lambda app: rule_pages.write(Path(app.srcdir) / "rules" / "generated"))
-    app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _plain)
 
 
@@ -53,10 +55,6 @@ def _style(app: Sphinx, name: str, *_: object) -> None:
     """Pages of results are wide."""
     if name.startswith("results/"):
         app.add_css_file("results.css")
-
-
-def _process(_app: Sphinx, _what: str, _name: str, _thing: object, _options: Any, lines: list[str]) -> None:
-    lines[:] = prose.to_rst(lines)
 
 
 def _plain(_app: Sphinx, _what: str, _name: str, _thing: object, _options: Any, *parts: str | None) -> Any:

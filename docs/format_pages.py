@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
-
-from prose import to_rst
 
 from bridle.data import Example, formats, npz, read, scores
 from bridle.data.base import Format, format_named
@@ -32,6 +28,7 @@ EXAMPLES = {
     "tagged": "<author> A. Cau, </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>\n",
     "text": "Knuth, D. E. The TeXbook.\n",
 }  # a file each, in the formats that are text
+_BARE = ("   :no-members:", "   :no-index:")  # the docstring of a class alone
 LIKE = {"arrow": "jsonl", "parquet": "jsonl"}  # the others: rows as the lines of that one
 
 
@@ -47,21 +44,15 @@ def section(format: Format) -> Iterator[str]:
     kind = type(format)
     yield from ("", f"## `{format.name}`", "")
     first, *more = introduction(kind)
-    yield from _prose(first)
+    yield from _rst(first)
     yield known_by(kind)
     if format.name in LIKE:
         yield from ("", f"Rows and columns are those of [{LIKE[format.name]}](#{LIKE[format.name]}).")
     else:
         yield from ("", "For example", "", "```text", EXAMPLES[format.name].rstrip("\n"), "```", "", "is read as", "")
         yield from ("```text", *shown(example_of(format.name)), "```", "")
-    yield from _prose("\n\n".join(more)) if more else ()
-    options = (f"`{field.name}={getattr(format, field.name)!r}`" for field in fields(kind))
-    yield from ("", f"Options and their defaults: {', '.join(options)}.", "")
-    own, base = inspect.getdoc(kind) or "", kind.__mro__[1]
-    if base is not Format and not base.name:  # what formats of one family share
-        shared = re.sub(r"\AThe base of [^.]*\. ", "", inspect.getdoc(base) or "")
-        yield from _prose(shared) if shared.partition(":")[0] not in own else ()
-    yield from _prose(own)
+    yield from _rst("\n\n".join(more)) if more else ()
+    yield from ("", "Options:", "", *_rst(f".. autoclass:: {kind.__module__}.{kind.__qualname__}", *_BARE))
 
 
 def introduction(kind: type[Format]) -> list[str]:
@@ -104,8 +95,9 @@ def score_files() -> Iterator[str]:
     """The section about files of scores."""
     yield from ("", "## Score files", "", "What `bridle decode` and `open_scores` read.", "")
     for module in (scores, npz):
-        yield from _prose(module.__doc__ or "")
+        yield from _rst(module.__doc__ or "")
 
 
-def _prose(docstring: str) -> list[str]:
-    return ["```{eval-rst}", *to_rst(docstring.strip().splitlines()), "```", ""]
+def _rst(*lines: str) -> list[str]:
+    """What docstrings say, in Markdown."""
+    return ["```{eval-rst}", *(line.strip() for line in lines[:1]), *lines[1:], "```", ""]

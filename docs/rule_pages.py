@@ -18,12 +18,12 @@ from rule_kinds import KINDS, Kind
 import bridle
 from bridle import rules
 from bridle.automata import DFA, CountingAutomaton
+from bridle.decoding.problem import Limits
 from bridle.report.automaton import draw_automaton
 from bridle.rules.base import Rule, Soft
+from bridle.rules.compiled import CompiledRules
 from bridle.rules.linear import lower
 from bridle.rules.linear_program import TABLE, Case, Program
-from bridle.decoding.problem import Limits
-from bridle.rules.compiled import CompiledRules
 
 TOKENS = ["Ann", "saw", "12345", "Bob"]
 EXAMPLE = 4  # tokens of the labellings that are shown
@@ -258,21 +258,16 @@ def shown_rows(subject: Subject) -> Iterator[str]:
 
 
 def meaning(subject: Subject) -> str:
-    """What the docstring of the function says, or that of the class, of the labels of the example."""
+    """What the docstring of the function begins with, or that of the class, of the labels of the example."""
     text = inspect.getdoc(getattr(rules, subject.kind.name, type(subject.rule))) or ""
-    return subject.kind.summary or _of_the_example(text, subject)
+    return subject.kind.summary or _of_the_example(re.split(r"\n\n\w+\n---+\n", text)[0], subject)
 
 
 def definition(subject: Subject) -> str:
-    """What the docstring of the class adds to that: what counts as a violation. Its first clause says the same."""
-    text = inspect.getdoc(type(subject.rule)) or ""
-    first = re.match(r".*?(?: \(([^()]*)\))?[;.](?=\s|$)\s*", text, re.DOTALL)
-    if first is None or not hasattr(rules, subject.kind.name):
-        return ""
-    joint = "; " if first[0].rstrip().endswith(";") else ". "
-    added = joint.join(filter(None, [first[1], text[first.end() :]])).strip()
-    whole = added if not added or added.endswith(".") else f"{added}."
-    return _of_the_example(whole[:1].upper() + whole[1:], subject)
+    """What counts as a violation: what the docstring of the function says of the rule that it returns."""
+    text = inspect.getdoc(getattr(rules, subject.kind.name, None)) or ""
+    said = re.search(r"\nReturns\n---+\nRule\n(.*?)(?:\n\n|\Z)", text, re.DOTALL)
+    return _of_the_example(" ".join(said[1].split()), subject) if said else ""
 
 
 def _of_the_example(text: str, subject: Subject) -> str:

@@ -8,18 +8,26 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import bridle
+import bridle.data
+import bridle.learn
+import bridle.report
 from bridle import rules
+from bridle.data import formats, references
+from bridle.data.base import format_named
 from bridle.engines import engine_names
+from bridle.features import Templates, features_of
 from bridle.rules.base import Rule
 from contract import examine
 from strategies import BOOLEAN_KINDS, RULE_KINDS
@@ -31,8 +39,9 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
-    ["_native", "checks", "errors"],
+    ["_native", "checks", "errors", "schemes"],
     ["labels", "processor"],
+    ["arrays"],
     ["lattice"],
     ["automata", "features", "report"],
     ["rules"],
@@ -126,7 +135,7 @@ def public(module: ModuleType) -> set[str]:
 
 def test_all_of_bridle_is_what_is_visible() -> None:
     assert sorted(bridle.__all__) == bridle.__all__
-    assert set(bridle.__all__) == public(bridle) | {"rules"}
+    assert set(bridle.__all__) == public(bridle) | {"engines", "rules"}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "." in name and not name.endswith("__main__")])
@@ -137,10 +146,10 @@ def test_no_module_is_shadowed(name: str) -> None:
 
 
 def test_all_of_rules_is_what_is_visible() -> None:
-    """The functions that make, read and load rules, and the two classes people may ask about."""
+    """The functions that make, read and load rules, two classes, and the types of their arguments."""
     functions = {name for name in public(rules) if inspect.isfunction(getattr(rules, name))}
     assert sorted(rules.__all__) == rules.__all__
-    assert set(rules.__all__) == functions | {"Rule", "Soft"}
+    assert set(rules.__all__) == functions | {"LabelSpec", "Position", "Rule", "Soft", "Spans"}
 
 
 def test_the_version_is_written_once() -> None:
@@ -170,6 +179,65 @@ def test_public_methods_have_docstrings(name: str) -> None:
     parts = {k: v for k, v in vars(getattr(bridle, name)).items() if not k.startswith("_")}
     called = {k for k, v in parts.items() if inspect.isroutine(v) and not isinstance(v, property)}
     assert {k for k in called if not inspect.getdoc(parts[k])} == set()
+
+
+# ---- NumPy docstrings -----------------------------------------------------------------------------------------------
+
+# Public entries whose sections are still to come.
+TO_COME = (
+    "BridleError.at", "BridleError.message", "Decoder.infeasible", "Decoder.nothing_found", "Decoder.stats", "Decoding",
+    "Decodings", "Decodings.relax", "Explanation.", "Infeasible", "LimitReached", "RuleSyntaxError.",
+    "SpanDecoder.made", "SpanDecoding", "SpanDecodings", "SpanLattice.", "Verdict", "check", "check_spans",
+)  # fmt: skip
+
+
+def documented() -> dict[str, Callable[..., object]]:
+    """Public functions, classes, and the methods that these have or inherit from Bridle, by name."""
+    found: dict[str, Callable[..., object]] = {}
+    for module in (bridle, rules, bridle.data, references, bridle.learn, bridle.report):
+        for thing in (*(getattr(module, name) for name in module.__all__), Templates, features_of):
+            if inspect.isfunction(thing):
+                found[f"{thing.__module__}.{thing.__qualname__}"] = thing
+            for kind in inspect.getmro(thing) if inspect.isclass(thing) else ():
+                if kind.__module__.startswith("bridle."):
+                    methods = {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
+                    own = {f".{name}": m for name, m in methods.items() if inspect.isfunction(m) or inspect.ismethod(m)}
+                    for name, part in ({"": kind} | own).items():
+                        found[f"{kind.__module__}.{kind.__qualname__}{name}"] = part
+    return {name: thing for name, thing in found.items() if not is_to_come(name)}
+
+
+def is_to_come(name: str) -> bool:
+    """Is it in the list? An entry that ends with a dot stands for a class with all of its methods."""
+    return any(name.endswith(f".{entry.rstrip('.')}") or (entry[-1] == "." and entry in name) for entry in TO_COME)
+
+
+def sections(thing: object) -> dict[str, list[str]]:
+    """The headings of a docstring; of each the names at its margin (`a, b : int` has two)."""
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}$", inspect.getdoc(thing) or "", flags=re.MULTILINE)[1:]
+    margin = [re.findall(r"^([*\w][*\w, ]*)(?: :|$)", text, re.MULTILINE) for text in parts[1::2]]
+    names = [[name.strip(" *") for line in lines for name in line.split(",")] for lines in margin]
+    return dict(zip(parts[::2], names, strict=True))
+
+
+@pytest.mark.parametrize("name", documented())
+def test_docstrings_name_what_goes_in_and_what_comes_out(name: str) -> None:
+    thing = documented()[name]
+    if inspect.isclass(thing) and "__init__" not in vars(thing) and not issubclass(thing, tuple):
+        return  # it is made as its base is
+    signature, found = inspect.signature(thing), sections(thing)
+    wanted = [part for part in signature.parameters if part != "self"]
+    if wanted:
+        told = found.get("Parameters", found.get("Attributes", []) if inspect.isclass(thing) else [])
+        assert told == wanted
+    if not inspect.isclass(thing) and signature.return_annotation not in (None, "None"):
+        assert "Returns" in found or "Yields" in found
+
+
+@pytest.mark.parametrize("name", formats())
+def test_the_options_of_a_format_are_documented(name: str) -> None:
+    kind = type(format_named(name, {}))
+    assert sorted(sections(kind)["Parameters"]) == sorted(field.name for field in fields(kind))
 
 
 # ---- prose that runs ------------------------------------------------------------------------------------------------

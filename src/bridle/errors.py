@@ -1,6 +1,6 @@
 """The exception tree. Every message has four parts: what is wrong, what was got, what was wanted, the likely cause.
 
-An error carries data (which sequence, which rule, which argument); its text is made when it is shown.
+An error carries data (which sequence, which rule, which argument); its text is made when it is shown::
 
     BridleError
     ├── LabelError        a label set or a label that is not in it

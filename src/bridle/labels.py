@@ -1,15 +1,4 @@
-"""Labels: names <-> ids, tagging schemes and the segments that a scheme makes of a labelling.
-
-Schemes
-    None   every label stands for itself; a segment is a maximal run of one label
-    IO     the same, but the outside label (O) is no segment; "I-A0" and "A0" both have the type A0
-    BIO    B-x begins a segment, I-x goes on
-    BIOES  B-x I-x* E-x, or S-x alone
-    BMES   B M* E, or S alone (with or without "-x"); no outside label is needed
-
-A segment that begins with I-x (or M, E) out of place counts as begun, as conlleval counts it; `well_formed()` is the
-rule that forbids it.
-"""
+"""Labels: names <-> ids under a tagging scheme, and the segments that it makes of a labelling."""
 
 from __future__ import annotations
 
@@ -17,50 +6,34 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import EngineError, LabelError
+from bridle.schemes import FIRST, LAST, PREFIXES
+from bridle.schemes import UNTYPED as UNTYPED
+from bridle.schemes import Scheme as Scheme
+from bridle.schemes import scheme_of as scheme_of
 
 MOST_LABELS = 2**16 - _native.ROW_WIDTH  # ids have 16 bits, and a padded row of weights has less than 2**16 slots
 MOST_SQUARE = _native.MOST_SQUARE  # labels of which a table of labels x labels may be made: 512 MB of doubles
 
-Scheme = Literal["IO", "BIO", "BIOES", "BMES"]
 Bools = npt.NDArray[np.bool_]
-UNTYPED = "WORD"  # the type of a bare B, M, E or S
-
-_PREFIXES: dict[str | None, tuple[str, ...]] = {
-    None: (), "IO": ("I",), "BIO": tuple("BI"), "BIOES": tuple("BIES"), "BMES": tuple("BMES")
-}  # fmt: skip
-_FIRST = frozenset("BS")  # tags that begin a segment
-_LAST = frozenset("ES")  # tags that end one
-
-
-def scheme_of(names: Iterable[str], outside: str = "O") -> Scheme | None:
-    """The scheme that label names look like; None if they look like none.
-
-    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["B", "M", "E", "S"]), scheme_of(["NN", "VB"])
-    ('BIO', 'BMES', None)
-    """
-    inside = [name for name in names if name != outside]
-    typed = {name.partition("-")[1] for name in inside}  # all of them with a dash, or none
-    tags = {name.partition("-")[0] for name in inside}
-    if len(typed) != 1 or not tags <= set("BIMES") or (typed == {""} and tags == {"I"}):
-        return None
-    if tags == {"I"}:
-        return "IO"
-    if tags <= {"B", "I"}:
-        return "BIO"
-    if "I" not in tags and (typed == {""} or "M" in tags):
-        return "BMES"
-    return "BIOES" if "M" not in tags and typed == {"-"} else None
 
 
 class Segment(NamedTuple):
-    """Tokens start..end-1 form one segment of a type."""
+    """Tokens that belong together under the tagging scheme.
+
+    Attributes
+    ----------
+    start, end : int
+        The first token, and the one after the last.
+    type : str
+        Segment type, for example ``"PER"``.
+    """
 
     start: int
     end: int
@@ -70,7 +43,30 @@ class Segment(NamedTuple):
 class Labels:
     """An ordered set of label names under a tagging scheme.
 
+    Inside Bridle a label is its id, the position of its name in `names`; columns of scores are in the same order. Under
+    BIO, BIOES and BMES, rules may name a segment type (``"PER"``) instead of its labels (``"B-PER"``, ``"I-PER"``).
+
+    Parameters
+    ----------
+    names : iterable of str
+        The labels, each once, in the order of the columns of the scores.
+    scheme : {"IO", "BIO", "BIOES", "BMES"}, optional
+        What makes a segment of neighbouring tokens. None and ``"IO"``: the same label. ``"BIO"``: B-x begins, I-x goes
+        on. ``"BIOES"``, ``"BMES"``: E-x ends it, S-x is a segment of one token.
+    outside : str, default "O"
+        The label of tokens outside all segments.
+
+    Raises
+    ------
+    LabelError
+        If a name is missing, repeats or does not fit the scheme.
+
+    Examples
+    --------
+    >>> from bridle import Labels
     >>> labels = Labels(["O", "B-PER", "I-PER"], scheme="BIO")
+    >>> labels.ids(["B-PER", "I-PER", "O"])
+    array([1, 2, 0])
     >>> labels.segments(["B-PER", "I-PER", "O", "B-PER"])
     [Segment(start=0, end=2, type='PER'), Segment(start=3, end=4, type='PER')]
     """
@@ -99,17 +95,17 @@ class Labels:
         if len(self._ids) < len(self.names):
             twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
             raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
-        if not (scheme is None or isinstance(scheme, str)) or scheme not in _PREFIXES:
+        if not (scheme is None or isinstance(scheme, str)) or scheme not in PREFIXES:
             raise LabelError(
                 "unknown tagging scheme", got=repr(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'"
             )
         if scheme not in (None, "IO"):
             for name in self.names:
-                if self._split(name)[0] not in _PREFIXES[scheme] and name != outside:
+                if self._split(name)[0] not in PREFIXES[scheme] and name != outside:
                     raise LabelError(
                         f"a label does not fit the scheme {scheme}",
                         got=repr(name),
-                        wanted=f"{outside!r} or a name that begins with one of {', '.join(_PREFIXES[scheme])}",
+                        wanted=f"{outside!r} or a name that begins with one of {', '.join(PREFIXES[scheme])}",
                         cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
                     )
 
@@ -120,7 +116,7 @@ class Labels:
         if name == self.outside:
             return "", name
         tag, dash, kind = name.partition("-")
-        if dash and tag in _PREFIXES[self.scheme]:
+        if dash and tag in PREFIXES[self.scheme]:
             return tag, kind
         if self.scheme == "IO":
             return "I", name
@@ -144,14 +140,46 @@ class Labels:
         return f"Labels({list(self.names)!r}, scheme={self.scheme!r})"
 
     def id(self, name: str) -> int:
-        """The id of a label name."""
+        """Look up the id of a label.
+
+        Parameters
+        ----------
+        name : str
+            A full label, not a segment type.
+
+        Returns
+        -------
+        int
+            Its id, from 0.
+
+        Raises
+        ------
+        LabelError
+            If there is no such label.
+        """
         try:
             return self._ids[name]
         except (KeyError, TypeError):
             raise self._unknown(name) from None
 
     def ids(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-        """Ids of a labelling given as names, or as ids (which are checked)."""
+        """Turn a labelling into ids.
+
+        Parameters
+        ----------
+        names : sequence of str or int
+            A label per token, as names or as ids. Ids are only checked.
+
+        Returns
+        -------
+        array of int
+            The ids.
+
+        Raises
+        ------
+        LabelError
+            If one is not a label.
+        """
         if isinstance(names, np.ndarray) and names.ndim == 1 and names.dtype.kind in "iu":
             found = np.where((names >= 0) & (names < len(self)), names, -1).astype(np.intp)
         else:
@@ -161,7 +189,20 @@ class Labels:
         return found
 
     def named(self, ids: npt.NDArray[np.integer], offsets: npt.NDArray[np.integer]) -> list[list[str]]:
-        """Labellings that lie end to end, by names. offsets: where each begins, and the end."""
+        """Turn ids of many sequences, end to end, into names.
+
+        Parameters
+        ----------
+        ids : array of int, shape (N,)
+            A label id per token.
+        offsets : array of int, shape (B + 1,)
+            Where each sequence begins, and N at the end.
+
+        Returns
+        -------
+        list of list of str
+            The names, per sequence.
+        """
         flat = np.array(self.names, dtype=object)[ids].tolist()
         return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
@@ -172,7 +213,23 @@ class Labels:
         return int(y) if isinstance(y, (int, np.integer)) and 0 <= y < len(self) else -1
 
     def matching(self, name: str) -> frozenset[int]:
-        """Ids of what a rule may call `name`: a full label, or all labels of a segment type."""
+        """Find the labels that a rule means by a name.
+
+        Parameters
+        ----------
+        name : str
+            A full label, or a segment type.
+
+        Returns
+        -------
+        frozenset of int
+            The id of the label, or the ids of all labels of the type.
+
+        Raises
+        ------
+        LabelError
+            If it is neither.
+        """
         if isinstance(name, str):
             if name in self._ids:
                 return frozenset({self._ids[name]})
@@ -228,19 +285,41 @@ class Labels:
     @cached_property
     def first(self) -> tuple[bool, ...]:
         """Which labels always begin a segment."""
-        return tuple(tag in _FIRST for tag in self.tag_of)
+        return tuple(tag in FIRST for tag in self.tag_of)
 
     @cached_property
     def last(self) -> tuple[bool, ...]:
         """Which labels always end one."""
-        return tuple(tag in _LAST for tag in self.tag_of)
+        return tuple(tag in LAST for tag in self.tag_of)
 
     def begins_at(self, before: int, y: int) -> bool:
-        """Does a segment begin at label y just after another label?"""
+        """Tell whether a segment begins at a token.
+
+        Parameters
+        ----------
+        before, y : int
+            Ids of the label before, and of its own.
+
+        Returns
+        -------
+        bool
+            True if it does.
+        """
         return self.kinds[before] != self.kinds[y] or self.first[y] or self.last[before]
 
     def starts(self, before: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Bools:
-        """The same for arrays of labels; `before` may be m: the start of the sequence."""
+        """Tell for many tokens whether a segment begins there.
+
+        Parameters
+        ----------
+        before, ids : array of int
+            Ids of the labels before, and of their own. In `before`, m stands for the start of the sequence.
+
+        Returns
+        -------
+        array of bool
+            True where one does.
+        """
         kinds, first, last = np.array([*self.kinds, -1]), np.array(self.first), np.array([*self.last, True])
         begins: Bools = (kinds[before] != kinds[ids]) | first[ids] | last[before]
         return begins
@@ -269,7 +348,7 @@ class Labels:
             return np.ones((m, m), dtype=bool), np.ones(m, dtype=bool), np.ones(m, dtype=bool)
         opens = np.array([t in "BIM" and t != "" for t in self.tag_of])  # the segment goes on after it, or may
         must = opens if self.scheme in ("BIOES", "BMES") else np.zeros(m, dtype=bool)
-        enters = np.array([t == "" or t in _FIRST for t in self.tag_of])  # may follow a closed segment
+        enters = np.array([t == "" or t in FIRST for t in self.tag_of])  # may follow a closed segment
         kinds = np.array(self.type_of, dtype=object)
         same = kinds[:, None] == kinds[None, :]
         inside = ~enters[None, :] & opens[:, None] & same
@@ -285,7 +364,23 @@ class Labels:
         return same
 
     def segments(self, names: Sequence[str] | Sequence[int] | npt.NDArray[np.integer]) -> list[Segment]:
-        """The segments of a labelling, the outside label left out (without a scheme nothing is left out)."""
+        """Cut a labelling into segments.
+
+        Parameters
+        ----------
+        names : sequence of str or int
+            A label per token, as names or as ids.
+
+        Returns
+        -------
+        list of Segment
+            In order. Tokens with the outside label are left out; without a scheme nothing is.
+
+        Raises
+        ------
+        LabelError
+            If one is not a label.
+        """
         ids = self.ids(names)
         cuts = [t for t in range(len(ids)) if t == 0 or self.begins_at(ids[t - 1], ids[t])] + [len(ids)]
         return [

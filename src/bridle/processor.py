@@ -9,9 +9,19 @@ from bridle import _native
 
 @dataclass(frozen=True)
 class Simd:
-    """The tier of vector instructions in use, and those that this processor has, the fastest last."""
+    """Vector instructions that the kernels use; see `simd`.
 
-    tier: str  # "portable", "baseline" (SSE2 or NEON), "avx2" or "avx512"
+    Attributes
+    ----------
+    tier : {"portable", "baseline", "avx2", "avx512"}
+        Tier in use. The baseline is SSE2 or NEON.
+    available : tuple of str
+        Tiers that this processor has, the fastest last.
+    processor : str
+        Name of the processor.
+    """
+
+    tier: str
     available: tuple[str, ...]
     processor: str
 

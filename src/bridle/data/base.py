@@ -25,11 +25,17 @@ _FORMATS: dict[str, type[Format]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """The base of all formats."""
+    """The base of all formats; its fields are the options.
+
+    Parameters
+    ----------
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are surely of this format
-    encoding: str = "utf-8"  # of what is read; what is written is always UTF-8
+    encoding: str = "utf-8"
 
     def __init_subclass__(cls) -> None:
         if cls.name in _FORMATS and _FORMATS[cls.name].__module__ != cls.__module__:
@@ -117,7 +123,19 @@ def aside(path: str) -> Iterator[IO[bytes]]:
 
 
 def formats() -> list[str]:
-    """The names of all formats."""
+    """List the formats of labelled sequences.
+
+    Returns
+    -------
+    list of str
+        Their names, sorted.
+
+    Examples
+    --------
+    >>> from bridle.data import formats
+    >>> "conll" in formats() and "jsonl" in formats()
+    True
+    """
     return sorted(_FORMATS)
 
 

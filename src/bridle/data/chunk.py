@@ -11,18 +11,41 @@ from bridle.lattice import Batch, Lattice
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Sequences that follow each other in a score file."""
+    """Some sequences of a score file that follow each other.
+
+    Attributes
+    ----------
+    lattices : list of Lattice or Batch
+        Their scores.
+    givens : list of dict
+        Values for rules that come with each.
+    ids : list
+        What the file calls each; its number where it has no name.
+    where : list of str
+        Where each stands, such as ``"scores.jsonl:12"``.
+    """
 
     lattices: list[Lattice] | Batch
     givens: list[dict[str, Any]]
-    ids: list[Any]  # what the file calls each sequence; its number where it has no name
-    where: list[str]  # where each stands: "scores.jsonl:12", "scores.npz: sequence 3"
+    ids: list[Any]
+    where: list[str]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def cut(self, a: int, b: int) -> Chunk:
-        """Sequences a .. b-1 of it."""
+        """Take some of the sequences.
+
+        Parameters
+        ----------
+        a, b : int
+            The first one, and the one after the last.
+
+        Returns
+        -------
+        Chunk
+            Sequences `a` to ``b - 1``.
+        """
         part: list[Lattice] | Batch
         if isinstance(self.lattices, Batch):
             whole, cuts = self.lattices, self.lattices.offsets[a : b + 1]
@@ -34,14 +57,30 @@ class Chunk:
 
 @dataclass(slots=True)
 class Pace:
-    """How many sequences to read at once: few at first and when the work is slow, so that answers come soon."""
+    """How many sequences to read at once: few at first and when the work is slow, so that answers come soon.
+
+    Parameters
+    ----------
+    sequences : int, default 16
+        Number of sequences of the next chunk.
+    most : int, default 1024
+        The most sequences of a chunk.
+    tokens : int, default 200000
+        A chunk ends when it has this many tokens.
+    """
 
     sequences: int = 16
     most: int = 1024
     tokens: int = 200_000
 
     def took(self, seconds: float) -> None:
-        """Learn from the last chunk: aim at a quarter of a second up to a whole one."""
+        """Adapt to the last chunk: aim at a quarter of a second up to a whole one.
+
+        Parameters
+        ----------
+        seconds : float
+            Time that it took.
+        """
         if seconds < 0.25:
             self.sequences = min(2 * self.sequences, self.most)
         elif seconds > 1:
@@ -50,12 +89,28 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFile:
-    """An open score file. Chunks are read as they are asked for; it closes after the last one, or as a `with` ends."""
+    """An open score file; `open_scores` makes one.
 
-    labels: tuple[str, ...] | None  # names of the columns, if the file has them
+    It closes after the last chunk, or at the end of a ``with`` block.
+
+    Attributes
+    ----------
+    labels : tuple of str or None
+        Names of the labels, if the file has them.
+    chunks : iterator of Chunk
+        The sequences, read as you iterate.
+    total : int or None
+        Number of bytes (JSON lines) or sequences (npz) there are, if that is known.
+    done : callable
+        Returns how many of them have been read.
+    close : callable
+        Closes the file.
+    """
+
+    labels: tuple[str, ...] | None
     chunks: Iterator[Chunk]
-    total: int | None  # bytes (JSON lines) or sequences (npz) there are
-    done: Callable[[], int]  # how many of them have been read
+    total: int | None
+    done: Callable[[], int]
     close: Callable[[], None]
 
     def __enter__(self) -> Self:

@@ -3,13 +3,16 @@
 The first token line decides for the whole file: if it has a TAB, columns are what stands between TABs (and may hold
 blanks or be empty); if not, they are what stands between blanks.
 
-Comments begin with a hash and a blank, but `# # B-NP` is a token of CoNLL-2000. With comment="auto" such a line is
+Comments begin with a hash and a blank, but ``# # B-NP`` is a token of CoNLL-2000. With ``comment="auto"`` such a line
+is::
+
     TAB file     a comment if it has no TAB, or, where a sequence begins, another number of columns than the file
     blank file   a token within a sequence; where one begins:
                  a comment if it has another number of fields than the file has columns;
                  a token if its label has been seen already; else it is an error: nothing is guessed away.
-With comment="# " (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file wherever
-a sequence begins. With comment=None there are no comments.
+
+With ``comment="# "`` (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file
+wherever a sequence begins. With ``comment=None`` there are no comments.
 """
 
 from __future__ import annotations
@@ -34,12 +37,23 @@ _FIELD = re.compile(r"[^ \t]+")
 class Conll(Format):
     """One token per line.
 
-    columns: names of all columns, that of the labels among them; "_" passes one over. Default: word, column2, ...
-    label: which column holds the labels: its name or its number (1 is the first, -1 the last); None: there are none.
-        Default: the last one if there are two or more.
-    comment: "auto", a prefix, or None, see above. docstart: "skip" lines that begin with -DOCSTART-, or "keep" them.
-    separator: "auto", "tab" or "blanks"; written are TABs unless it says "blanks".
-    unlabelled: "allow" a file that has all `columns` but that of the labels (to be tagged), or "refuse" it.
+    Parameters
+    ----------
+    columns : list of str, optional
+        Names of all columns, that of the labels among them; ``"_"`` passes one over. By default word, column2, ...
+    label : str, int or None, default "last"
+        Column with the labels: its name, or its number (1 is the first, -1 the last); None if there is none. By default
+        the last one if there are two or more.
+    comment : str or None, default "auto"
+        Which lines are comments: ``"auto"``, a prefix, or None, as told above.
+    docstart : {"skip", "keep"}, default "skip"
+        What to do with lines that begin with -DOCSTART-.
+    separator : {"auto", "tab", "blanks"}, default "auto"
+        What separates columns. TABs are written unless it is ``"blanks"``.
+    unlabelled : {"refuse", "allow"}, default "refuse"
+        Whether a file may have all `columns` but that of the labels, because it is to be tagged.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "conll"

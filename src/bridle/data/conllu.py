@@ -15,9 +15,25 @@ NAMES = ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 
 @dataclass(frozen=True, kw_only=True)
 class Conllu(Conll):
-    """As `conll`, but the columns have their names, and every line that begins with # is a comment.
+    """As conll, but the columns have their names, and every line that begins with # is a comment.
 
-    columns: as in `conll`; the default is id, word, lemma, upos, xpos, feats, head, deprel, deps, misc without the id.
+    Parameters
+    ----------
+    columns : list of str, optional
+        Names of the ten columns; ``"_"`` passes one over. By default _, word, lemma, upos, xpos, feats, head, deprel,
+        deps, misc.
+    label : str, int or None, default "xpos"
+        Column with the labels: its name or its number; None if there is none.
+    comment : str or None, default "#"
+        Prefix of comments.
+    docstart : {"skip", "keep"}, default "skip"
+        What to do with lines that begin with -DOCSTART-.
+    separator : {"auto", "tab", "blanks"}, default "tab"
+        What separates columns.
+    unlabelled : {"refuse", "allow"}, default "refuse"
+        Whether a file may have all `columns` but that of the labels, because it is to be tagged.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "conllu"

@@ -14,17 +14,40 @@ from bridle.errors import FileError
 class Example:
     """One sequence: its columns, token by token, and its labels if they are known.
 
+    Parameters
+    ----------
+    columns : mapping of str to sequence of str
+        Columns by name, a string per token. The first one holds the texts of the tokens, usually ``"word"``.
+    labels : sequence of str, optional
+        A label per token.
+    given : mapping, optional
+        Values for rules that come with the sequence.
+    comments : tuple of str, optional
+        Lines that stood above it in the file.
+    where : str, optional
+        Where it begins, such as ``"train.txt:12"``.
+    id : object, optional
+        What the file calls it.
+
+    Raises
+    ------
+    FileError
+        If there are no columns, or they differ in length.
+
+    Examples
+    --------
+    >>> from bridle.data import Example
     >>> example = Example({"word": ["He", "left"], "pos": ["PRP", "VBD"]}, ["B-NP", "B-VP"])
     >>> len(example), example.tokens
     (2, ['He', 'left'])
     """
 
-    columns: Mapping[str, Sequence[str]]  # name -> n strings; the first is the token's text (usually "word")
-    labels: Sequence[str] | None = None  # n names
-    given: Mapping[str, Any] = field(default_factory=dict)  # what comes with the sequence for rules
-    comments: tuple[str, ...] = ()  # lines that stood above it
-    where: str = field(default="", compare=False)  # "train.txt:12" of its first token
-    id: Any = None  # what the file calls it
+    columns: Mapping[str, Sequence[str]]
+    labels: Sequence[str] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    comments: tuple[str, ...] = ()
+    where: str = field(default="", compare=False)
+    id: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
@@ -47,19 +70,40 @@ class Example:
 
     @property
     def tokens(self) -> Sequence[str]:
-        """The texts of the tokens: the first column."""
+        """Texts of the tokens: the first column."""
         return next(iter(self.columns.values()))
 
     def error(self, what: str, **parts: Any) -> FileError:
-        """An error about this sequence."""
+        """Make an error about this sequence.
+
+        Parameters
+        ----------
+        what : str
+            What is wrong.
+        **parts
+            Other fields of the error, such as `got` and `wanted`.
+
+        Returns
+        -------
+        FileError
+            With the place of the sequence in its file.
+        """
         return FileError(what, where=self.where or None, **parts)
 
 
 class Examples(Iterator[Example]):
-    """Sequences, read as they are asked for. The file closes after the last one, or as a `with` ends.
+    """Sequences of a file, read as you iterate; `read` makes one.
 
-    `format` is the name of the format; `total` is how many bytes there are, if that is known; `done()` how many of them
-    have been read; `left_out` counts, by name, what was passed over because an option says so.
+    The file closes after the last sequence, or at the end of a ``with`` block.
+
+    Parameters
+    ----------
+    items : iterator of Example
+        The sequences.
+    source : Source
+        The open file that they come from.
+    format : str
+        Name of its format.
     """
 
     def __init__(self, items: Iterator[Example], source: Source, format: str) -> None:
@@ -67,20 +111,26 @@ class Examples(Iterator[Example]):
 
     @property
     def total(self) -> int | None:
-        """All there is to read; None: nobody knows."""
+        """Number of bytes there are to read; None if that is not known."""
         return self._source.total
 
     @property
     def left_out(self) -> dict[str, int]:
-        """What was passed over so far."""
+        """Count, by name, of what an option of the format has passed over so far."""
         return dict(self._source.left_out)
 
     def done(self) -> int:
-        """How much has been read."""
+        """Tell how much has been read.
+
+        Returns
+        -------
+        int
+            Number of bytes.
+        """
         return self._source.done()
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the file; no more sequences are read."""
         self._items = iter(())
         self._source.close()
 

@@ -23,10 +23,38 @@ Path = str | os.PathLike[str]
 
 
 def read(path: Path, format: str | None = None, **options: Any) -> Examples:
-    """Read labelled sequences, one after the other; "-" is standard input, gzip is seen by itself.
+    """Read labelled sequences, one after the other.
 
-    format: one of `formats()`; None: guessed from the suffix, or from how the file begins.
-    options: those of the format, such as `columns` and `label` of "conll"; all text formats have `encoding`.
+    Parameters
+    ----------
+    path : str or path
+        The file; ``"-"`` is standard input. Files packed by gzip are unpacked.
+    format : str, optional
+        One of `formats`; None tells it from the suffix or from how the file begins.
+    **options
+        Options of the format, such as `columns` and `label` of ``"conll"``. Text formats have `encoding`.
+
+    Returns
+    -------
+    Examples
+        An iterator of `Example`, which reads the file as you go.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, the format cannot be told, or there is no such option. While you iterate: if the
+        file is not of the format, with the line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bridle.data import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("He PRP B-NP\\nleft VBD B-VP\\n")
+    ...     for example in read(path, "conll", columns=["word", "pos", "chunk"]):
+    ...         print(example.columns["word"], example.labels)
+    ['He', 'left'] ['B-NP', 'B-VP']
     """
     source = Source(path)
     try:
@@ -40,7 +68,29 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
 def load(
     path: Path, format: str | None = None, **options: Any
 ) -> tuple[list[dict[str, list[str]]], list[list[str]]]:
-    """All sequences of a file as X (columns) and y (labels), as models take them."""
+    """Read all sequences of a file, as models take them.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; ``"-"`` is standard input.
+    format : str, optional
+        One of `formats`; None tells it from the suffix or from how the file begins.
+    **options
+        Options of the format.
+
+    Returns
+    -------
+    X : list of dict of str to list of str
+        The columns of each sequence, without that of the labels.
+    y : list of list of str
+        Its labels.
+
+    Raises
+    ------
+    FileError
+        As `read`; or if a sequence has no labels.
+    """
     xs, ys = list[dict[str, list[str]]](), list[list[str]]()
     known: dict[str, str] = {}  # equal strings are kept once
     once = known.setdefault
@@ -57,9 +107,25 @@ def load(
 
 
 def write(path: Path | None, examples: Iterable[Example], format: str | None = None, **options: Any) -> None:
-    """Write sequences as they come; to standard output if path is None or "-".
+    """Write labelled sequences as they come.
 
-    The file is written aside, as NAME.part, and gets its name when all is done. A name that ends in .gz is packed.
+    The file is written as NAME.part and gets its name when all is done, so that no half-written file is left.
+
+    Parameters
+    ----------
+    path : str, path or None
+        The file; None or ``"-"`` is standard output. A name that ends in ``.gz`` is packed.
+    examples : iterable of Example
+        The sequences.
+    format : str, optional
+        One of `formats`; None tells it from the suffix.
+    **options
+        Options of the format.
+
+    Raises
+    ------
+    FileError
+        If the format is not known, a sequence cannot be written in it, or the file cannot be written.
     """
     place = plain_path(path)
     if format is None and place is None:

@@ -24,7 +24,19 @@ KEYS = ("id", "tokens", "labels", "given")
 
 @dataclass(frozen=True, kw_only=True)
 class Keyed(Format):
-    """The base of formats whose columns have names. columns: which to read, besides the tokens; None: all."""
+    """The base of formats whose columns have names.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Which columns to read, besides the tokens; None reads all.
+    tokens : str, default "tokens"
+        Name of the tokens; they become the column ``word``.
+    label : str or None, default "labels"
+        Name of the labels; None if there are none.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     columns: Sequence[str] | None = None
     tokens: str = "tokens"
@@ -88,7 +100,19 @@ class Keyed(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines(Keyed):
-    """JSON lines. columns: keys to read as columns; None: all that fit. tokens, label: their keys; label=None: none."""
+    """JSON lines.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Keys to read as columns, besides the tokens; None reads all that fit.
+    tokens : str, default "tokens"
+        Key of the tokens; they become the column ``word``.
+    label : str or None, default "labels"
+        Key of the labels; None if there are none.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     name = "jsonl"
     suffixes = (".jsonl", ".ndjson")

@@ -62,7 +62,15 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Markup(Format):
-    """The base of formats with tags. on_error: "raise" at a sequence that is not well-formed, or "skip" it."""
+    """The base of formats with tags.
+
+    Parameters
+    ----------
+    on_error : {"raise", "skip"}, default "raise"
+        Raise at a sequence that is not well-formed, or pass over it and count it.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     on_error: Literal["raise", "skip"] = "raise"
 

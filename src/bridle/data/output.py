@@ -19,7 +19,21 @@ from bridle.errors import FileError
 
 
 class Lines:
-    """Writes whole lines to a file, or to standard output (None or "-")."""
+    """Write whole lines to a file or to standard output; a context manager.
+
+    A file is written as NAME.part and gets its name at the end of the ``with`` block. If the block ends with an error,
+    the lines so far stay in NAME.part, and `kept` names it.
+
+    Parameters
+    ----------
+    path : str or None
+        The file; None or ``"-"`` is standard output.
+
+    Raises
+    ------
+    FileError
+        If it cannot be written.
+    """
 
     def __init__(self, path: str | None) -> None:
         self.count = 0  # lines written
@@ -41,7 +55,18 @@ class Lines:
             raise self._failed(error) from None
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines (their ends are added). What cannot be written is left out by whole lines."""
+        """Write lines; what cannot be written is left out by whole lines.
+
+        Parameters
+        ----------
+        lines : iterable of str
+            Lines without their ends.
+
+        Raises
+        ------
+        FileError
+            If the disk is full, for example. `count` says how many lines are written.
+        """
         data = "".join(line + "\n" for line in lines).encode()
         done = 0
         with deferred_interrupt():

@@ -36,7 +36,19 @@ def _library(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet(Keyed):
-    """Parquet. columns: which to read; None: all lists of strings. tokens, label: their names; label=None: none."""
+    """Parquet.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Which columns to read, besides the tokens; None reads all lists of strings.
+    tokens : str, default "tokens"
+        Name of the tokens; they become the column ``word``.
+    label : str or None, default "labels"
+        Name of the labels; None if there are none.
+    encoding : str, default "utf-8"
+        Has no effect.
+    """
 
     name = "parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
@@ -135,7 +147,19 @@ class Parquet(Keyed):
 
 @dataclass(frozen=True, kw_only=True)
 class Arrow(Parquet):
-    """Arrow IPC, as a file (also Feather 2) or as a stream; written as a file. Options: as `parquet`."""
+    """Arrow IPC, as a file (also Feather 2) or as a stream; written as a file.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Which columns to read, besides the tokens; None reads all lists of strings.
+    tokens : str, default "tokens"
+        Name of the tokens; they become the column ``word``.
+    label : str or None, default "labels"
+        Name of the labels; None if there are none.
+    encoding : str, default "utf-8"
+        Has no effect.
+    """
 
     name = "arrow"
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")

@@ -24,10 +24,20 @@ _TOKEN = re.compile(rf"\s*+<({NAME}){ATTRIBUTES}>([^<]*+)</\1\s*+>([^<]*+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Parserator(Markup):
-    """One element per token, its name is the label.
+    """One element per token; its name is the label.
 
-    sequence: the element that is one sequence; None: found out. collection: the element around all, when writing.
-    after: "join" text that follows an element at once to its token, or "drop" it.
+    Parameters
+    ----------
+    sequence : str, optional
+        Element that is one sequence; told from how the file begins if None.
+    collection : str, default "AddressCollection"
+        Element around all sequences, in what is written.
+    after : {"join", "drop"}, default "join"
+        What to do with text that follows an element without a blank: join it to the token, or drop it.
+    on_error : {"raise", "skip"}, default "raise"
+        Raise at a sequence that is not well-formed, or pass over it and count it.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "parserator"

@@ -1,6 +1,6 @@
 """Score files: npz, or JSON lines (plain, gzipped, or from standard input), read in chunks.
 
-One JSON line is one sequence; null, "-inf" and -Infinity among the numbers stand for what is impossible:
+One JSON line is one sequence; null, "-inf" and -Infinity among the numbers stand for what is impossible::
 
     {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "pairwise": [[...], [...]], "start": [...], "end": [...],
      "tokens": ["a", "b"], "given": {"verb": 1}, "labels": ["O", "A0"]}
@@ -33,7 +33,39 @@ _HEADS = ("pairwise", "start", "end")
 
 
 def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None) -> ScoreFile:
-    """Open a score file; "-" is standard input. n_labels: how wide an empty `unary` is, if the file does not say."""
+    """Open a file of scores, npz or JSON lines.
+
+    Parameters
+    ----------
+    path : str
+        The file; ``"-"`` is standard input, JSON lines. Files packed by gzip are unpacked.
+    pace : Pace, optional
+        How many sequences to read at once.
+    n_labels : int, optional
+        Number of labels, for files that do not name them; sequences without tokens need it.
+
+    Returns
+    -------
+    ScoreFile
+        Iterate over its `chunks`.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read or is of another format. While you iterate: if a line is wrong.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import bridle
+    >>> from bridle.data import open_scores, save_scores
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.jsonl")
+    ...     save_scores(path, [bridle.Lattice([[1, 0], [0, 2]])], labels=["O", "A0"])
+    ...     with open_scores(str(path)) as file:
+    ...         print(file.labels, [len(chunk) for chunk in file.chunks])
+    ('O', 'A0') [1]
+    """
     pace = pace or Pace()
     if path == "-":
         return _open_lines(sys.stdin.buffer, "<stdin>", pace, n_labels, None)
@@ -229,7 +261,21 @@ def save_scores(
     givens: Sequence[Mapping[str, Any]] | None = None,
     ids: Sequence[Any] | None = None,
 ) -> None:
-    """Write a score file: npz for a Batch, JSON lines (.gz: packed) for lattices."""
+    """Write a file of scores, which `open_scores` and ``bridle decode`` read.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. Of JSON lines, a name that ends in ``.gz`` is packed.
+    lattices : sequence of Lattice or Batch
+        The scores. Lattices are written as JSON lines, a batch as npz.
+    labels : iterable of str, optional
+        Names of the labels, in the order of the columns.
+    givens : sequence of mapping, optional
+        Values for rules, a mapping per sequence. In an npz file only the tokens are kept.
+    ids : sequence, optional
+        What to call the sequences; JSON lines only. Their numbers by default.
+    """
     file = Path(path)
     if isinstance(lattices, Batch):
         arrays = {key: getattr(lattices, key) for key in ("unary", "offsets", *_HEADS)}

@@ -1,5 +1,7 @@
 """`segmented`: words separated by blanks, one sequence per line; the tokens are their characters.
 
+The labels of a word are these::
+
     scheme   a word of 1, 2, 3, 4 characters
     BMES     S   BE   BME   BMME
     BI       B   BI   BII   BIII       (IB is another name for it)
@@ -20,7 +22,17 @@ from bridle.data.source import Source
 
 @dataclass(frozen=True, kw_only=True)
 class Segmented(Format):
-    """Words, as characters with labels. scheme: "BMES", "BI" or None. column: the name of the characters' column."""
+    """Words, as characters with labels.
+
+    Parameters
+    ----------
+    scheme : {"BMES", "BI", "IB", None}, default "BMES"
+        Labels of the characters of a word; None reads text without labels.
+    column : str, default "char"
+        Name of the column of the characters.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     name = "segmented"
 

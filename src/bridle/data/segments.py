@@ -18,7 +18,18 @@ from bridle.errors import FileError
 
 @dataclass(frozen=True, kw_only=True)
 class Segments(Format):
-    """Segments with their labels, cut at the last `separator`. tokens: as in `tagged`."""
+    """Segments with their labels.
+
+    Parameters
+    ----------
+    separator : str, default "|"
+        What stands between text and label; the last one of a line counts.
+    tokens : {"blanks", "words", "punctuation", "references"}, default "blanks"
+        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
+        a token; or as the references that come with Bridle are cut.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     name = "segments"
 

@@ -1,4 +1,4 @@
-"""`slashed`: word/tag pairs separated by blanks, one sequence per line; `1/2/CD` is `1/2` with CD."""
+"""`slashed`: word/tag pairs separated by blanks, one sequence per line; ``1/2/CD`` is ``1/2`` with CD."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ _PIECE = re.compile(r"[^ \t]+")  # other white space, such as U+3000, may be a w
 
 @dataclass(frozen=True, kw_only=True)
 class Slashed(Format):
-    """Words with their tags. separator: what stands between them. label: None if the words have no tags."""
+    """Words with their tags.
+
+    Parameters
+    ----------
+    separator : str, default "/"
+        What stands between word and tag; the last one counts.
+    label : {"tag", None}, default "tag"
+        None reads words without tags.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
 
     name = "slashed"
 

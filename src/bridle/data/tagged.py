@@ -36,10 +36,19 @@ NEW = "<NEWREFERENCE>"
 class Tagged(Markup):
     """Segments in tags; the label of a token is the name of the tag around it.
 
-    tokens: cut text at "blanks", into "words" (letters and digits only, the rest is dropped), or at "punctuation" too,
-        each mark a token of its own; or as the "references" that come with Bridle.
-    outside: the label of text outside tags; None: it is dropped and its characters are counted.
-    sequence: the element that is one sequence, in XML.
+    Parameters
+    ----------
+    tokens : {"blanks", "words", "punctuation", "references"}, default "blanks"
+        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
+        a token; or as the references that come with Bridle are cut.
+    outside : str, optional
+        Label of text outside tags; None drops it and counts its characters.
+    sequence : str, default "sequence"
+        Element that is one sequence, in XML.
+    on_error : {"raise", "skip"}, default "raise"
+        Raise at a sequence that is not well-formed, or pass over it and count it.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "tagged"

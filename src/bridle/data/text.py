@@ -19,9 +19,16 @@ _CUTS: dict[str, Cutter] = {**TOKENS, "characters": re.compile(r"\S")}
 class Text(Format):
     """Lines of text.
 
-    tokens: cut at "blanks", into "words" (letters and digits only, the rest is dropped), at "punctuation" too, each
-        mark a token of its own, as the "references" that come with Bridle (initials and known abbreviations keep their
-        dot, time-sharing and 1--10 stay whole), or into "characters". column: the name of the tokens' column.
+    Parameters
+    ----------
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
+        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
+        a token; as the references that come with Bridle are cut (initials and known abbreviations keep their dot,
+        time-sharing and 1--10 stay whole); or into characters.
+    column : str, default "word"
+        Name of the column of the tokens.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "text"

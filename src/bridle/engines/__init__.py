@@ -1,7 +1,9 @@
 """Engines: one file per way to decode, each a frozen value with its own options.
 
-    Decoder(labels, rules, engine="search")                        by name, with its usual options
-    Decoder(labels, rules, engine=bridle.engines.Beam(width=32))   or as a value
+Choose one by name, with its usual options, or as a value::
+
+    Decoder(labels, rules, engine="search")
+    Decoder(labels, rules, engine=bridle.engines.Beam(width=32))
 
 A file that defines a subclass of `Engine` with a name is found by itself.
 """

@@ -23,7 +23,25 @@ Features = TemplateFeatures | PlainFeatures
 
 
 def features_of(spec: str | Iterable[str] | Templates | None, cutoff: int = 1) -> Features:
-    """Features without a vocabulary yet: None is ready-made ones, otherwise templates or the name of a set."""
+    """Make features, without a vocabulary yet.
+
+    Parameters
+    ----------
+    spec : str, iterable of str, Templates or None
+        Templates, or the name of a set; None: X holds the features themselves.
+    cutoff : int, default 1
+        Features that occur fewer times in training are left out.
+
+    Returns
+    -------
+    TemplateFeatures or PlainFeatures
+        Call `fit` to number what occurs.
+
+    Raises
+    ------
+    FeatureError
+        If `spec` holds no templates, or `cutoff` is not a whole number >= 1.
+    """
     if not is_integer(cutoff, 1):
         raise FeatureError("cutoff is not a number of times", got=repr(cutoff), wanted="a whole number >= 1")
     if spec is None:

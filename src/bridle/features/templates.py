@@ -27,7 +27,15 @@ BIGRAM = "label[-1]"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A column at an offset: `word[-1]`."""
+    """A column at an offset, such as ``word[-1]``.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column, or of one that is derived from it.
+    offset : int
+        How many tokens after this one; negative ones before it.
+    """
 
     column: str
     offset: int
@@ -38,7 +46,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Places whose values together are one feature."""
+    """Places whose values together are one feature.
+
+    Parameters
+    ----------
+    places : tuple of Place
+        Columns with their offsets, such as ``word[-1]``.
+    """
 
     places: tuple[Place, ...]
 
@@ -59,19 +73,50 @@ def split(column: str, main: str, functions: Container[str] = OF_TEXT) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """All templates of a model.
+    """All templates of a model: which features a token has.
 
+    A template is a line of text: ``word[0]`` is the token itself, ``word[-1] word[0]`` the one before and it, together,
+    ``suffix2[0]`` its last two characters, ``lemma.lower[0]`` a column without case. ``label[-1]`` on a line of its own
+    asks for label bigrams.
+
+    Parameters
+    ----------
+    lines : tuple of Template
+        The templates; `parse` reads them.
+    bigram : bool
+        Whether the label depends on the one before.
+
+    Examples
+    --------
+    >>> from bridle.features import Templates
     >>> t = Templates.parse(["word[0]", "word[-1] word[0]", "suffix3[0]", "label[-1]"])
     >>> t.sources, t.bigram
     (('word',), True)
     """
 
     lines: tuple[Template, ...]
-    bigram: bool  # are there label bigrams?
+    bigram: bool
 
     @classmethod
     def parse(cls, lines: str | Iterable[str]) -> Templates:
-        """Read lines of text; `#` begins a comment. A bare name is one of the ready-made sets (see `SETS`)."""
+        """Read templates.
+
+        Parameters
+        ----------
+        lines : str or iterable of str
+            Lines of text, one template each; ``#`` begins a comment. Or the name of a ready-made set: ``"chunking"``,
+            ``"pos"``, ``"characters"``, ``"fields"``, ``"srl"``.
+
+        Returns
+        -------
+        Templates
+            Each template once.
+
+        Raises
+        ------
+        FeatureError
+            If a line is not a template, or there are none.
+        """
         if isinstance(lines, str):
             if (name := lines.strip()) in SETS:
                 lines = SETS[name]
@@ -105,22 +150,33 @@ class Templates:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that are spoken of, derived ones too."""
+        """All columns that the templates name, derived ones too."""
         return tuple(dict.fromkeys(place.column for template in self.lines for place in template.places))
 
     @property
     def main(self) -> str:
-        """The column of the token's text: `word` or `char`, else the first that is not derived; `word` if all are."""
+        """Column of the token's text: ``word`` or ``char``, else the first that is not derived; ``word`` if all are."""
         plain = [c for c in self.columns if split(c, "") == (c, None)]
         return next((c for c in ("word", "char") if c in plain), plain[0] if plain else "word")
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The columns that must come with the tokens."""
+        """Columns that must come with the tokens."""
         return self.sources_without(OF_TEXT)
 
     def sources_without(self, functions: Container[str]) -> tuple[str, ...]:
-        """The same, where other columns are derived."""
+        """List the columns that must come with the tokens, where other columns are derived.
+
+        Parameters
+        ----------
+        functions : container of str
+            Names of derived columns.
+
+        Returns
+        -------
+        tuple of str
+            Names of columns.
+        """
         found = (split(column, self.main, functions)[0] for column in self.columns)
         return tuple(dict.fromkeys(source for source in found if source is not None))
 

@@ -19,41 +19,91 @@ _HEADS = ("in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens am
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How good some labellings are."""
+    """How good some labellings are.
 
-    accuracy: float  # the share of the tokens that are right
-    f1: float  # of segments
-    relaxed: int = 0  # sequences in which no labelling obeys the hard rules
+    Attributes
+    ----------
+    accuracy : float
+        Share of right tokens.
+    f1 : float
+        F1 of segments.
+    relaxed : int
+        Number of sequences in which no labelling obeys the hard rules.
+    """
+
+    accuracy: float
+    f1: float
+    relaxed: int = 0
 
     def to_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Figures by name; shares, not percent.
+        """
         return {"accuracy": self.accuracy, "f1": self.f1, "relaxed": self.relaxed}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rule. What needs scores, or a model's labels, is None without them."""
+    """What one rule is worth.
+
+    Attributes
+    ----------
+    rule : Rule
+        The rule.
+    number : int
+        Its place among the rules, from 0.
+    gold : float
+        Share of the sequences in which gold obeys it.
+    plain : float or None
+        Share in which the model does without rules; None without scores or guesses.
+    alone, without : Figures or None
+        Decoding with this rule only, and with all rules but this one; None without scores.
+    """
 
     rule: Rule
-    number: int  # its place among the rules, from 0
-    gold: float  # the share of the sequences in which gold obeys it
-    plain: float | None = None  # ... and in which the model does, by itself
-    alone: Figures | None = None  # decoding with this rule only
-    without: Figures | None = None  # decoding with all rules but this one
+    number: int
+    gold: float
+    plain: float | None = None
+    alone: Figures | None = None
+    without: Figures | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The worth of rules; those that gain most come first."""
+    """What rules are worth; `audit` makes it.
+
+    Attributes
+    ----------
+    sequences : int
+        Number of sequences.
+    scheme : str or None
+        Tagging scheme of the segments.
+    found : tuple of Row
+        A row per rule, those that gain most first.
+    none, all : Figures or None
+        Decoding without rules, and with all of them; None without scores.
+    """
 
     sequences: int
-    scheme: str | None  # of the segments
+    scheme: str | None
     found: tuple[Row, ...]
     none: Figures | None = None
     all: Figures | None = None
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """A table with the columns `COLUMNS`. Figures are gains over none (alone) and losses without (among)."""
+        """Make a table.
+
+        Returns
+        -------
+        list of tuple
+            A row per rule: sentence, ``"hard"`` or ``"soft"``, share of gold and of plain decoding that obeys; then
+            gain of F1, gain of accuracy and relaxed sequences, once for the rule alone over no rules, once for all
+            rules over all but this one.
+        """
         return [
             (
                 str(row.rule), "soft" if isinstance(row.rule, Soft) else "hard", row.gold, row.plain,
@@ -63,7 +113,13 @@ class Audit:
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; shares, not percent."""
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Figures and the rows of the table by name; shares, not percent.
+        """
         return {
             "sequences": self.sequences, "scheme": self.scheme,
             "none": None if self.none is None else self.none.to_dict(),
@@ -72,7 +128,13 @@ class Audit:
         }  # fmt: skip
 
     def lines(self) -> list[str]:
-        """The table as text: shares in percent, gains in points."""
+        """Print the table.
+
+        Returns
+        -------
+        list of str
+            Lines of text: shares in percent, gains in points. Columns with nothing to say are left out.
+        """
         text = [f"{self.sequences:,} sequences, {len(self.found)} rules"]
         for name, figures in (("no rules", self.none), ("all rules", self.all)):
             if figures is not None:
@@ -90,13 +152,31 @@ class Audit:
         return text
 
     def gains(self) -> list[tuple[str, float]]:
-        """What is drawn: of each rule the gain of F1 alone in points; without scores, the share of gold in percent."""
+        """List what `plot` draws.
+
+        Returns
+        -------
+        list of tuple of str and float
+            Of each rule its sentence and the gain of F1 when it is added alone, in points; without scores, the share of
+            gold that obeys it, in percent.
+        """
         if self.none is None:
             return [(str(row.rule), 100 * row.gold) for row in self.found]
         return [(str(row.rule), 100 * (row.alone.f1 - self.none.f1)) for row in self.found if row.alone is not None]
 
     def plot(self, path: str | Path) -> None:
-        """Draw the gains as bars; the suffix says how: .png, .svg, .pdf. Needs matplotlib."""
+        """Draw the gains as bars. It needs matplotlib.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; its suffix says what to write: .png, .svg or .pdf.
+
+        Raises
+        ------
+        FileError
+            If there is no matplotlib, or the file cannot be written.
+        """
         try:
             drawing, canvas = import_module("matplotlib.figure"), import_module("matplotlib.backends.backend_agg")
         except ImportError:

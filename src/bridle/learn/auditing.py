@@ -39,12 +39,46 @@ def audit(
     lattices: Lattices | None = None, guesses: Labellings | None = None, leave_out: Literal["each", "none"] = "each",
     threads: int = 0, **options: Any,
 ) -> Audit:  # fmt: skip
-    """Check rules against gold labels and, if there are lattices, what they do to decoding.
+    """Check rules against gold labels and measure what they do to decoding.
 
-    labels: those of the lattices; gold may hold more. guesses: a tagger's labels, to see how often they obey (without
-    lattices). leave_out="none": spare the decodings without each rule. options: those of Decoder (engine, time_limit).
+    Parameters
+    ----------
+    rules : sequence of Rule
+        The rules.
+    gold : sequence of sequence of str
+        Gold labels.
+    labels : Labels
+        Labels of the lattices; `gold` may hold more.
+    given : sequence of mapping, optional
+        Values that the rules refer to by name, a mapping per sequence.
+    lattices : Batch or list of Lattice, optional
+        Scores of the same sequences. Each rule is tried alone and left out of all; without scores it is only counted
+        how often it holds.
+    guesses : sequence of sequence of str, optional
+        Labels by any tagger, to count how often they obey; not together with `lattices`.
+    leave_out : {"each", "none"}, default "each"
+        ``"none"`` spares the decodings with all rules but one, which take half of the time.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+    **options
+        Options of `Decoder`, such as ``time_limit``.
 
-    >>> from bridle import Lattice, rules
+    Returns
+    -------
+    Audit
+        A row per rule, those that gain most first; `lines` prints it, `rows` and `to_dict` are for programs.
+
+    Raises
+    ------
+    LatticeError
+        If there are both lattices and guesses.
+    LabelError
+        If gold does not fit the lattices or guesses.
+
+    Examples
+    --------
+    >>> from bridle import Labels, Lattice, rules
+    >>> from bridle.learn import audit
     >>> found = audit([rules.at_most(1, of="A")], [["A", "B", "B"]], Labels(["A", "B"]),
     ...               lattices=[Lattice([[2, 0], [0, 2], [1, 0]])])
     >>> print(*found.lines(), sep="\\n")
@@ -85,7 +119,30 @@ def audit_model(
     rules: Sequence[Rule], model: Tagger, X: Sequence[Any], y: Labellings, *, given: Sequence[Given] | None = None,
     threads: int = 0, **options: Any,
 ) -> Audit:  # fmt: skip
-    """The same for a trained model and the sequences it is to label."""
+    """Measure what rules do to a trained model, as `audit` does.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        The rules.
+    model : Tagger
+        The trained model.
+    X : sequence of sequences
+        Sequences as the model takes them; not those of its training.
+    y : sequence of sequence of str
+        Gold labels.
+    given : sequence of mapping, optional
+        Values that the rules refer to by name, a mapping per sequence. Texts of tokens come from `X`.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+    **options
+        `leave_out` of `audit`, and options of `Decoder`.
+
+    Returns
+    -------
+    Audit
+        A row per rule, those that gain most first.
+    """
     lattices = model.lattices(X, threads=threads)
     known = model.given(X, model.decoder(rules), given)
     return audit(rules, y, model.labels_, given=known, lattices=lattices, threads=threads, **options)

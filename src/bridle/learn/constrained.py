@@ -75,16 +75,36 @@ class _Learner(AveragedWeights):
 
 
 class ConstrainedTagger:
-    """A tagger that asks rules first.
+    """A tagger whose tokens are decided by rules where possible, by a perceptron elsewhere (Zhao & Marcus 2012).
 
-    rules       DeterministicRules, fitted here on the training data; None: every token is scored (the raw space)
-    features    of undecided tokens: templates or the name of a set; Ratnaparkhi's by default
-    train       "open": weights are learned where rules leave tokens open, as in the paper; "all": on all tokens, and
-                the rules come in when tagging: more accurate with a beam wider than one
-    search      "beam" of `width`, or "viterbi" (exact; without the label before the last)
-    lookahead   "decided": features of decided labels after the token (their feature set B), or "none"
-    folds       of stacking
+    Parameters
+    ----------
+    rules : DeterministicRules, optional
+        Settings of the rules; `fit` learns them from the training data. None: the perceptron scores every token.
+    features : str, list of str or Templates, default "pos"
+        Features of undecided tokens: templates, or the name of a set; those of Ratnaparkhi by default.
+    train : {"open", "all"}, default "open"
+        ``"open"``: weights are learned where the rules leave tokens open, as in the paper. ``"all"``: on all tokens;
+        the rules come in when tagging, which is more accurate with a beam wider than one.
+    search : {"beam", "viterbi"}, default "beam"
+        A beam of `width` over trigrams of labels, or exact search over bigrams.
+    width : int, default 5
+        Width of the beam.
+    lookahead : {"none", "decided"}, default "none"
+        ``"decided"``: features of decided labels after the token (feature set B of the paper).
+    folds : int, default 5
+        What rules decide of the training data is learned on the other folds, so that training meets as many wrong
+        decisions as tagging will; 2 or more.
+    cutoff : int, default 1
+        Features that occur fewer times in training are left out.
+    iterations : int, default 10
+        Number of passes over the training data.
+    seed : int, default 0
+        Seed of the random number generator, which shuffles the sequences.
 
+    Examples
+    --------
+    >>> from bridle.learn import ConstrainedTagger, DeterministicRules
     >>> X, y = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 10, [["D", "N", "V"]] * 20
     >>> tagger = ConstrainedTagger(DeterministicRules(cutoff=2), iterations=2).fit(X, y)
     >>> tagger.predict([["the", "dog", "sat"]])
@@ -116,14 +136,49 @@ class ConstrainedTagger:
         self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
+        """Get the settings by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Has no effect; scikit-learn passes it.
+
+        Returns
+        -------
+        dict
+            The arguments of the constructor.
+        """
         names = ("rules", "features", "train", "search", "width", "lookahead", "folds", "cutoff", "iterations", "seed")
         return {name: getattr(self, name) for name in names}
 
     def fit(
         self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None
     ) -> Self:
-        """Learn the rules, then the weights. Ctrl-C keeps what was learned so far."""
+        """Learn the rules, then the weights.
+
+        Ctrl-C ends training: what was learned so far is kept, and the interrupt is raised again.
+
+        Parameters
+        ----------
+        X : sequence of sequences
+            Columns (``{"word": [...]}``), or lists of words.
+        y : sequence of sequence of str
+            A label per token.
+        watch : callable, optional
+            Called with a `Step` after each iteration.
+
+        Returns
+        -------
+        ConstrainedTagger
+            Itself.
+
+        Raises
+        ------
+        ModelError
+            If a setting makes no sense, or there are too many labels for trigrams.
+        LabelError
+            If `y` does not fit `X`.
+        """
         self._check()
         names = names_of(y)
         labels = Labels(names, scheme_of(names))
@@ -193,7 +248,25 @@ class ConstrainedTagger:
     # ---- use --------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Sequence[Any], *, threads: int = 0) -> list[list[str]]:
-        """The labels of sequences."""
+        """Label sequences.
+
+        Parameters
+        ----------
+        X : sequence of sequences
+            As in `fit`.
+        threads : int, default 0
+            Number of threads; 0 means all cores.
+
+        Returns
+        -------
+        list of list of str
+            A label per token.
+
+        Raises
+        ------
+        ModelError
+            If the tagger has not been trained.
+        """
         self._fitted()
         context = self._context(len(self.labels_))
 
@@ -224,7 +297,20 @@ class ConstrainedTagger:
         return self.rules_ is not None and self.features_.share(self.rules_.features_)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
-        """The share of right tokens."""
+        """Measure accuracy.
+
+        Parameters
+        ----------
+        X : sequence of sequences
+            As in `fit`.
+        y : sequence of sequence of str
+            Gold labels.
+
+        Returns
+        -------
+        float
+            Share of right tokens.
+        """
         guessed, gold = (list(chain.from_iterable(labels)) for labels in (self.predict(X), y))
         if len(guessed) != len(gold):
             raise ModelError("y does not fit X", got=f"{len(gold)} labels", wanted=f"{len(guessed)}, one per token")
@@ -237,7 +323,13 @@ class ConstrainedTagger:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the tagger to a file; its rules go to a second one beside it, NAME.rules."""
+        """Write the tagger to a file; its rules go to a second one beside it, NAME.rules.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
         self._fitted()
         settings = {name: value for name, value in self.get_params().items() if name != "rules"}
         settings["features"] = str(self.features_.templates).splitlines()
@@ -252,7 +344,23 @@ class ConstrainedTagger:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a tagger that was saved."""
+        """Read a tagger that was saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote, with its rules beside it.
+
+        Returns
+        -------
+        ConstrainedTagger
+            Ready to use.
+
+        Raises
+        ------
+        ModelFileError
+            If a file cannot be read, is damaged, or holds something else.
+        """
         stored = files.open_file(path)
         head = stored.head
         if stored.kind != "constrained":

@@ -18,10 +18,20 @@ UNDECIDED = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decided:
-    """The labels of some tokens of many sequences."""
+    """Labels of those tokens of many sequences on which rules decide.
 
-    ids: npt.NDArray[np.int32]  # (N) label, or -1: undecided
-    offsets: npt.NDArray[np.int64]  # (B + 1) tokens of sequence b
+    Attributes
+    ----------
+    ids : array of int, shape (N,)
+        Label id of each token, end to end; -1 where nothing is decided.
+    offsets : array of int, shape (B + 1,)
+        Where each of the B sequences begins, and N at the end.
+    labels : Labels
+        The labels.
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
     labels: Labels
 
     def __len__(self) -> int:
@@ -29,18 +39,44 @@ class Decided:
 
     @property
     def share(self) -> float:
-        """The share of tokens that are decided."""
+        """Share of the tokens that are decided."""
         return float((self.ids >= 0).mean()) if len(self.ids) else 0.0
 
     def names(self) -> list[list[str | None]]:
-        """The labels by name; None where nothing is decided."""
+        """List the labels by name.
+
+        Returns
+        -------
+        list of list of str or None
+            Per sequence a label per token; None where nothing is decided.
+        """
         names: list[str | None] = [*self.labels.names, None]
         flat = [names[y] for y in self.ids.tolist()]
         cuts = self.offsets.tolist()
         return [flat[a:b] for a, b in pairwise(cuts)]
 
     def constrain(self, batch: Batch, labels: Labels | None = None) -> Batch:
-        """Lattices in which decided tokens have one label left, for any engine. labels: those of the lattices."""
+        """Leave decided tokens one label only, for any engine.
+
+        Parameters
+        ----------
+        batch : Batch
+            Scores of the same sequences.
+        labels : Labels, optional
+            Labels of the scores, if they are others.
+
+        Returns
+        -------
+        Batch
+            A copy in which all other labels of decided tokens are impossible.
+
+        Raises
+        ------
+        LatticeError
+            If the scores are of other sequences or of other labels.
+        LabelError
+            If a decided label is none of the labels of the scores.
+        """
         if not np.array_equal(batch.offsets, self.offsets):
             raise LatticeError("the lattices are of other sequences", got="other lengths", wanted="those decided on")
         of = self.labels if labels is None else labels
@@ -58,9 +94,23 @@ class Decided:
         return replace_unary(batch, unary)
 
     def words(self, k: int, longest: int, begin: str = "B") -> Iterator[tuple[int, int]]:
-        """Spans (start, end) of sequence k that may be words, at most `longest` tokens long.
+        """List the spans of one sequence that may be words.
 
         A token decided to be `begin` begins a word; one decided to be anything else does not.
+
+        Parameters
+        ----------
+        k : int
+            Number of the sequence, from 0.
+        longest : int
+            The most tokens of a word.
+        begin : str, default "B"
+            Label of the first token of a word.
+
+        Yields
+        ------
+        tuple of int
+            A span (start, end), end not included.
         """
         b = self.labels.id(begin)
         ids = self.ids[self.offsets[k] : self.offsets[k + 1]].tolist()

@@ -38,14 +38,32 @@ Sizes = Literal["both", "bigram", "trigram"]
 
 
 class DeterministicRules:
-    """Rules that fix the label of single tokens by their context.
+    """Learn rules that fix the label of single tokens by their context (Zhao & Marcus 2012).
 
-    templates   "words": the paper's 16, with morph features; "characters": the same over characters, without them
-    contexts    "bigram", "trigram" or "both"
-    threshold   the share of a context's tokens that must carry the label: more than this
-    cutoff      a context must occur more than so many times
-    rare        a word seen fewer times is known by its ending
+    A context that nearly always goes with one label is a rule; a token is decided where all rules that fire agree.
+    `fit` leaves `labels_`, and `n_rules_`, the number of rules.
 
+    Parameters
+    ----------
+    templates : {"words", "characters"}, default "words"
+        ``"words"``: the 16 templates of the paper over words and their morph features; ``"characters"``: the same over
+        characters, without morph features.
+    contexts : {"both", "bigram", "trigram"}, default "both"
+        Which of the templates are used.
+    threshold : float, default 0.99
+        A context is a rule if more than this share of its tokens carries one label; from 0.5 to below 1.
+    cutoff : int, default 5
+        ... and if it occurs more than this many times.
+    rare : int, default 5
+        A word that occurs fewer times in training is known by its ending, others by the set of their tags.
+
+    See Also
+    --------
+    ConstrainedTagger : A tagger that asks these rules first.
+
+    Examples
+    --------
+    >>> from bridle.learn import DeterministicRules
     >>> X = [["the", "cat", "sat"], ["the", "dog", "sat"]] * 5
     >>> rules = DeterministicRules(cutoff=2).fit(X, [["D", "N", "V"]] * 10)
     >>> rules.decide([["the", "dog", "sat", "down"]]).names()
@@ -68,11 +86,42 @@ class DeterministicRules:
         return f"DeterministicRules({self.templates!r}, contexts={self.contexts!r}{known})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
+        """Get the settings by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Has no effect; scikit-learn passes it.
+
+        Returns
+        -------
+        dict
+            The arguments of the constructor.
+        """
         return {name: getattr(self, name) for name in ("templates", "contexts", "threshold", "cutoff", "rare")}
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Self:
-        """Find the contexts that decide."""
+        """Find the contexts that decide.
+
+        Parameters
+        ----------
+        X : sequence of sequences
+            Lists of words, or columns: ``{"word": [...]}``.
+        y : sequence of sequence of str
+            A label per token.
+
+        Returns
+        -------
+        DeterministicRules
+            Itself.
+
+        Raises
+        ------
+        ModelError
+            If a setting makes no sense.
+        LabelError
+            If `y` does not fit `X`.
+        """
         self._check()
         names = names_of(y)
         labels = Labels(names, scheme_of(names))
@@ -105,7 +154,25 @@ class DeterministicRules:
     # ---- use --------------------------------------------------------------------------------------------------------
 
     def decide(self, X: Sequence[Any], *, threads: int = 0) -> Decided:
-        """The labels of those tokens on which all rules that fire agree."""
+        """Label the tokens on which all rules that fire agree.
+
+        Parameters
+        ----------
+        X : sequence of sequences
+            As in `fit`.
+        threads : int, default 0
+            Number of threads; 0 means all cores.
+
+        Returns
+        -------
+        Decided
+            Labels of the decided tokens.
+
+        Raises
+        ------
+        ModelError
+            If there are no rules yet.
+        """
         self._fitted()
 
         def work(low: int, high: int, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
@@ -117,11 +184,35 @@ class DeterministicRules:
         return Decided(np.concatenate([ids for ids, _ in parts]), offsets.astype(np.int64), self.labels_)
 
     def agreed(self, prepared: Prepared) -> Ids:
-        """The label on which all rules agree, of each token; -1 where there is none."""
+        """Do the same for sequences that are prepared: texts looked up, columns derived.
+
+        Parameters
+        ----------
+        prepared : Prepared
+            What the features made of the sequences.
+
+        Returns
+        -------
+        array of int, shape (N,)
+            The label id of each token; -1 where nothing is decided.
+        """
         return self.features_.agreed(prepared, self._label)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Counts:
-        """Decided tokens against gold: precision, recall and F1 as the paper defines them."""
+        """Compare decided tokens with gold labels.
+
+        Parameters
+        ----------
+        X : sequence of sequences
+            As in `fit`.
+        y : sequence of sequence of str
+            Gold labels.
+
+        Returns
+        -------
+        Counts
+            Precision, recall and F1 as the paper defines them: decided tokens are guesses, all tokens are gold.
+        """
         decided = self.decide(X)
         gold = ids_of(self.labels_, y, decided.offsets, "y", "wrong")
         sure = decided.ids >= 0
@@ -133,9 +224,17 @@ class DeterministicRules:
             raise ModelError("there are no rules yet", got="no call of fit", wanted=wanted)
 
     def lines(self, count: int | None = None) -> Iterator[str]:
-        """The rules as people read them, the most frequent first.
+        """Print the rules, the most frequent first.
 
-        Such as `word[-1]=the & morph[0]={NNS,VBZ} -> NNS  # 34 of 34`.
+        Parameters
+        ----------
+        count : int, optional
+            The most rules; None means all.
+
+        Yields
+        ------
+        str
+            For example ``word[-1]=the & morph[0]={NNS,VBZ} -> NNS  # 34 of 34``.
         """
         self._fitted()
         names = self.features_.names()
@@ -148,7 +247,13 @@ class DeterministicRules:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the rules to a file: aside first, then renamed."""
+        """Write the rules to a file, under another name first, then renamed.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
         self._fitted()
         head = {
             "settings": self.get_params(), "labels": list(self.labels_.names), "scheme": self.labels_.scheme,
@@ -159,7 +264,23 @@ class DeterministicRules:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read rules that were saved."""
+        """Read rules that were saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+
+        Returns
+        -------
+        DeterministicRules
+            Ready to use.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read, is damaged, or holds something else.
+        """
         stored = files.open_file(path)
         if stored.kind != "deterministic":
             wanted = "deterministic rules"

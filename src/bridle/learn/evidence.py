@@ -10,36 +10,69 @@ from bridle.rules.base import Rule, Soft
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A rule found in data.
+    """A rule found in data, with its evidence.
 
+    Parameters
+    ----------
+    rule : Rule
+        The rule, hard or soft.
+    kind : str
+        How it was found: ``"adjacency"``, ``"precedence"``, ``"count"``, ...
+    held : int
+        Number of sequences that obey it.
+    of : int
+        Number of all sequences.
+    support : int
+        Number of sequences in which it had something to say; "if A then B" says nothing where there is no A.
+
+    Examples
+    --------
     >>> from bridle import rules
+    >>> from bridle.learn import Learned
     >>> print(Learned(rules.before("AUTHOR", "TITLE"), "presence", held=348, of=350, support=341).soft(2.3))
     AUTHOR before TITLE  [penalty 2.3]  # held in 348 of 350 sequences, spoke in 341; presence
     """
 
     rule: Rule
-    kind: str  # "adjacency", "precedence", "count", ...
-    held: int  # sequences that obey it
-    of: int  # all sequences
-    support: int  # sequences in which it had something to say
+    kind: str
+    held: int
+    of: int
+    support: int
 
     @property
     def exceptions(self) -> int:
-        """Sequences that break it."""
+        """Number of sequences that break it."""
         return self.of - self.held
 
     @property
     def confidence(self) -> float:
-        """The share of the sequences in which it had something to say that obey it."""
+        """Share that obey it, of the sequences in which it had something to say."""
         return 1 - self.exceptions / self.support if self.support else 1.0
 
     def soft(self, penalty: float) -> Learned:
-        """The same with this penalty."""
+        """Make the rule soft, or give a soft one another penalty.
+
+        Parameters
+        ----------
+        penalty : float
+            What breaking it costs, 0 or more.
+
+        Returns
+        -------
+        Learned
+            A copy with the soft rule.
+        """
         rule = self.rule.rule if isinstance(self.rule, Soft) else self.rule
         return replace(self, rule=rule.soft(penalty))
 
     def hard(self) -> Learned:
-        """The same without a penalty."""
+        """Make the rule hard.
+
+        Returns
+        -------
+        Learned
+            A copy with the rule without a penalty.
+        """
         return replace(self, rule=self.rule.rule) if isinstance(self.rule, Soft) else self
 
     def __str__(self) -> str:
@@ -47,5 +80,16 @@ class Learned:
 
 
 def rules_of(learned: Iterable[Learned]) -> list[Rule]:
-    """The rules alone."""
+    """Take the rules out of what was learned.
+
+    Parameters
+    ----------
+    learned : iterable of Learned
+        Rules with their evidence.
+
+    Returns
+    -------
+    list of Rule
+        The rules alone, for a `Decoder`.
+    """
     return [one.rule for one in learned]

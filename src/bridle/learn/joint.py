@@ -163,15 +163,46 @@ class _Perceptron:
 
 
 class JointWeights:
-    """Learns the penalties of soft rules together, by an averaged perceptron.
+    """Learn the penalties of soft rules together, by an averaged perceptron (Tromble & Eisner 2006, section 7).
 
-    of          a model (then `fit` takes sequences), or labels (then it takes lattices: a Batch or a list)
-    size        sequences in a mini-batch: decoded at once, with the same weights
-    scale       of the model: "fixed", or "learned" with the weights
-    start       "zero": a rule that no guess breaks stays there; or the "penalties" of the rules, which are corrected
-    max_states  what a guess may cost; a guess that is not proved best teaches as well
+    A rule gets dearer while the decoder breaks it more often than gold does, and cheaper while gold does. Hard rules
+    are obeyed and not learned. A model breaks few rules on the data it was trained on, so learn the penalties on other
+    data.
 
-    >>> from bridle import Lattice, rules
+    `fit` leaves `rules_`, the rules with their penalties, without those that ended at 0; `useless_`, these; `weights_`,
+    the penalties of all rules (inf for hard ones); and `progress_`, how it went.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+        Soft rules whose penalties are learned, and hard ones.
+    of : Tagger or Labels
+        A model; then `fit` takes sequences. Or the labels of lattices; then it takes lattices.
+    iterations : int, default 20
+        Number of passes over the data.
+    rate : float, default 0.1
+        How much a penalty changes per violation.
+    size : int, default 64
+        Sequences in a mini-batch, decoded with the same penalties.
+    scale : {"fixed", "learned"}, default "fixed"
+        Whether the weight of the model's scores is learned with the penalties.
+    start : {"zero", "penalties"}, default "zero"
+        First penalties: 0, where a rule that no guess breaks stays; or those of the rules, which are corrected.
+    average : {"averaged", "last"}, default "averaged"
+        The mean of the penalties over all steps, or the last ones.
+    patience : int, optional
+        Stop after this many iterations without a better accuracy on the development set of `fit`.
+    max_states : int, default 10000
+        Limit of the search for a guess. A guess that is not proved best teaches as well.
+    seed : int, default 0
+        Seed of the random number generator, which shuffles the sequences.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+
+    Examples
+    --------
+    >>> from bridle import Labels, Lattice, rules
+    >>> from bridle.learn import JointWeights
     >>> soft = [rules.at_most(1, of="A").soft(1), rules.starts_with("B").soft(1)]
     >>> wrong = Lattice([[1, 0], [0, 1], [1, 0]])
     >>> made = JointWeights(soft, Labels(["A", "B"]), rate=0.5).fit([wrong] * 9, [["A", "B", "B"]] * 9)
@@ -195,7 +226,18 @@ class JointWeights:
         self.max_states, self.seed, self.threads = max_states, seed, threads
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
+        """Get the settings by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Has no effect; scikit-learn passes it.
+
+        Returns
+        -------
+        dict
+            The arguments of the constructor.
+        """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def fit(
@@ -203,10 +245,36 @@ class JointWeights:
         dev: tuple[Any, Sequence[Sequence[str]]] | None = None, dev_given: Sequence[Given] | None = None,
         watch: Callable[[Step], None] | None = None,
     ) -> Self:  # fmt: skip
-        """Learn from sequences or lattices X with gold labels y.
+        """Learn the penalties.
 
-        dev: the weights that do best on it are kept, be they those that the rules came with, and `patience` counts on
-        it. watch: called after each iteration. Ctrl-C keeps the best weights so far and is raised again.
+        Ctrl-C ends training: the best penalties so far are kept, and the interrupt is raised again.
+
+        Parameters
+        ----------
+        X : sequence of sequences, Batch or list of Lattice
+            Sequences, if `of` is a model; otherwise their scores.
+        y : sequence of sequence of str
+            Gold labels.
+        given : sequence of mapping, optional
+            Values that the rules refer to by name, a mapping per sequence.
+        dev : tuple, optional
+            A development set (X, y). The penalties that do best on it are kept, be they those that the rules came with.
+        dev_given : sequence of mapping, optional
+            The same as `given`, for `dev`.
+        watch : callable, optional
+            Called with a `Step` after each iteration.
+
+        Returns
+        -------
+        JointWeights
+            Itself.
+
+        Raises
+        ------
+        ModelError
+            If a setting makes no sense.
+        LabelError
+            If `y` does not fit `X`.
         """
         labels = self._check()
         rules = list(self.rules)

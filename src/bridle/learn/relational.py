@@ -57,14 +57,43 @@ class Report:
 
 
 class RelationalRules:
-    """Finds rules between labels.
+    """Find rules between the labels of a sequence in labelled sequences (Fersini et al. 2012).
 
-    kinds: some of ALL. min_support: sequences in which a rule must have something to say. min_confidence: the share of
-    them that must obey. significance: the share of the rules found that may be due to chance. select: "cover", few
-    rules that separate right labellings from wrong ones, or "all". min_power: the share of the wrong labellings that
-    the last of them must add. max_rules: the most useful ones. penalty: "counts", or None for hard rules. wrong: how
-    many wrong labellings to make. column: of X, with the texts of the tokens.
+    `fit` leaves `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first;
+    `powers_`, the share of wrong labellings that each separates; and `report_`, what became of all candidates.
 
+    Parameters
+    ----------
+    kinds : sequence of str, optional
+        Kinds of rules to look for; all by default. ``"adjacency"``, ``"precedence"``, ``"presence"``, ``"ends"``,
+        ``"count"``, ``"implication"`` and ``"exclusion"`` are about labels only, ``"change"`` and ``"tokens"`` also
+        look at tokens.
+    min_support : int, default 10
+        Number of sequences in which a rule must have something to say.
+    min_confidence : float, default 0.95
+        Share of these that must obey it.
+    significance : float, default 0.01
+        Share of the rules found that may be due to chance.
+    select : {"cover", "all"}, default "cover"
+        ``"cover"``: few rules that together separate right labellings from wrong ones; ``"all"``: all that qualify.
+    min_power : float, default 0.002
+        Share of the wrong labellings that the last rule of a cover must add.
+    max_rules : int, optional
+        Keep at most this many, the most useful ones.
+    penalty : {"counts"} or None, default "counts"
+        Soft rules, priced by `from_counts`; None makes hard rules.
+    scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
+        Tagging scheme of the labels; ``"auto"`` tells it from their names.
+    column : str, default "word"
+        Column of X with the texts of the tokens.
+    wrong : int, default 4000
+        Number of wrong labellings to make, by which rules are judged.
+    seed : int, default 0
+        Seed of the random number generator, which makes them.
+
+    Examples
+    --------
+    >>> from bridle.learn import RelationalRules
     >>> y = [["A", "B", "B"], ["A", "A", "B"], ["A", "B"]] * 10
     >>> print(*RelationalRules(["presence", "count"], penalty=None).fit(None, y).rules_, sep="\\n")
     A before B
@@ -97,11 +126,38 @@ class RelationalRules:
         self.penalty, self.scheme, self.column, self.wrong, self.seed = penalty, scheme, column, wrong, seed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
+        """Get the settings by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Has no effect; scikit-learn passes it.
+
+        Returns
+        -------
+        dict
+            The arguments of the constructor.
+        """
         return {name: getattr(self, name) for name in inspect.signature(RelationalRules).parameters}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings; they count at the next `fit`."""
+        """Change settings; they count at the next `fit`.
+
+        Parameters
+        ----------
+        **params
+            Arguments of the constructor.
+
+        Returns
+        -------
+        RelationalRules
+            Itself.
+
+        Raises
+        ------
+        ModelError
+            If there is no such setting.
+        """
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
@@ -118,9 +174,31 @@ class RelationalRules:
         self, X: Sequence[Any] | None, y: Sequence[Sequence[str]], given: Sequence[Mapping[str, Any]] | None = None, *,
         wrong: Sequence[Sequence[Sequence[str]]] | None = None,
     ) -> Self:  # fmt: skip
-        """Learn from labels y. Kinds that look at tokens find their texts in X (columns or lists) or given["tokens"].
+        """Find rules.
 
-        wrong: for each sequence, labellings that are wrong (a model's best ones, say); None: they are made from y.
+        Parameters
+        ----------
+        X : sequence of sequences or None
+            Columns (``{"word": [...]}``), or lists of texts, for kinds of rules that look at tokens.
+        y : sequence of sequence of str
+            A label per token.
+        given : sequence of mapping, optional
+            A mapping per sequence; if `X` is None, its value ``"tokens"`` has the texts.
+        wrong : sequence, optional
+            For each sequence, labellings that are wrong, for example the k best of a model. They are made from `y` if
+            there are none.
+
+        Returns
+        -------
+        RelationalRules
+            Itself.
+
+        Raises
+        ------
+        ModelError
+            If a setting makes no sense, or all kinds look at tokens and there are none.
+        LabelError
+            If `y` does not fit `X`, or `wrong` does not fit `y`.
         """
         self._check()
         data = self._counted(X, y, given)

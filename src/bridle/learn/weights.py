@@ -40,8 +40,29 @@ Useless = Literal["keep", "drop"]
 
 
 def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[Learned]:
-    """The rules with the penalty -log p.
+    """Price rules by how often they were broken: the penalty is -log p.
 
+    p is the share of violations, smoothed: (exceptions + a) / (support + 2 a). A rule that was never broken is dear,
+    one that is broken half the time costs log 2.
+
+    Parameters
+    ----------
+    learned : iterable of Learned
+        Rules with their evidence.
+    smoothing : float, default 0.5
+        The count a, above 0.
+
+    Returns
+    -------
+    list of Learned
+        The same rules, soft.
+
+    See Also
+    --------
+    JointWeights : Penalties that take into account what the model already knows.
+
+    Examples
+    --------
     >>> from bridle import rules
     >>> [one] = from_counts([Learned(rules.before("A", "B"), "presence", held=99, of=100, support=80)])
     >>> round(one.rule.penalty, 2)  # -log(1.5 / 81)
@@ -52,8 +73,26 @@ def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[L
 
 
 def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Useless = "keep") -> list[Learned]:
-    """The rules with the penalty log (1 - p) / p, never below 0. useless="drop": without those that cost nothing.
+    """Price rules by the log odds of a violation: the penalty is log (1 - p) / p, never below 0.
 
+    p is the share of violations, smoothed as in `from_counts`. A rule that is broken half the time costs nothing.
+
+    Parameters
+    ----------
+    learned : iterable of Learned
+        Rules with their evidence.
+    smoothing : float, default 0.5
+        The count a of the smoothed share, above 0.
+    useless : {"keep", "drop"}, default "keep"
+        What to do with rules whose penalty is 0.
+
+    Returns
+    -------
+    list of Learned
+        The same rules, soft.
+
+    Examples
+    --------
     >>> from bridle import rules
     >>> half = Learned(rules.before("A", "B"), "presence", held=60, of=100, support=80)
     >>> [one.rule.penalty for one in log_odds([half])], log_odds([half], useless="drop")
@@ -122,8 +161,35 @@ def violations(
     rules: Sequence[Rule], labellings: Sequence[Sequence[str]], labels: Labels, given: Sequence[Given] | None = None,
     *, threads: int = 0,
 ) -> Ids:  # fmt: skip
-    """(B, R): how often each labelling breaks each rule.
+    """Count how often each labelling breaks each rule, natively and in threads.
 
+    Parameters
+    ----------
+    rules : sequence of Rule
+        R rules, hard or soft.
+    labellings : sequence of sequence of str
+        B labellings.
+    labels : Labels
+        The labels and their tagging scheme.
+    given : sequence of mapping, optional
+        Values that the rules refer to by name, a mapping per sequence.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+
+    Returns
+    -------
+    array of int, shape (B, R)
+        Number of violations.
+
+    Raises
+    ------
+    LabelError
+        If a labelling is not a list of labels.
+    GivenError
+        If a value is missing in `given`, or does not fit.
+
+    Examples
+    --------
     >>> from bridle import rules
     >>> violations([rules.at_most(1, of="A"), rules.starts_with("B")], [["A", "B", "A"], ["B"]], Labels(["A", "B"]))
     array([[1, 1],

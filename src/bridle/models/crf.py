@@ -22,18 +22,49 @@ _ITERATIONS = {"lbfgs": 100, "perceptron": 20, "ibt": 20}
 class CRF(Tagger):
     """A linear-chain conditional random field.
 
-    algorithm   "lbfgs": maximum likelihood with L2 (c2) and, if c1 > 0, L1 by OWL-QN
-                "perceptron": the structured perceptron of Collins (2002)
-                "ibt": the same, decoding with `rules` on (inference-based training)
-    features    None: X holds lists of strings, or dicts, per token; otherwise templates, or the name of a set:
-                chunking, pos, characters, fields, srl
-    cutoff      attributes seen fewer times are left out
-    pairs       "seen": weights for attributes and labels that occur together in training; "all": for all pairs
-    average     of the perceptrons: "averaged" weights or the "last"
-    tolerance   lbfgs stops when the loss falls by less than this share in ten iterations
-    patience    stop after so many iterations without a better accuracy on the development set
-    threads     0: all cores
+    A label depends on the features of its token and on the label before. The conventions are those of scikit-learn: the
+    constructor only stores settings, `fit` checks them and learns, learned values end in an underscore.
 
+    Parameters
+    ----------
+    algorithm : {"lbfgs", "perceptron", "ibt"}, default "lbfgs"
+        ``"lbfgs"`` maximises the likelihood, with L2 regularisation and, if `c1` is above 0, L1 by OWL-QN.
+        ``"perceptron"`` is the structured perceptron of Collins (2002). ``"ibt"`` is the same, but it decodes with
+        `rules` on (inference-based training).
+    features : str, list of str or Templates, optional
+        Templates over columns of text, such as ``["word[0]", "word[-1] word[0]", "label[-1]"]``, or the name of a set:
+        ``"chunking"``, ``"pos"``, ``"characters"``, ``"fields"``, ``"srl"``. None: X holds the features themselves, a
+        list of strings or a dict per token.
+    cutoff : int, default 1
+        Features that occur fewer times in training are left out.
+    pairs : {"seen", "all"}, default "seen"
+        Which weights there are: for features and labels that occur together in training, or for all pairs.
+    c1, c2 : float, default 0.0 and 1.0
+        Strength of L1 and L2 regularisation, ``"lbfgs"`` only.
+    iterations : int, optional
+        The most iterations: 100 for ``"lbfgs"`` and 20 for the others if None.
+    tolerance : float, default 1e-5
+        ``"lbfgs"`` stops when the loss falls by less than this share in ten iterations.
+    patience : int, optional
+        Stop after this many iterations without a better accuracy on the development set of `fit`.
+    average : {"averaged", "last"}, default "averaged"
+        Weights of the perceptrons: the mean over all steps, or the last ones.
+    rules : list of Rule or str, default ()
+        Rules for ``"ibt"``. To use rules on any model, pass them to `predict`.
+    scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
+        Tagging scheme of the labels; ``"auto"`` tells it from their names.
+    seed : int, default 0
+        Seed of the random number generator, which shuffles the sequences for the perceptrons.
+    threads : int, default 0
+        Number of threads in training; 0 means all cores.
+
+    See Also
+    --------
+    LocalTagger : A model without label bigrams.
+
+    Examples
+    --------
+    >>> from bridle import CRF
     >>> X = [["the", "cat", "sleeps"], ["a", "dog", "runs"]]
     >>> y = [["D", "N", "V"], ["D", "N", "V"]]
     >>> model = CRF(features=["word[0]", "suffix1[0]", "label[-1]"]).fit(X, y)

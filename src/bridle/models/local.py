@@ -15,15 +15,48 @@ from bridle.models.task import Learner, Task
 
 
 class LocalTagger(Tagger):
-    """A classifier of single tokens, whose scores are lattices without pairwise terms (Roth & Yih 2005, section 5.3).
+    """A classifier of single tokens, for use with rules (Roth & Yih 2005, section 5.3).
 
-    algorithm   "perceptron": weights are added to; "winnow": they are multiplied, and stay positive
-    margin      weights change also when the right label leads by no more than this (regularisation)
-    rate        how much they change: the perceptron adds it, winnow multiplies by 1 + rate
-    average     "averaged" weights over all steps ("voted" in the paper) or the "last"
-    scores      of the lattice: "softmax", log-probabilities per token, or "raw"
-    The other settings are those of CRF; label bigrams of the templates are not used.
+    Its lattices have no scores of transitions: what neighbours have to do with each other is left to the rules. The
+    conventions are those of scikit-learn, as for `CRF`.
 
+    Parameters
+    ----------
+    algorithm : {"perceptron", "winnow"}, default "perceptron"
+        The perceptron adds to weights; winnow multiplies them, and they stay positive.
+    features : str, list of str or Templates, optional
+        Templates over columns of text, or the name of a set, as for `CRF`; label bigrams are not used. None: X holds
+        the features themselves.
+    cutoff : int, default 1
+        Features that occur fewer times in training are left out.
+    pairs : {"seen", "all"}, default "all"
+        Which weights there are: for features and labels that occur together in training, or for all pairs.
+    margin : float, default 1.0
+        Weights also change when the right label leads by no more than this, which regularises.
+    rate : float, optional
+        How much weights change: the perceptron adds it (default 1.0), winnow multiplies by 1 + rate (default 0.1).
+    average : {"averaged", "last"}, default "averaged"
+        The mean of the weights over all steps ("voted" in the paper), or the last ones.
+    scores : {"softmax", "raw"}, default "softmax"
+        Scores of the lattices: log-probabilities of each token's labels, or the sums of weights themselves.
+    iterations : int, default 20
+        Number of passes over the training data.
+    patience : int, optional
+        Stop after this many iterations without a better accuracy on the development set of `fit`.
+    scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
+        Tagging scheme of the labels; ``"auto"`` tells it from their names.
+    seed : int, default 0
+        Seed of the random number generator, which shuffles the sequences.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+
+    See Also
+    --------
+    CRF : A model with label bigrams.
+
+    Examples
+    --------
+    >>> from bridle import LocalTagger
     >>> X = [["the", "cat"], ["a", "dog"]]
     >>> model = LocalTagger("winnow", features=["word[0]"]).fit(X, [["D", "N"], ["D", "N"]])
     >>> model.predict([["a", "cat"]])

@@ -20,14 +20,28 @@ PERIOD = 10  # iterations over which the loss must fall
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far training is, after an iteration."""
+    """How far training is, after an iteration.
+
+    Attributes
+    ----------
+    iteration, iterations : int
+        Number of this iteration, from 1, and of the last one at most.
+    loss : float
+        What training lowers: the regularised negative log-likelihood, or the share of wrong tokens on the way.
+    accuracy : float or None
+        Share of right tokens of the development set, if there is one.
+    seconds : float
+        Time that this iteration took.
+    best : bool
+        True if this is the best model so far.
+    """
 
     iteration: int
-    iterations: int  # at most
+    iterations: int
     loss: float
-    accuracy: float | None  # on the development set
-    seconds: float  # of this iteration
-    best: bool  # is this the best model so far?
+    accuracy: float | None
+    seconds: float
+    best: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +59,27 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """What is known besides the weights; kept in checkpoints."""
+    """How training went.
+
+    Attributes
+    ----------
+    iteration : int
+        Number of iterations done.
+    losses : list of float
+        The loss after each of them.
+    best_accuracy : float or None
+        The best share of right tokens of the development set, if there is one.
+    best_iteration : int
+        The iteration whose weights were kept.
+    why : str or None
+        Why training ended.
+    """
 
     iteration: int = 0
     losses: list[float] = field(default_factory=list)
     best_accuracy: float | None = None
     best_iteration: int = 0
-    why: str | None = None  # why training ended
+    why: str | None = None
 
 
 def train(

@@ -18,7 +18,24 @@ COLUMNS = ("name", "precision", "recall", "f1", "correct", "guessed", "gold")  #
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many there are in gold, how many were guessed, how many of these are correct."""
+    """Counts of labels or segments, and the measures that follow from them.
+
+    Parameters
+    ----------
+    correct : int
+        Number of guessed ones that are right.
+    guessed : int
+        Number of guessed ones.
+    gold : int
+        Number of right ones.
+
+    Examples
+    --------
+    >>> from bridle.report import Counts
+    >>> found = Counts(correct=2, guessed=4, gold=2)
+    >>> found.precision, found.recall, round(found.f1, 3)
+    (0.5, 1.0, 0.667)
+    """
 
     correct: int
     guessed: int
@@ -26,21 +43,27 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """The share of the guessed ones that is correct."""
+        """Share of the guessed ones that is right."""
         return self.correct / self.guessed if self.guessed else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of the gold ones that was found."""
+        """Share of the right ones that was found."""
         return self.correct / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
+        """Harmonic mean of precision and recall."""
         return 2 * self.correct / (self.guessed + self.gold) if self.correct else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Measures and counts by name; shares, not percent.
+        """
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
 
 
@@ -67,43 +90,63 @@ def macro(counts: Iterable[Counts]) -> Average:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Gold against guess."""
+    """Guessed labellings compared with gold; `score` makes it.
 
-    scheme: str | None  # how segments were found; "auto" has become "prefixes" or None
+    Attributes
+    ----------
+    scheme : str or None
+        How segments were found; ``"auto"`` has become ``"prefixes"`` or None.
+    tokens, correct_tokens : int
+        Number of tokens, and of those with the right label.
+    sequences, exact_sequences : int
+        Number of sequences, and of those with no wrong label.
+    by_type : dict of str to Counts
+        Segments of each type.
+    by_label : dict of str to Counts
+        Tokens of each label.
+    """
+
+    scheme: str | None
     tokens: int
     correct_tokens: int
     sequences: int
-    exact_sequences: int  # every label is right
-    by_type: dict[str, Counts]  # segments
-    by_label: dict[str, Counts]  # tokens
+    exact_sequences: int
+    by_type: dict[str, Counts]
+    by_label: dict[str, Counts]
 
     @property
     def accuracy(self) -> float:
-        """The share of the tokens with the right label."""
+        """Share of the tokens with the right label."""
         return self.correct_tokens / self.tokens if self.tokens else 0.0
 
     @property
     def exact(self) -> float:
-        """The share of the sequences with no wrong label."""
+        """Share of the sequences with no wrong label."""
         return self.exact_sequences / self.sequences if self.sequences else 0.0
 
     @property
     def segments(self) -> Counts:
-        """The segments of all types."""
+        """Segments of all types together."""
         return micro(self.by_type.values())
 
     @property
     def macro(self) -> Average:
-        """Over all labels, O too. For some of them: `macro(scores.by_label[y] for y in ...)`."""
+        """Mean over all labels, O too, each with the same weight."""
         return macro(self.by_label.values())
 
     @property
     def micro(self) -> Counts:
-        """Over all labels, O too, which makes its F1 the accuracy. For some of them: `micro(...)`."""
+        """Tokens of all labels together, O too, which makes its F1 the accuracy."""
         return micro(self.by_label.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; shares, not percent."""
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Measures and counts by name; shares, not percent.
+        """
         return {
             "scheme": self.scheme, "tokens": self.tokens, "correct_tokens": self.correct_tokens,
             "accuracy": self.accuracy, "sequences": self.sequences, "exact_sequences": self.exact_sequences,
@@ -114,7 +157,13 @@ class Scores:
         }  # fmt: skip
 
     def lines(self) -> list[str]:
-        """The report that conlleval prints, to the letter."""
+        """Print as conlleval does, to the letter.
+
+        Returns
+        -------
+        list of str
+            The lines of its report.
+        """
         all_of_them = self.segments
         text = [
             f"processed {self.tokens} tokens with {all_of_them.gold} phrases; "

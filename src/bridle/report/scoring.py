@@ -37,11 +37,32 @@ _AT_ONCE = 1 << 15  # tokens
 
 
 def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], scheme: str | None = "auto") -> Scores:
-    """Compare labellings, sequence by sequence; neither side is held in memory.
+    """Compare guessed labellings with gold, as conlleval (CoNLL-2000) counts.
 
-    scheme: "IO", "BIO", "IOB1", "BIOES", "BMES"; "prefixes": any of B- I- E- S- M- and O; None: runs of one label;
-    "auto": prefixes if every label is O or has one (a bare B, I, E, S, M has the type ""), otherwise None.
+    A segment is right if its first token, its last token and its type are those of a gold segment.
 
+    Parameters
+    ----------
+    gold, guessed : iterable of sequence of str
+        Labels, sequence by sequence; neither side is held in memory.
+    scheme : {"auto", None, "IO", "BIO", "IOB1", "BIOES", "BMES", "prefixes"}, default "auto"
+        What makes a segment. ``"prefixes"`` takes any of B-, I-, E-, S-, M- and O; None takes runs of one label.
+        ``"auto"`` is ``"prefixes"`` if every label is O or has a prefix (a bare B, I, E, S or M has the type ""), else
+        None.
+
+    Returns
+    -------
+    Scores
+        Accuracy, precision, recall and F1, with all counts.
+
+    Raises
+    ------
+    LabelError
+        If the two sides do not fit together, or a label does not fit the scheme.
+
+    Examples
+    --------
+    >>> from bridle.report import score
     >>> print(*score([["B-NP", "I-NP", "O"]], [["B-NP", "O", "O"]]).lines(), sep="\\n")
     processed 3 tokens with 1 phrases; found: 1 phrases; correct: 0.
     accuracy:  66.67%; precision:   0.00%; recall:   0.00%; FB1:   0.00

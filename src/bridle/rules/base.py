@@ -2,7 +2,7 @@
 
 A kind of rule is one dataclass with
     text       its sentence(s), from which it is printed and parsed         (text.py)
-    breaks     how many violations a labelling has: the plain definition    (read by `holds`, `violations`, the judge)
+    count_violations   how many violations a labelling has, plainly         (read by `holds`, `violations`, the judge)
     automata   the same as counting automata                                (read by the engines, through compiled.py)
     mask       optionally, the same as allowed labels and transitions       (folded into the lattice, free)
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -23,7 +23,7 @@ from bridle.checks import is_integer
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
-from bridle.rules.refer import Given, Names, Place, RuleContext
+from bridle.rules.refer import Given, Names, Place, RuleContext, flags, union
 
 Sets = tuple[frozenset[int], ...]  # label ids of each name of one field
 Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
@@ -42,7 +42,21 @@ class Mask:
 
 @dataclass(frozen=True)
 class Rule:
-    """The base of all rules. Combine with & | ~ >> and `iff`; weaken with `soft`."""
+    """The base of all rules.
+
+    A rule says what is true of a labelling. The functions of `bridle.rules` make rules; combine hard ones with ``&``
+    (and), ``|`` (or), ``~`` (not), ``>>`` (implies) and `iff`, and weaken any of them with `soft`. ``str(rule)`` is its
+    sentence in a .rules file.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> rule = r.present("PAGES") >> (r.present("JOURNAL") | r.present("BOOK"))
+    >>> print(rule)
+    (present PAGES) implies ((present JOURNAL) or (present BOOK))
+    >>> rule.holds(["PAGES", "BOOK"], Labels(["PAGES", "JOURNAL", "BOOK"]))
+    True
+    """
 
     text: ClassVar[tuple[str, ...]] = ()  # sentences such as "at most {k:int} {count:unit} of {of:names}"
     kinds: ClassVar[list[type[Rule]]] = []  # all that can be written in a .rules file
@@ -53,38 +67,139 @@ class Rule:
 
     @abstractmethod
     def count_violations(self, context: RuleContext) -> int:
-        """How many violations this labelling has."""
+        """Count violations; what each kind of rule defines. To ask a rule, call `violations`.
+
+        Parameters
+        ----------
+        context : RuleContext
+            One labelling, its labels and what comes with the sequence.
+
+        Returns
+        -------
+        int
+            Number of violations, 0 if the rule holds.
+        """
 
     @abstractmethod
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        """Counting automata whose violations add up to those of the rule. `sets` resolves `names()`."""
+        """Express the rule as counting automata, for the engines.
+
+        Parameters
+        ----------
+        sets : tuple of tuple of frozenset of int
+            For each of `names`, the label ids of each name.
+        labels : Labels
+            All labels.
+
+        Returns
+        -------
+        list of LazyAutomaton
+            Their violations add up to those of the rule.
+        """
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
-        """The rule as a mask, where it can be one."""
+        """Express the rule as allowed labels and transitions, where that is possible.
+
+        Parameters
+        ----------
+        sets : tuple of tuple of frozenset of int
+            For each of `names`, the label ids of each name.
+        labels : Labels
+            All labels.
+
+        Returns
+        -------
+        Mask or None
+            None if the rule needs an automaton. A mask costs nothing at run time.
+        """
         return None
 
     def names(self) -> tuple[Names, ...]:
-        """The label fields of the rule, in the order of its fields."""
+        """List what the rule says of labels.
+
+        Returns
+        -------
+        tuple of Names
+            The label arguments, in the order of its fields.
+        """
         values = (getattr(self, f.name) for f in fields(self))
         return tuple(v for v in values if isinstance(v, Names))
 
     def places(self) -> tuple[Place, ...]:
-        """The position fields of the rule; place k sets bit k of a position's mark."""
+        """List what the rule says of positions.
+
+        Returns
+        -------
+        tuple of Place
+            The position arguments, in the order of its fields. Place k sets bit k of a position's mark.
+        """
         values = (getattr(self, f.name) for f in fields(self))
         return tuple(v for v in values if isinstance(v, Place))
 
     def conjuncts(self) -> tuple[Rule, ...]:
-        """Rules that hold together exactly when this one holds."""
+        """Split a conjunction.
+
+        Returns
+        -------
+        tuple of Rule
+            Rules that hold together exactly when this one holds; a rule without ``&`` is alone.
+        """
         return (self,)
 
     def violations(self, y: Labelling, labels: Labels, given: Mapping[str, Any] | None = None) -> int:
-        """How often a labelling (names or ids) breaks the rule."""
+        """Count how often a labelling breaks the rule.
+
+        Parameters
+        ----------
+        y : sequence of str or int
+            A label per token, as names or as ids.
+        labels : Labels
+            The labels and their tagging scheme.
+        given : mapping, optional
+            Values that the rule refers to by `given` and `tokens`.
+
+        Returns
+        -------
+        int
+            Number of violations, 0 if the rule holds. What counts as one is told by the function that makes the rule.
+
+        Raises
+        ------
+        LabelError
+            If `y` or the rule names an unknown label.
+        GivenError
+            If a value is missing in `given`, or does not fit.
+        RuleError
+            If the rule names a position outside the sequence.
+
+        Examples
+        --------
+        >>> from bridle import Labels, rules as r
+        >>> r.at_most(1, of="A0").violations(["A0", "O", "A0", "O", "A0"], Labels(["O", "A0"]))
+        2
+        """
         with named(self):
             return self.count_violations(RuleContext(tuple(labels.ids(y).tolist()), labels, given or {}))
 
     def holds(self, y: Labelling, labels: Labels, given: Mapping[str, Any] | None = None) -> bool:
-        """Does a labelling (names or ids) obey the rule?
+        """Tell whether a labelling obeys the rule.
 
+        Parameters
+        ----------
+        y : sequence of str or int
+            A label per token, as names or as ids.
+        labels : Labels
+            The labels and their tagging scheme.
+        given : mapping, optional
+            Values that the rule refers to by `given` and `tokens`.
+
+        Returns
+        -------
+        bool
+            True if it has no violations. Raises what `violations` raises.
+
+        Examples
+        --------
         >>> from bridle import Labels, rules
         >>> rules.at_most(1, of="A0").holds(["A0", "O", "A0"], Labels(["O", "A0"], "IO"))
         False
@@ -92,7 +207,31 @@ class Rule:
         return self.violations(y, labels, given) == 0
 
     def soft(self, penalty: float, per: Literal["sequence", "violation"] = "sequence") -> Soft:
-        """The same rule, breakable at a price: once per sequence that breaks it, or once per violation."""
+        """Make a soft rule: one that may be broken at a price.
+
+        Parameters
+        ----------
+        penalty : float
+            What is subtracted from the score, 0 or more, in units of the scores.
+        per : {"sequence", "violation"}, default "sequence"
+            Charge once for a sequence that breaks the rule, or once for each violation.
+
+        Returns
+        -------
+        Soft
+            The soft rule; this one stays as it is.
+
+        Raises
+        ------
+        RuleError
+            If the rule is soft already, or `penalty` is not such a number.
+
+        Examples
+        --------
+        >>> from bridle import rules as r
+        >>> print(r.before("AUTHOR", "TITLE").soft(2.3))
+        AUTHOR before TITLE  [penalty 2.3]
+        """
         return Soft(self, penalty, per)
 
     def __str__(self) -> str:
@@ -113,7 +252,24 @@ class Rule:
         return _combine("Not", self)
 
     def iff(self, other: Rule) -> Rule:
-        """Both hold or neither does."""
+        """Combine two rules: both hold, or neither does.
+
+        Parameters
+        ----------
+        other : Rule
+            A hard rule, as this one; soft rules cannot be combined.
+
+        Returns
+        -------
+        Rule
+            It is broken once, or not at all.
+
+        Examples
+        --------
+        >>> from bridle import rules as r
+        >>> print(r.present("OPEN").iff(r.present("CLOSE")))
+        (present OPEN) iff (present CLOSE)
+        """
         return _combine("Iff", self, other)
 
     def __bool__(self) -> bool:
@@ -127,7 +283,22 @@ class Rule:
 
 @dataclass(frozen=True)
 class Soft(Rule):
-    """A rule that may be broken at a price."""
+    """A rule that may be broken at a price; `Rule.soft` makes one.
+
+    Parameters
+    ----------
+    rule : Rule
+        The hard rule.
+    penalty : float
+        What is subtracted from the score, 0 or more, in units of the scores.
+    per : {"sequence", "violation"}, default "sequence"
+        Charge once for a sequence that breaks the rule, or once for each violation.
+
+    Raises
+    ------
+    RuleError
+        If `rule` is soft already, or `penalty` is not such a number.
+    """
 
     rule: Rule
     penalty: float
@@ -164,7 +335,24 @@ class Soft(Rule):
         return self.rule.places()
 
     def cost(self, violations: int) -> float:
-        """What so many violations cost."""
+        """Compute what violations cost.
+
+        Parameters
+        ----------
+        violations : int
+            Number of violations in one sequence.
+
+        Returns
+        -------
+        float
+            The penalty, as often as it is charged.
+
+        Examples
+        --------
+        >>> from bridle import rules as r
+        >>> r.present("A").soft(2).cost(3), r.present("A").soft(2, per="violation").cost(3)
+        (2.0, 6.0)
+        """
         return self.penalty * (violations if self.per == "violation" else min(violations, 1))
 
 
@@ -200,18 +388,6 @@ def natural(name: str, value: object, least: int = 0) -> int:
     if not is_integer(value, least):
         raise RuleError(f"{name} is not a count", got=repr(value), wanted=f"a whole number >= {least}")
     return int(value)
-
-
-def union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
-    """All ids of some sets."""
-    return frozenset().union(*sets)
-
-
-def flags(ids: Iterable[int], m: int) -> Bools:
-    """(m,) which labels are in the set."""
-    table = np.zeros(m, dtype=bool)
-    table[list(ids)] = True
-    return table
 
 
 __all__ = [

@@ -165,3 +165,37 @@ class Matches(Rule):
         return [
             LazyAutomaton(0, lambda s, y, _mark: (step[s][class_of[y]], 0), lambda s: int(not accepting[s]), class_of)
         ]
+
+
+# ---- what people call -----------------------------------------------------------------------------------------------
+
+
+def matches(pattern: str) -> Rule:
+    """Require that the whole label sequence matches a regular expression over labels.
+
+    Parameters
+    ----------
+    pattern : str
+        Names of labels or segment types, separated by spaces, with ``( )``, ``|``, ``*``, ``+``, ``?`` and ``{2,3}``.
+        ``.`` is any label, ``[A B]`` one of these, ``[^A B]`` any other. Names with other characters than letters,
+        digits, ``_`` and ``-`` go between quotation marks.
+
+    Returns
+    -------
+    Rule
+        A sequence that does not match is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `pattern` is not text; the subclass RuleSyntaxError, if it is not such an expression.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "A0", "A1"])
+    >>> rule = r.matches("O* A0+ (O|A1)*")
+    >>> rule.holds(["O", "A0", "A1", "O"], labels), rule.holds(["A1", "A0"], labels)
+    (True, False)
+    """
+    return Matches(pattern)

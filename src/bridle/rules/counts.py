@@ -11,6 +11,7 @@ from bridle.errors import RuleError
 from bridle.labels import MOST_SQUARE, Labels
 from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, natural, union
 from bridle.rules.classes import Segments, by_segments, by_tokens
+from bridle.rules.refer import LabelSpec
 
 Unit = Literal["segments", "tokens"]
 Sense = Literal["<=", ">="]
@@ -175,3 +176,174 @@ class Length(Rule):
             return (size, here), violations
 
         return [LazyAutomaton((0, len(inside)), read, lambda s: closed(s[0]), classes)]  # type: ignore[index]
+
+
+# ---- what people call -----------------------------------------------------------------------------------------------
+
+
+def at_most(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
+    """Allow at most `k` segments (or tokens) of some labels.
+
+    Parameters
+    ----------
+    k : int
+        The largest number, 0 or more.
+    of : LabelSpec
+        A label or segment type, a list of them, or ``given(...)``. Several are counted together: `k` limits their
+        total. For a limit on each by itself, see `no_duplicates`.
+    count : {"segments", "tokens"}, default "segments"
+        What is counted. A segment is what the tagging scheme says: under IO, and without a scheme, neighbouring tokens
+        with the same label are one segment, so that a run of three A0 tokens counts once.
+
+    Returns
+    -------
+    Rule
+        Each segment (or token) beyond `k` is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `k` is not a whole number >= 0, `of` is not a name or a list of names, or `count` is another word.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "A0"], scheme="IO")
+    >>> r.at_most(1, of="A0").holds(["A0", "A0", "O"], labels)  # two tokens, one segment
+    True
+    >>> r.at_most(1, of="A0").holds(["A0", "O", "A0"], labels)
+    False
+    >>> r.at_most(1, of="A0", count="tokens").holds(["A0", "A0", "O"], labels)
+    False
+    """
+    return AtMost(k, Names.of(of), count)
+
+
+def at_least(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
+    """Require at least `k` segments (or tokens) of some labels.
+
+    Parameters
+    ----------
+    k : int
+        The smallest number, 0 or more.
+    of : LabelSpec
+        A label or segment type, a list of them, or ``given(...)``. Several are counted together.
+    count : {"segments", "tokens"}, default "segments"
+        What is counted, as in `at_most`.
+
+    Returns
+    -------
+    Rule
+        Each segment (or token) that is missing is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `k` is not a whole number >= 0, `of` is not a name or a list of names, or `count` is another word.
+
+    Examples
+    --------
+    One of either is enough:
+
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "AUTHOR", "EDITOR"])
+    >>> rule = r.at_least(1, of=["AUTHOR", "EDITOR"])
+    >>> rule.holds(["EDITOR", "O"], labels), rule.holds(["O", "O"], labels)
+    (True, False)
+    """
+    return AtLeast(k, Names.of(of), count)
+
+
+def exactly(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
+    """Require exactly `k` segments (or tokens) of some labels.
+
+    Parameters
+    ----------
+    k : int
+        The number, 0 or more.
+    of : LabelSpec
+        A label or segment type, a list of them, or ``given(...)``. Several are counted together.
+    count : {"segments", "tokens"}, default "segments"
+        What is counted, as in `at_most`.
+
+    Returns
+    -------
+    Rule
+        Each segment (or token) too many or too few is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `k` is not a whole number >= 0, `of` is not a name or a list of names, or `count` is another word.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "B-TOTAL", "I-TOTAL"], scheme="BIO")
+    >>> rule = r.exactly(1, of="TOTAL")
+    >>> rule.holds(["B-TOTAL", "I-TOTAL"], labels), rule.holds(["B-TOTAL", "B-TOTAL"], labels)
+    (True, False)
+    """
+    return Exactly(k, Names.of(of), count)
+
+
+def no_duplicates(of: LabelSpec) -> Rule:
+    """Allow at most one segment of each label.
+
+    Parameters
+    ----------
+    of : LabelSpec
+        A label or segment type, a list of them, or ``given(...)``. Each is counted by itself.
+
+    Returns
+    -------
+    Rule
+        Each further segment of a label is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `of` is not a name or a list of names.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "A0", "A1"], scheme="IO")
+    >>> rule = r.no_duplicates(of=["A0", "A1"])
+    >>> rule.holds(["A0", "O", "A1"], labels), rule.holds(["A0", "O", "A0"], labels)
+    (True, False)
+    """
+    return NoDuplicates(Names.of(of))
+
+
+def length(of: LabelSpec, *, at_least: int | None = None, at_most: int | None = None) -> Rule:
+    """Limit the number of tokens in each segment of some labels.
+
+    Parameters
+    ----------
+    of : LabelSpec
+        A label or segment type, a list of them, or ``given(...)``.
+    at_least, at_most : int, optional
+        The smallest and the largest number of tokens, 1 or more. Pass one of them or both.
+
+    Returns
+    -------
+    Rule
+        Each segment that is too short or too long is one violation.
+
+    Raises
+    ------
+    RuleError
+        If there is no limit, or one that is not a whole number >= 1; if `of` is not a name or a list of names.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "PHONE"], scheme="IO")
+    >>> rule = r.length("PHONE", at_least=2, at_most=4)
+    >>> rule.holds(["O", "PHONE", "PHONE"], labels), rule.holds(["O", "PHONE", "O"], labels)
+    (True, False)
+    >>> print(rule)
+    length of PHONE at least 2 at most 4
+    """
+    return Length(Names.of(of), at_least, at_most)

@@ -27,7 +27,17 @@ def as_rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A rule of a file and where it stands."""
+    """A rule of a file and where it stands.
+
+    Attributes
+    ----------
+    rule : Rule
+        The rule.
+    number : int
+        Number of the line, from 1.
+    comment : str
+        What stands after ``#``, or "".
+    """
 
     rule: Rule
     number: int
@@ -35,7 +45,32 @@ class Line:
 
 
 def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
-    """Read the lines of a .rules file; empty lines and comments are passed over. All bad lines are reported at once."""
+    """Read the lines of a .rules file; empty lines and comments are passed over.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        The lines.
+    file : str, optional
+        Name of the file, for messages.
+
+    Returns
+    -------
+    list of Line
+        Each rule with its line number (`number`) and its comment (`comment`).
+
+    Raises
+    ------
+    RuleSyntaxError
+        About the first bad line; its field `others` holds the errors of all further ones.
+
+    Examples
+    --------
+    >>> from bridle import rules
+    >>> [line] = rules.parse_lines(["# orders", "A before B  # held in 348 of 350"])
+    >>> print(line.number, line.rule, line.comment, sep=" | ")
+    2 | A before B | held in 348 of 350
+    """
     found: list[Line] = []
     wrong: list[RuleSyntaxError] = []
     for number, line in enumerate(lines, start=1):
@@ -53,7 +88,36 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
 
 
 def load(path: str | Path) -> list[Rule]:
-    """The rules of a .rules file."""
+    """Read a .rules file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file: one rule per line, UTF-8, comments after ``#``.
+
+    Returns
+    -------
+    list of Rule
+        In the order of the file.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read as text.
+    RuleSyntaxError
+        If lines are not rules; all bad lines are reported at once.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bridle import rules
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "my.rules")
+    ...     _ = path.write_text("at most 1 segment of TITLE\\nAUTHOR before TITLE  [penalty 2.3]\\n")
+    ...     print(*rules.load(path), sep="\\n")
+    at most 1 segment of TITLE
+    AUTHOR before TITLE  [penalty 2.3]
+    """
     return [line.rule for line in load_lines(path)]
 
 

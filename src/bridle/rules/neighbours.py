@@ -11,6 +11,7 @@ from bridle.automata import LazyAutomaton
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Names, Place, Rule, RuleContext, Sets, flags, union
 from bridle.rules.classes import by_sets
+from bridle.rules.refer import LabelSpec, Position, Spans
 
 
 @dataclass(frozen=True)
@@ -154,3 +155,163 @@ class SameLabel(Rule):
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         labels.check_square()
         return Mask(tied=True)
+
+
+# ---- what people call -----------------------------------------------------------------------------------------------
+
+
+def forbid_transition(a: LabelSpec, b: LabelSpec) -> Rule:
+    """Forbid `b` directly after `a`.
+
+    Parameters
+    ----------
+    a, b : LabelSpec
+        Labels or segment types of a token and of the next one: a name, a list of names, or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Each such pair of tokens is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `a` or `b` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "NAME", "TITLE"])
+    >>> rule = r.forbid_transition("NAME", "TITLE")
+    >>> rule.holds(["NAME", "O", "TITLE"], labels), rule.holds(["NAME", "TITLE"], labels)
+    (True, False)
+    """
+    return ForbidTransition(Names.of(a), Names.of(b))
+
+
+def well_formed() -> Rule:
+    """Require labels that follow the grammar of the tagging scheme.
+
+    Under BIO, I-x follows only B-x or I-x; under BIOES and BMES every segment that begins also ends. Under IO and
+    without a scheme every labelling is well formed.
+
+    Returns
+    -------
+    Rule
+        Each wrong transition, first label and last label is one violation.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "B-PER", "I-PER"], scheme="BIO")
+    >>> r.well_formed().holds(["B-PER", "I-PER"], labels), r.well_formed().holds(["O", "I-PER"], labels)
+    (True, False)
+    """
+    return WellFormed()
+
+
+def immediately_followed_by(a: LabelSpec, b: LabelSpec) -> Rule:
+    """Require a `b` directly after every token that carries `a`.
+
+    The rule is about tokens, not segments: if two neighbouring tokens carry `a`, the first one has no `b` directly
+    after it. For segments of any length pass `a` among the followers: ``immediately_followed_by("A", ["A", "B"])``.
+
+    Parameters
+    ----------
+    a, b : LabelSpec
+        Labels or segment types: a name, a list of names, or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Each `a` without a `b` directly after it is one violation, also on the last token.
+
+    Raises
+    ------
+    RuleError
+        If `a` or `b` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "NUMBER", "UNIT"])
+    >>> rule = r.immediately_followed_by("NUMBER", "UNIT")
+    >>> rule.holds(["NUMBER", "UNIT"], labels), rule.holds(["NUMBER", "NUMBER", "UNIT"], labels)
+    (True, False)
+    >>> r.immediately_followed_by("NUMBER", ["NUMBER", "UNIT"]).holds(["NUMBER", "NUMBER", "UNIT"], labels)
+    True
+    >>> print(rule)
+    NUMBER next to UNIT
+    """
+    return ImmediatelyFollowedBy(Names.of(a), Names.of(b))
+
+
+def around(at: Position, left: LabelSpec, right: LabelSpec) -> Rule:
+    """Require `left` directly before and `right` directly after a delimiter.
+
+    At the ends of the sequence, where a delimiter has only one neighbour, only that neighbour is checked.
+
+    Parameters
+    ----------
+    at : Position
+        The delimiters: a position, a list of positions, ``given(...)``, or most often ``tokens(...)``.
+    left, right : LabelSpec
+        Labels or segment types of the neighbours: a name, a list of names, or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Each delimiter with a wrong neighbour is one violation.
+
+    Raises
+    ------
+    RuleError
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "PLACE", "PUBLISHER"])
+    >>> rule = r.around(r.tokens(":"), left="PLACE", right="PUBLISHER")
+    >>> given = {"tokens": ["Berlin", ":", "Springer"]}
+    >>> rule.holds(["PLACE", "O", "PUBLISHER"], labels, given)
+    True
+    >>> rule.holds(["PLACE", "O", "PLACE"], labels, given)
+    False
+    """
+    return Around(Place.at(at), Names.of(left), Names.of(right))
+
+
+def same_label(span: Spans) -> Rule:
+    """Require the same label on all tokens of a span.
+
+    Under BIO and the like the tokens share a segment type, or all of them are outside.
+
+    Parameters
+    ----------
+    span : Spans
+        A pair (start, end), end not included, as in Python slices; a list of pairs, each of which agrees by itself; or
+        ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Each change of label inside a span is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `span` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "A0", "A1"])
+    >>> rule = r.same_label(r.given("phrases"))
+    >>> given = {"phrases": [(0, 2), (2, 4)]}
+    >>> rule.holds(["A0", "A0", "O", "O"], labels, given)
+    True
+    >>> rule.holds(["A0", "A1", "O", "O"], labels, given)
+    False
+    """
+    return SameLabel(Place.spans(span))

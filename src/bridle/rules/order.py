@@ -9,6 +9,7 @@ from bridle.automata import LazyAutomaton
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, union
 from bridle.rules.classes import by_sets
+from bridle.rules.refer import LabelSpec
 
 
 @dataclass(frozen=True)
@@ -132,3 +133,186 @@ class EndsWith(Rule):
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(last=flags(union(sets[0]), len(labels)))
+
+
+# ---- what people call -----------------------------------------------------------------------------------------------
+
+
+def present(label: LabelSpec) -> Rule:
+    """Require that a label occurs.
+
+    Parameters
+    ----------
+    label : LabelSpec
+        A label or segment type, a list of them (one of which must occur), or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        A sequence without the label is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `label` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "PLACE"])
+    >>> r.present("PLACE").holds(["O", "PLACE"], labels), r.present("PLACE").holds(["O", "O"], labels)
+    (True, False)
+    """
+    return Present(Names.of(label))
+
+
+def if_present(a: LabelSpec, then: LabelSpec) -> Rule:
+    """If `a` occurs anywhere, require that `then` occurs, too.
+
+    Parameters
+    ----------
+    a : LabelSpec
+        The label or segment type that asks for another; a list of them, or ``given(...)``.
+    then : LabelSpec
+        What must occur, before or after; of several, one is enough.
+
+    Returns
+    -------
+    Rule
+        A sequence with `a` and without `then` is one violation.
+
+    Raises
+    ------
+    RuleError
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "JOURNAL", "PAGES"])
+    >>> rule = r.if_present("PAGES", then="JOURNAL")
+    >>> rule.holds(["PAGES", "JOURNAL"], labels), rule.holds(["PAGES", "O"], labels)
+    (True, False)
+    >>> print(rule)
+    if PAGES then JOURNAL
+    """
+    return IfPresent(Names.of(a), Names.of(then))
+
+
+def followed_by(a: LabelSpec, b: LabelSpec) -> Rule:
+    """Require a `b` somewhere after every `a`.
+
+    Parameters
+    ----------
+    a, b : LabelSpec
+        Labels or segment types: a name, a list of names, or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        The whole sequence has one violation if some `a` has no `b` after it.
+
+    Raises
+    ------
+    RuleError
+        If `a` or `b` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "OPEN", "CLOSE"])
+    >>> rule = r.followed_by("OPEN", "CLOSE")
+    >>> rule.holds(["OPEN", "O", "CLOSE"], labels), rule.holds(["CLOSE", "OPEN"], labels)
+    (True, False)
+    """
+    return FollowedBy(Names.of(a), Names.of(b))
+
+
+def before(a: LabelSpec, b: LabelSpec) -> Rule:
+    """Forbid any `b` before any `a`.
+
+    All tokens with `a` come before all tokens with `b`. Neither has to occur; the rule is only about their order.
+
+    Parameters
+    ----------
+    a, b : LabelSpec
+        Labels or segment types: a name, a list of names, or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Each token with `a` that has a `b` somewhere before it is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `a` or `b` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "AUTHOR", "TITLE"])
+    >>> rule = r.before("AUTHOR", "TITLE")
+    >>> rule.holds(["AUTHOR", "TITLE"], labels), rule.holds(["O", "TITLE"], labels)
+    (True, True)
+    >>> rule.holds(["AUTHOR", "TITLE", "AUTHOR"], labels)  # one AUTHOR in front is not enough
+    False
+    """
+    return Before(Names.of(a), Names.of(b))
+
+
+def starts_with(a: LabelSpec) -> Rule:
+    """Require `a` on the first token.
+
+    Parameters
+    ----------
+    a : LabelSpec
+        A label or segment type, a list of them (one of which it must be), or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Another first label is one violation. A sequence without tokens obeys.
+
+    Raises
+    ------
+    RuleError
+        If `a` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "AUTHOR", "EDITOR"])
+    >>> rule = r.starts_with(["AUTHOR", "EDITOR"])
+    >>> rule.holds(["EDITOR", "O"], labels), rule.holds(["O", "EDITOR"], labels)
+    (True, False)
+    """
+    return StartsWith(Names.of(a))
+
+
+def ends_with(b: LabelSpec) -> Rule:
+    """Require `b` on the last token.
+
+    Parameters
+    ----------
+    b : LabelSpec
+        A label or segment type, a list of them (one of which it must be), or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        Another last label is one violation. A sequence without tokens obeys.
+
+    Raises
+    ------
+    RuleError
+        If `b` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "DATE"])
+    >>> r.ends_with("DATE").holds(["O", "DATE"], labels), r.ends_with("DATE").holds(["DATE", "O"], labels)
+    (True, False)
+    """
+    return EndsWith(Names.of(b))

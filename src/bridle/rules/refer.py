@@ -1,17 +1,21 @@
-"""How rules refer to labels and positions: by name, by number, by a value given with the sequence, by token text."""
+"""How rules refer to labels and positions: by name, by number, by a value given with the sequence, by token text.
+
+The three aliases `LabelSpec`, `Position` and `Spans` are what the functions of `bridle.rules` take; `Names` and `Place`
+are the same, checked and immutable, as rules hold them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bridle.checks import is_integer
 from bridle.errors import GivenError, RuleError
-from bridle.labels import Labels
+from bridle.labels import Bools, Labels
 
 GIVE = "Pass given=... to decode, or one dict per sequence to decode_batch."
 
@@ -60,6 +64,16 @@ class Tokens:
             raise RuleError(what, got=repr(self.pattern), wanted=wanted, cause=str(error)) from None
 
 
+LabelSpec: TypeAlias = str | Given | Iterable[str | Given]
+"""Labels in a rule: a label or segment type, a list of them, or ``given(...)``."""
+
+Position: TypeAlias = int | np.integer[Any] | Iterable[int] | Given | Tokens
+"""Positions in a rule: a number (negative ones count from the end), a list, ``given(...)`` or ``tokens(...)``."""
+
+Spans: TypeAlias = tuple[int, int] | Iterable[tuple[int, int]] | Given
+"""Spans in a rule: a pair (start, end), end not included, a list of pairs, or ``given(...)``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """Label names; a `Given` among them stands for a name or a list of names that comes with the sequence."""
@@ -67,7 +81,7 @@ class Names:
     items: tuple[str | Given, ...]
 
     @classmethod
-    def of(cls, value: Any) -> Names:
+    def of(cls, value: LabelSpec | Names) -> Names:
         if isinstance(value, Names):
             return value
         items = (value,) if isinstance(value, (str, Given)) else tuple(value) if _listed(value) else ()
@@ -117,7 +131,7 @@ class Place:
     tied: bool = False
 
     @classmethod
-    def at(cls, value: Any) -> Place:
+    def at(cls, value: Position | Place) -> Place:
         if isinstance(value, Place):
             return value
         if isinstance(value, (Given, Tokens)):
@@ -125,7 +139,7 @@ class Place:
         return cls(positions_in(value, "at"))
 
     @classmethod
-    def spans(cls, value: Any) -> Place:
+    def spans(cls, value: Spans | Place) -> Place:
         if isinstance(value, Place):
             return value
         if isinstance(value, Given):
@@ -237,3 +251,84 @@ class RuleContext:
     def segment_starts(self, ids: frozenset[int]) -> list[int]:
         """Where the segments of some labels begin."""
         return [t for t, y in enumerate(self.ids) if y in ids and self.begins(t)]
+
+
+def union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    """All ids of some sets."""
+    return frozenset().union(*sets)
+
+
+def flags(ids: Iterable[int], m: int) -> Bools:
+    """(m,) which labels are in the set."""
+    table = np.zeros(m, dtype=bool)
+    table[list(ids)] = True
+    return table
+
+
+# ---- what people call -----------------------------------------------------------------------------------------------
+
+
+def given(key: str) -> Given:
+    """Refer to a value that comes with each sequence.
+
+    You pass the value when you decode: ``decoder.decode(lattice, given={"verb": 3})``. It may be a position, a list of
+    positions, a list of spans, a label or a list of labels, depending on the argument in whose place it stands.
+
+    Parameters
+    ----------
+    key : str
+        Name of the value: letters, digits and underscores.
+
+    Returns
+    -------
+    Given
+        A placeholder that every rule takes for its labels, positions or spans.
+
+    Raises
+    ------
+    RuleError
+        If `key` is not such a name.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> rule = r.fix("O", r.given("verb"))
+    >>> print(rule)
+    fix O at given verb
+    >>> rule.holds(["A0", "O"], Labels(["O", "A0"]), given={"verb": 1})
+    True
+    """
+    return Given(key)
+
+
+def tokens(pattern: str) -> Tokens:
+    r"""Refer to all positions whose token matches a regular expression.
+
+    The tokens come with each sequence as ``given={"tokens": [...]}``; models that have the text of the tokens pass them
+    for you.
+
+    Parameters
+    ----------
+    pattern : str
+        A regular expression of Python's `re`. It must match the whole token.
+
+    Returns
+    -------
+    Tokens
+        A placeholder that rules take for positions.
+
+    Raises
+    ------
+    RuleError
+        If `pattern` is not a regular expression.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> rule = r.fix("ZIP", r.tokens(r"\d{5}"))
+    >>> print(rule)
+    fix ZIP at tokens /\d{5}/
+    >>> rule.holds(["O", "ZIP"], Labels(["O", "ZIP"]), given={"tokens": ["Evanston", "60201"]})
+    True
+    """
+    return Tokens(pattern)

@@ -311,8 +311,27 @@ _SLOTS: dict[str, Callable[[_Reader], Any]] = {
 
 
 def parse(line: str) -> Rule:
-    """Read one rule.
+    """Read a rule from its sentence, one line of a .rules file.
 
+    Parameters
+    ----------
+    line : str
+        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is passed over.
+
+    Returns
+    -------
+    Rule
+        ``parse(str(rule)) == rule`` for every rule.
+
+    Raises
+    ------
+    RuleSyntaxError
+        If it is not a sentence of the language; the message says what was expected where.
+    RuleError
+        If it is one, but its values make no rule.
+
+    Examples
+    --------
     >>> from bridle import rules
     >>> rules.parse("AUTHOR before TITLE [penalty 2.3]") == rules.before("AUTHOR", "TITLE").soft(2.3)
     True

@@ -1,10 +1,12 @@
 """References to well-known works of computer science, in eight styles, every token labelled.
 
+To test on works and styles that a model has not seen::
+
     from bridle.data import references
 
     known, unknown = references.split(150)
     train = references.references("acm", "ieee", of=known)
-    test = references.references("chicago", of=unknown)      # other works, in a style that no model has seen
+    test = references.references("chicago", of=unknown)
 
 A reference is made from a record, so its labels are right by construction. Labels: AUTHOR (with commas, "and" and "et
 al."), TITLE, VENUE (journal, proceedings, series, or the book around a chapter), VOLUME (volume and number with their
@@ -34,18 +36,49 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A work as one style prints it."""
+    """A work as one style prints it; `cite` makes it.
 
-    key: str  # of the record
+    Attributes
+    ----------
+    key : str
+        Key of the work.
+    style : str
+        Name of the style.
+    tokens, labels : tuple of str
+        The tokens, cut by `tokenise`, and their labels.
+    text : str
+        The whole reference.
+    """
+
+    key: str
     style: str
-    tokens: tuple[str, ...]  # n; tokenise(text)
-    labels: tuple[str, ...]  # n
+    tokens: tuple[str, ...]
+    labels: tuple[str, ...]
     text: str
 
 
 def cite(record: Record, style: str) -> Reference:
-    """A work in a style.
+    """Print a work in a citation style, with labels.
 
+    Parameters
+    ----------
+    record : Record
+        The work.
+    style : str
+        One of `STYLES`.
+
+    Returns
+    -------
+    Reference
+        Text, tokens and labels.
+
+    Raises
+    ------
+    FileError
+        If there is no such style.
+
+    Examples
+    --------
     >>> work = next(work for work in records() if work.key == "lamport1978")
     >>> cite(work, "ieee").text
     'L. Lamport, “Time, clocks, and the ordering of events in a distributed system,” Commun. ACM, vol. 21, no. 7, pp. 558–565, 1978.'
@@ -60,11 +93,31 @@ def cite(record: Record, style: str) -> Reference:
 def references(
     *styles: str, count: int | None = None, seed: int = 0, of: Sequence[Record] | None = None
 ) -> list[Example]:
-    """Labelled references, style by style; all styles if none is named. The same works, in the same order, in each.
+    """Make labelled references, style by style: the same works, in the same order, in each.
 
-    count: so many works, the first ones after a shuffle with the seed; None: all.
-    of: the works to choose from; None: all there are.
+    Parameters
+    ----------
+    *styles : str
+        Names of `STYLES`; all of them if there are none.
+    count : int, optional
+        Number of works, the first ones after a shuffle; None means all.
+    seed : int, default 0
+        Seed of the shuffle.
+    of : sequence of Record, optional
+        The works to choose from; None means all there are.
 
+    Returns
+    -------
+    list of Example
+        Each with the column ``word``, and the key and style of the work as `id`.
+
+    Raises
+    ------
+    FileError
+        If there is no such style, or there are not as many works.
+
+    Examples
+    --------
     >>> [example.id.split("/")[1] for example in references("acm", "mla", count=2)]
     ['acm', 'acm', 'mla', 'mla']
     """
@@ -78,8 +131,27 @@ def references(
 
 
 def split(count: int, seed: int = 0) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-    """So many works, and all the others: no work is in both.
+    """Split the works in two, so that no work is in both parts.
 
+    Parameters
+    ----------
+    count : int
+        Number of works in the first part.
+    seed : int, default 0
+        Seed of the shuffle.
+
+    Returns
+    -------
+    tuple of tuple of Record
+        `count` works, and all the others.
+
+    Raises
+    ------
+    FileError
+        If there are not as many works.
+
+    Examples
+    --------
     >>> train, test = split(150)
     >>> len(train), set(train) & set(test)
     (150, set())

@@ -35,7 +35,7 @@ SHORT = {
     "Functional": "Funct.", "Implementation": "Implement.", "Informatica": "Inform.", "Information": "Inf.",
     "Institute": "Inst.", "Intelligence": "Intell.", "Interactive": "Interact.", "International": "Int.",
     "Journal": "J.", "Knowledge": "Knowl.", "Language": "Lang.", "Languages": "Lang.", "Learning": "Learn.",
-    "Linguistics": "Linguist.", "CountingAutomaton": "Mach.", "Management": "Manage.", "Mathematical": "Math.",
+    "Linguistics": "Linguist.", "Machine": "Mach.", "Management": "Manage.", "Mathematical": "Math.",
     "Mathematics": "Math.", "Mathematik": "Math.", "Medical": "Med.", "National": "Nat.", "Natural": "Nat.",
     "Network": "Netw.", "Networking": "Netw.", "Networks": "Netw.", "Numerische": "Numer.", "Operating": "Oper.",
     "Optimization": "Optim.", "Principles": "Princ.", "Proceedings": "Proc.", "Processing": "Process.",
@@ -65,8 +65,20 @@ _TOKEN = re.compile(
 
 
 def tokenise(text: str) -> list[str]:
-    """Words, numbers and marks; initials and known abbreviations keep their dot.
+    """Cut text into words, numbers and marks; initials and known abbreviations keep their dot.
 
+    Parameters
+    ----------
+    text : str
+        A reference.
+
+    Returns
+    -------
+    list of str
+        Its tokens.
+
+    Examples
+    --------
     >>> tokenise("D.E. Knuth et al. In: Proc. X, 3(4), pp. 1--10.")
     ['D.', 'E.', 'Knuth', 'et', 'al.', 'In', ':', 'Proc.', 'X', ',', '3', '(', '4', ')', ',', 'pp.', '1--10', '.']
     """

@@ -20,44 +20,92 @@ Kind = Literal["article", "paper", "book", "chapter", "thesis", "report"]
 class Author:
     """A person's name in its parts.
 
+    Parameters
+    ----------
+    family : str
+        Family name with its particles: "van Rossum".
+    given : str
+        Given names.
+    suffix : str, default ""
+        For example "Jr.".
+
+    Examples
+    --------
     >>> Author("Steele", "Guy L.", "Jr.").initials
     ('G.', 'L.')
     """
 
-    family: str  # with its particles: "van Rossum"
+    family: str
     given: str
-    suffix: str = ""  # "Jr."
+    suffix: str = ""
 
     @property
     def initials(self) -> tuple[str, ...]:
-        """One per given name; "Jean-Paul" has the one initial "J.-P."."""
+        """One initial per given name; "Jean-Paul" has the one initial "J.-P."."""
         return tuple("-".join(f"{part[0]}." for part in name.split("-")) for name in self.given.split())
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One work. A field that is not known, or that its kind does not have, is ""."""
+    """One work. A field that is not known, or that its kind does not have, is "".
+
+    Parameters
+    ----------
+    key : str
+        Short name, such as ``"lamport1978"``.
+    kind : {"article", "paper", "book", "chapter", "thesis", "report"}
+        What it is.
+    authors : tuple of Author
+        Who wrote it.
+    title : str
+        In title case.
+    year : str
+        When it appeared.
+    venue : str
+        The journal, the proceedings, the book that a chapter stands in.
+    acronym : str
+        Of the conference: "SOSP".
+    series : str
+        That the proceedings are a volume of.
+    volume, number : str
+        Volume; number of the issue or of the report.
+    pages : str
+        For example "558-565".
+    publisher : str
+        Or the school of a thesis, the institution of a report.
+    place : str
+        Where the publisher is.
+    edition : str
+        For example "2nd".
+    """
 
     key: str
     kind: Kind
     authors: tuple[Author, ...]
-    title: str  # in title case
+    title: str
     year: str
-    venue: str = ""  # the journal, the proceedings, the book that a chapter stands in
-    acronym: str = ""  # of the conference: "SOSP"
-    series: str = ""  # that the proceedings are a volume of
+    venue: str = ""
+    acronym: str = ""
+    series: str = ""
     volume: str = ""
-    number: str = ""  # of the issue, of the report
-    pages: str = ""  # "558-565"
-    publisher: str = ""  # or the school of a thesis, the institution of a report
+    number: str = ""
+    pages: str = ""
+    publisher: str = ""
     place: str = ""
-    edition: str = ""  # "2nd"
+    edition: str = ""
 
 
 @cache
 def records() -> tuple[Record, ...]:
-    """All works, in the order of the file: by year.
+    """List the works that come with Bridle.
 
+    Returns
+    -------
+    tuple of Record
+        All works, by year.
+
+    Examples
+    --------
     >>> records()[0].title
     'On Computable Numbers, with an Application to the Entscheidungsproblem'
     """

@@ -1,0 +1,156 @@
+"""Arrays of scores: made of what NumPy, torch, JAX and TensorFlow hold, and checked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.errors import LatticeError
+from bridle.labels import MOST_SQUARE
+
+Scores = npt.NDArray[np.float64]
+AnyScores = npt.NDArray[np.float32] | Scores
+
+LARGEST = 1e290  # of a score or a penalty: their sums must stay finite
+
+
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """An array of what NumPy, torch, JAX or TensorFlow hold, without a copy where the memory allows.
+
+    float32 and float64 stay as they are; float16 and bfloat16 (of torch, of ml_dtypes, or as uint16 bits) become
+    float32, which holds them exactly; everything else becomes float64.
+    """
+    if isinstance(values, np.ndarray) and values.dtype in (np.float32, np.float64):
+        return values
+    try:
+        if getattr(values, "requires_grad", False):  # torch: scores of a model under training
+            values = values.detach()
+        if str(getattr(values, "dtype", "")) == "torch.bfloat16":  # which NumPy does not know
+            values = values.view(sys.modules["torch"].uint16)
+        plain = isinstance(values, np.ndarray) or hasattr(values, "__array__") or not hasattr(values, "__dlpack__")
+        array = np.asarray(values) if plain else np.from_dlpack(values)
+        if array.dtype in (np.float32, np.float64):
+            return array
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")  # NumPy would drop the imaginary part
+        if array.dtype == np.uint16:
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        if array.dtype == np.float16 or array.dtype.name == "bfloat16":
+            return array.astype(np.float32)
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
+        device = str(getattr(values, "device", "cpu"))
+        cause = None if "cpu" in device.lower() else f"It lies on the device {device}; move it with .cpu()."
+        raise LatticeError(
+            f"{name} is not an array of numbers", got=type(values).__name__, wanted="floats", cause=cause
+        ) from (error if cause else None)
+
+
+def first_bad(array: AnyScores) -> int | None:
+    """Where (counted flat) something stands that is not a score."""
+    flat: Any = np.ascontiguousarray(array).reshape(-1)
+    at = _native.first_bad(flat, LARGEST)
+    return None if at == array.size else int(at)
+
+
+def not_a_score(name: str, array: AnyScores, at: tuple[int, ...]) -> LatticeError:
+    """The error for a NaN, +inf or a number that is too large."""
+    return LatticeError(
+        f"{name}[{', '.join(map(str, at))}] is not a score",
+        got=float(array[at]),
+        wanted=f"a number from -{LARGEST:g} to {LARGEST:g}, or -inf for what is impossible",
+        cause="An overflow or a log of a negative number upstream?",
+    )
+
+
+def check_shape(name: str, array: AnyScores, shape: tuple[int | None, ...], meaning: str, cause: str) -> None:
+    """Raise unless the array has the shape (None: any length)."""
+    if array.shape == shape:
+        return
+    fits = array.ndim == len(shape) and all(w in (None, s) for w, s in zip(shape, array.shape, strict=True))
+    if not fits:
+        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise LatticeError(f"{name} has a wrong shape", got=array.shape, wanted=f"{wanted} ({meaning})", cause=cause)
+
+
+def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], meaning: str) -> AnyScores:
+    """A float array of the wanted shape (None: any length) without NaN and +inf. float32 stays float32."""
+    array = np.ascontiguousarray(as_array(name, values))
+    if np.ndim(values) == 0:
+        array = array.reshape(())  # NumPy makes a vector of it
+    check_shape(name, array, shape, meaning,
+                 "Scores of one sequence are (positions, labels); did you pass a batch or a transpose?")  # fmt: skip
+    if (bad := first_bad(array)) is not None:
+        raise not_a_score(name, array, tuple(map(int, np.unravel_index(bad, array.shape))))
+    return array
+
+
+def check_square(m: int) -> None:
+    """Raise if transition scores would be too large, before anything is copied."""
+    if m > MOST_SQUARE:
+        raise LatticeError(
+            "pairwise scores are for fewer labels", got=f"{m:,} labels", wanted=f"at most {MOST_SQUARE:,}",
+            cause="Leave pairwise out: without it, scores of so many labels can be decoded.",
+        )  # fmt: skip
+
+
+def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
+    """Scores of transitions: (m, m), or (steps, m, m)."""
+    check_square(m)
+    try:
+        per_step = np.ndim(values) == 3
+    except ValueError:  # ragged lists; the check below says so
+        per_step = False
+    if per_step:
+        return as_scores("pairwise", values, (steps, m, m), "positions - 1 x labels x labels")
+    return as_scores("pairwise", values, (m, m), "labels x labels")
+
+
+def as_whole_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """An array of whole numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # ragged lists
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iu":
+        raise LatticeError(f"{name} are not whole numbers", got=repr(values)[:60], wanted="a list of whole numbers")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def extents(
+    count: int, length: int, lengths: npt.ArrayLike | None, mask: npt.ArrayLike | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """How many tokens each padded sequence has, and where they begin."""
+    begin = np.zeros(count, dtype=np.int64)
+    if lengths is not None and mask is not None:
+        raise LatticeError("lengths and mask say the same thing", got="both", wanted="one of them")
+    if mask is not None:
+        inside = np.asarray(mask)
+        if inside.shape != (count, length):
+            wanted = f"{(count, length)} (sequences x tokens)"
+            raise LatticeError("mask has a wrong shape", got=inside.shape, wanted=wanted)
+        inside = inside != 0
+        sizes = inside.sum(axis=1, dtype=np.int64)
+        if length:
+            begin = inside.argmax(axis=1).astype(np.int64)
+        at = np.arange(length)
+        if (inside != ((at >= begin[:, None]) & (at < (begin + sizes)[:, None]))).any():
+            raise LatticeError(
+                "mask has holes", got="tokens on both sides of padding", wanted="the tokens of a sequence side by side",
+                cause="Is it a mask of sub-words? Choose the scores of whole words first.",
+            )
+        return sizes, begin
+    if lengths is None:
+        return np.full(count, length, dtype=np.int64), begin
+    sizes = as_whole_numbers("lengths", lengths)
+    if sizes.shape != (count,):
+        raise LatticeError("lengths has a wrong shape", got=sizes.shape, wanted=f"({count},) (sequences)")
+    if count and not 0 <= sizes.min() <= sizes.max() <= length:
+        wrong = sizes[(sizes < 0) | (sizes > length)][0]
+        wanted = f"0 to {length}, the tokens there are"
+        raise LatticeError("a length is beyond the scores", got=int(wrong), wanted=wanted)
+    return sizes, begin
