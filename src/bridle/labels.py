@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import EngineError, LabelError
+from bridle.errors import Argument, EngineError, LabelError
 
 MOST_LABELS = 2**16 - _native.ROW_WIDTH  # ids have 16 bits, and a padded row of weights has less than 2**16 slots
 MOST_SQUARE = _native.MOST_SQUARE  # labels of which a table of labels x labels may be made: 512 MB of doubles
@@ -110,7 +110,8 @@ class Labels:
                         f"a label does not fit the scheme {scheme}",
                         got=repr(name),
                         wanted=f"{outside!r} or a name that begins with one of {', '.join(_PREFIXES[scheme])}",
-                        cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
+                        cause="Is the scheme right? Pass {argument} for labels without a scheme.",
+                        argument=Argument("scheme", None),
                     )
 
     def _split(self, name: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -44,7 +43,7 @@ from bridle.cli.recording import (
     write_config,
 )
 from bridle.data import Example, Lines
-from bridle.errors import BridleError, FeatureError, FileError, LabelError, ModelError
+from bridle.errors import BridleError, FeatureError, FileError, ModelError
 from bridle.features import SETS, Templates
 from bridle.models import CRF, LocalTagger, Step, Tagger
 from bridle.report import score
@@ -192,7 +191,7 @@ def train(
             )  # fmt: skip
         except (KeyboardInterrupt, BridleError) as error:
             if not hasattr(model, "linear_"):
-                raise _with_place(error, examples) from None
+                raise _with_place(error, examples, beside) from None
             trouble = error  # what has been learned is saved first
     took = time.perf_counter() - begun
     model.save(out, notes=notes)
@@ -208,10 +207,12 @@ def train(
         raise trouble
 
 
-def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
-    """Say where the sequence stands that an error speaks of."""
-    if isinstance(error, (FeatureError, LabelError)) and error.sequence is not None:
-        error.at(where=examples[error.sequence].where)
+def _with_place(error: BaseException, examples: list[Example], dev: list[Example] | None) -> BaseException:
+    """Say where the sequence stands that an error is about."""
+    if isinstance(error, BridleError) and error.sequence is not None:
+        # Errors of training name no place themselves, but for those about the development set.
+        its = examples if error.where is None or dev is None else dev
+        error.where = its[error.sequence].where
     return error
 
 
@@ -220,8 +221,10 @@ def _model(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules:
     local = learner in (Learner.LOCAL, Learner.WINNOW)
     takes = {"c1", "c2"} if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
     if other := sorted(set(own) - takes):
-        shown = ", ".join(f"--{name}" for name in sorted(takes))
-        raise ModelError(f"--{other[0]} says nothing to this learner", got=f"--learner {learner}", wanted=shown)
+        fitting = {"c1": "crf", "c2": "crf", "margin": "local-perceptron", "average": "perceptron"}[other[0]]
+        raise ModelError(
+            f"`--{other[0]}` has no effect with `--learner {learner}`; remove it or use `--learner {fitting}`"
+        )
     algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
     if local:
         return LocalTagger(algorithm, **own, **common)
@@ -253,7 +256,8 @@ def _templates_of(asked: str) -> Templates:
     try:
         return Templates.parse(text_of(Path(asked)))
     except FeatureError as error:
-        raise error.at(where=asked)
+        error.at(where=asked)
+        raise
 
 
 def _scores(model: Tagger, dev: Split, rules: list[Rule], threads: int) -> dict[str, Any]:

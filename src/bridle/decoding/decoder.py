@@ -27,7 +27,7 @@ from bridle.decoding.problem import (
 from bridle.decoding.result import Decoding, Decodings
 from bridle.decoding.threads import cores, in_threads
 from bridle.engines import Engine, engine_named, solve_one
-from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
+from bridle.errors import Argument, EngineError, Infeasible, LatticeError, LimitReached
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -213,10 +213,9 @@ class Decoder:
 
     def _infeasible(self, lattice: Lattice, given: Given, sequence: int | None) -> Infeasible:
         """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
-        where = "" if sequence is None else f" of sequence {sequence}"
         if not self._possible(lattice):
             return Infeasible(
-                f"the lattice{where} has no path", got="-inf on every labelling", wanted="one with a finite score",
+                "the lattice has no path", got="-inf on every labelling", wanted="one with a finite score",
                 cause="A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
                 sequence=sequence,
             )
@@ -228,10 +227,10 @@ class Decoder:
             if solve_one("search", problem).status[0] == INFEASIBLE:
                 clash = fewer
         return Infeasible(
-            f"no labelling{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
+            "no labelling obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
             wanted="rules that can hold together (and with the -inf scores of the lattice)",
-            cause="Leave one of them out, make it soft, or decode with on_infeasible='relax'.",
-            clash=clash, sequence=sequence,
+            cause="Leave one of them out, make it soft, or decode with {argument}.",
+            clash=clash, sequence=sequence, argument=Argument("on_infeasible", "relax"),
         )
 
     def _relaxed(self, lattice: Lattice, given: Given) -> Decoding:
@@ -289,10 +288,9 @@ def _range(lattice: Lattice) -> float:
 
 
 def _nothing_found(engine: str, b: int, count: int, bound: float) -> LimitReached:
-    where = f" for sequence {b}" if count > 1 else ""
     return LimitReached(
-        f"engine {engine!r} stopped{where} before it found a labelling that obeys the rules", bound=bound,
-        got="no labelling", wanted="a higher time_limit, max_states or width",
+        f"engine {engine!r} stopped before it found a labelling that obeys the rules", bound=bound,
+        got="no labelling", wanted="a higher time_limit, max_states or width", sequence=b if count > 1 else None,
     )
 
 

@@ -101,19 +101,23 @@ class Problem:
         self.rows: npt.NDArray[np.int64] | None = None  # (B,) where the scores of each sequence begin, if not packed
         self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
         if isinstance(lattices, Batch):
-            _expect(lattices.n_labels, m)
+            _expect(lattices.n_labels, m, "the batch")
             self.unary, self.offsets, self.rows = lattices.unary, lattices.offsets, lattices.first
             self.heads.append((lattices.pairwise, lattices.start, lattices.end))
             self.head_of = np.zeros(len(lattices), dtype=np.int32)
         else:
             self._pack(lattices, m)
 
+    def number(self, k: int) -> int | None:
+        """The number of sequence k in the whole batch, if there are many, for messages."""
+        return self.first + k if self.first or len(self.lattices) > 1 else None
+
     def _pack(self, lattices: Sequence[Lattice], m: int) -> None:
         known: dict[tuple[int, int, int], int] = {}
         head_of = []
         self.offsets = offsets_of(lattices)
         for k, lattice in enumerate(lattices):
-            _expect(lattice.n_labels, m, self.first + k)
+            _expect(lattice.n_labels, m, "the lattice", self.number(k))
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
             if number == len(self.heads):
@@ -178,7 +182,9 @@ def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
         )
     for k, lattice in enumerate(lattices):
         if not isinstance(lattice, Lattice):
-            raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+            raise LatticeError(
+                "this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", sequence=k
+            )
     return np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
 
 
@@ -194,14 +200,15 @@ def check_given(given: Givens, count: int) -> None:
         )
     for k, values in enumerate(given):
         if type(values) is not dict and not isinstance(values, Mapping):
-            what = "given is not a dict" if count == 1 else f"given of sequence {k} is not a dict"
-            raise GivenError(what, got=repr(values)[:60], wanted="a dict, such as {'verb': 3}")
+            raise GivenError(
+                "given is not a dict", got=repr(values)[:60], wanted="a dict, such as {'verb': 3}",
+                sequence=k if count > 1 else None,
+            )
 
 
-def _expect(got: int, wanted: int, number: int | None = None) -> None:
+def _expect(got: int, wanted: int, what: str, sequence: int | None = None) -> None:
     if got != wanted:
-        where = "a batch" if number is None else f"lattice {number}"
         raise LatticeError(
-            f"{where} has another number of labels than the decoder", got=got, wanted=wanted,
-            cause="Do the columns of unary stand in the order of Labels?",
+            f"{what} has another number of labels than the decoder", got=got, wanted=wanted,
+            cause="Do the columns of unary stand in the order of Labels?", sequence=sequence,
         )

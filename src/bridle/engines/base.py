@@ -48,11 +48,11 @@ class NativeEngine(Engine):
             answers.ids, answers.score, answers.bound, answers.status, answers.violations, answers.counters,
         )
         if answers.status.max(initial=0) == TOO_LARGE:
-            number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])
+            number = problem.number(int(np.flatnonzero(answers.status == TOO_LARGE)[0]))
             raise EngineError(
-                f"engine {self.name!r} cannot hold the intersection of sequence {number} with these rules",
+                f"engine {self.name!r} cannot hold the intersection with these rules",
                 got=f"{len(problem.rules)} rules", wanted="fewer states than max_states or memory allows",
-                cause="Use engine='search' or 'auto', which intersect only what is violated.",
+                cause="Use engine='search' or 'auto', which intersect only what is violated.", sequence=number,
             )
 
     def stats(self, answers: Answers, b: int) -> dict[str, Any]:

@@ -28,11 +28,13 @@ from bridle.models.checks import (
     check_seed,
     count_of,
     count_of_threads,
+    counted_from,
     digest_of,
     fingerprint,
     ids_of,
     jsonable,
     names_of,
+    of_dev,
     one_of,
     path_of,
     with_tokens,
@@ -182,14 +184,15 @@ class Tagger:
         encoded = features.fit(X)
         names = names_of(y)
         labels = Labels(names, cast(Scheme | None, scheme_of(names) if self.scheme == "auto" else self.scheme))
-        gold = ids_of(labels, y, encoded.offsets, "y")
+        gold = ids_of(labels, y, encoded.offsets)
         task = Task.of(encoded, gold, (len(features), len(labels)), self.pairs, self._bigram(features))
         decoder = Decoder(labels, self._rules(), on_infeasible="relax")
         known = with_tokens(features, X, given, decoder.required_inputs)
         measure, told = None, {"data": fingerprint(encoded, gold), "given": digest_of(known)}
         if dev is not None:
-            held = features.encode(dev[0])
-            held_gold = ids_of(labels, dev[1], held.offsets, "the labels of the development set", on_unknown)
+            with of_dev():
+                held = features.encode(dev[0])
+                held_gold = ids_of(labels, dev[1], held.offsets, on_unknown)
             held_known = with_tokens(features, dev[0], dev_given, decoder.required_inputs)
             measure = self._measure(task, held, held_gold, decoder, held_known)
             told |= {"dev": fingerprint(held, held_gold), "dev_given": digest_of(held_known)}
@@ -223,7 +226,8 @@ class Tagger:
 
         def accuracy(found: Found) -> float:
             batch = Linear.of(task.layout, *found).scores(encoded, self._scores())
-            return float((decoder.decode_batch(batch, given).ids == gold).mean())
+            with of_dev():
+                return float((decoder.decode_batch(batch, given).ids == gold).mean())
 
         return accuracy
 
@@ -237,15 +241,16 @@ class Tagger:
         """The scores of many sequences, packed."""
         self._fitted()
         check_sequences(X)
-        parts = in_threads(lambda low, high, stop: self._part(X[low:high], stop), len(X), count_of_threads(threads))
+        parts = in_threads(partial(self._part, X), len(X), count_of_threads(threads))
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
 
-    def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:
-        return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
+    def _part(self, X: Sequence[Any], low: int, high: int, stop: _native.Stop) -> Batch:
+        with counted_from(low):
+            return self.linear_.scores(self.features_.encode(X[low:high]), self._scores(), stop)
 
     def given(
         self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None
@@ -269,9 +274,10 @@ class Tagger:
         check_given("given", given, X)
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
-            some = X[low:high]
-            values = self.given(some, decoder, None if given is None else given[low:high])
-            return decoder.decode_batch(self._part(some, stop), values, threads=1).labels
+            batch = self._part(X, low, high, stop)
+            with counted_from(low):
+                values = self.given(X[low:high], decoder, None if given is None else given[low:high])
+                return decoder.decode_batch(batch, values, threads=1).labels
 
         return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 
@@ -316,7 +322,7 @@ class Tagger:
 def _check_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> None:
     if max(shapes.get("pairwise", ()), default=0) > MOST_SQUARE:
         raise ModelFileError(
-            f"{path} has scores of too many label bigrams", got=f"an array of {shapes['pairwise']}",
+            "this file has scores of too many label bigrams", got=f"an array of {shapes['pairwise']}", where=str(path),
             wanted=f"at most {MOST_SQUARE:,} labels", cause="It was not written by Bridle; do not trust it.",
         )  # fmt: skip
 
@@ -325,7 +331,8 @@ def load(path: str | Path) -> Tagger:
     """Read a model that was saved. Runs no code of the file and trusts nothing in it."""
     stored = files.open_file(path, partial(_check_shapes, path))
     if stored.kind != "model":
-        raise ModelFileError(f"{path} is no model", got=f"a file of the kind {stored.kind!r}", wanted="a model")
+        got = f"a file of the kind {stored.kind!r}"
+        raise ModelFileError("this is not a model", got=got, wanted="a model", where=str(path))
     head = stored.head
     with files.usable(path, "model", "Tagger.save", "Written by another version of Bridle, or by something else?"):
         made = Tagger.kinds[head["model"]](**head["settings"])

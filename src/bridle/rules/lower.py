@@ -70,7 +70,7 @@ class _Columns:
         except (KeyError, TypeError):
             for b, given in enumerate(self.givens):
                 if not isinstance(given, Mapping) or key not in given:
-                    raise missing(key, given, self.first + b) from None
+                    raise missing(key, given, self._number(b)) from None
             raise
 
     def positions(self, place: Place) -> tuple[Ints, Ints]:
@@ -138,9 +138,10 @@ class _Columns:
         if (sizes != self.lengths).any():
             b = int(np.flatnonzero(sizes != self.lengths)[0])
             raise GivenError(
-                f"given['tokens'] of sequence {self.first + b} has another length than the sequence",
+                "given['tokens'] has another length than the sequence",
                 got=int(sizes[b]),
                 wanted=int(self.lengths[b]),
+                sequence=self._number(b),
             )
         flat = list(chain.from_iterable(lists))
         number = {text: k for k, text in enumerate(dict.fromkeys(flat))}
@@ -152,13 +153,11 @@ class _Columns:
             try:
                 place.positions(n, self.givens[b] if self.givens is not None else {})
             except BridleError as error:
-                raise self._of_sequence(error, b) from None
+                raise error.at(sequence=self._number(b)) from None
 
-    def _of_sequence(self, error: BridleError, b: int) -> BridleError:
-        """The same error, with the number of the sequence if there are many."""
-        parts = {k: getattr(error, k) for k in ("got", "wanted", "cause")}
-        where = f"sequence {self.first + b}: " if self.first or len(self.lengths) > 1 else ""
-        return type(error)(where + error.what, **parts)
+    def _number(self, b: int) -> int | None:
+        """The number of a sequence, if there are many, for messages."""
+        return self.first + b if self.first or len(self.lengths) > 1 else None
 
     def sets(self, names: tuple[Names, ...], labels: Labels) -> tuple[list[AllSets], npt.NDArray[np.int32] | None]:
         """The distinct label sets of a rule's fields, and which of them each sequence has (None: all the one)."""
@@ -173,7 +172,7 @@ class _Columns:
                 given = {key: label_names(value, key) for key, value in zip(keys, row, strict=True)}
                 made.append(tuple(field_.resolve(labels, given) for field_ in names))
             except BridleError as error:
-                raise self._of_sequence(error, rows.index(row)) from None
+                raise error.at(sequence=self._number(rows.index(row))) from None
         return made, np.fromiter(map(found.__getitem__, rows), dtype=np.int32, count=len(rows))
 
     def _hashable(self, key: str) -> list[Any]:
@@ -187,7 +186,7 @@ class _Columns:
                 try:
                     label_names(value, key)
                 except BridleError as error:
-                    raise self._of_sequence(error, b) from None
+                    raise error.at(sequence=self._number(b)) from None
             raise
         return made
 

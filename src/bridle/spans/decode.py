@@ -185,7 +185,7 @@ class SpanDecoder:
         check_given(given, len(lattices))
 
         def solve(low: int, high: int, stop: _native.Stop) -> _Packed:
-            return self._solve(lattices[low:high], None if given is None else given[low:high], stop)
+            return self._solve(lattices[low:high], None if given is None else given[low:high], stop, first=low)
 
         count, workers = len(lattices), threads or os.cpu_count() or 1
         if self.plan.engine == "ilp":  # which programs are joined may decide ties: chunks that do not depend on threads
@@ -230,12 +230,14 @@ class SpanDecoder:
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
-    def _bind(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None) -> tuple[_Packed, _native.Problem]:
+    def _bind(
+        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, first: int = 0
+    ) -> tuple[_Packed, _native.Problem]:
         """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
         packed = _Packed(lattices, self.labels, len(self.beyond))
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
-        allowed = self._masks.bind(packed.offsets, given, absorb=True).allowed
+        allowed = self._masks.bind(packed.offsets, given, absorb=True, first=first).allowed
         if allowed is not None:
             bits = allowed[np.arange(len(allowed)), packed.label >> 6] >> (packed.label & 63).astype(np.uint64)
             packed.scores = np.where(bits & np.uint64(1), packed.scores, -np.inf)
@@ -245,12 +247,14 @@ class SpanDecoder:
         for rule in self.beyond:
             mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
             problem.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
-        for part in self._others.bind(packed.offsets, given, absorb=False).parts:
+        for part in self._others.bind(packed.offsets, given, absorb=False, first=first).parts:
             problem.add_part(part.rule, part.automata, part.which, part.marks)
         return packed, problem
 
-    def _solve(self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, stop: _native.Stop) -> _Packed:
-        packed, problem = self._bind(lattices, given)
+    def _solve(
+        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, stop: _native.Stop, first: int = 0
+    ) -> _Packed:
+        packed, problem = self._bind(lattices, given, first)
         if self.plan.engine == "ilp":
             self._solve_ilp(packed)
             return packed
@@ -285,20 +289,20 @@ class SpanDecoder:
     def _failure(
         self, status: int, lattice: SpanLattice, given: Given, sequence: int | None, bound: float
     ) -> EngineError | LimitReached | Infeasible:
-        where = "" if sequence is None else f" of sequence {sequence}"
         if status == TOO_LARGE:
             return EngineError(
-                f"engine {self.plan.engine!r} cannot hold the intersection{where} with these rules",
+                f"engine {self.plan.engine!r} cannot hold the intersection with these rules",
                 got=f"{len(self.beyond)} rules", wanted="fewer states than max_states or memory allows",
+                sequence=sequence,
             )
         if status == NOTHING_FOUND:
             return LimitReached(
-                f"engine {self.plan.engine!r} stopped{where} before it found what obeys the rules", bound=bound,
-                got="no path", wanted="a higher time_limit",
+                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=bound,
+                got="no path", wanted="a higher time_limit", sequence=sequence,
             )
-        return self._infeasible(lattice, given, where, sequence)
+        return self._infeasible(lattice, given, sequence)
 
-    def _infeasible(self, lattice: SpanLattice, given: Given, where: str, sequence: int | None) -> Infeasible:
+    def _infeasible(self, lattice: SpanLattice, given: Given, sequence: int | None) -> Infeasible:
         """Find a minimal set of hard rules that cannot hold together: leave out each that is not needed."""
 
         def impossible(rules: Sequence[Rule]) -> bool:
@@ -307,7 +311,7 @@ class SpanDecoder:
 
         if impossible(()):
             return Infeasible(
-                f"the lattice{where} has no path", got=f"{len(lattice)} possible words that do not join",
+                "the lattice has no path", got=f"{len(lattice)} possible words that do not join",
                 wanted=f"words that hold each of the {lattice.n} characters once",
                 cause="A character that no possible word holds, or scores of -inf; no rule is to blame.",
                 sequence=sequence,
@@ -317,7 +321,7 @@ class SpanDecoder:
             if impossible(fewer := [other for other in clash if other is not rule]):
                 clash = fewer
         return Infeasible(
-            f"no path{where} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
+            "no path obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
             wanted="rules that can hold together (and with the words of the lattice)",
             cause="Leave one of them out, or make it soft.", clash=clash, sequence=sequence,
         )
