@@ -156,7 +156,7 @@ def test_what_cannot_hold_is_relaxed_inside_a_batch() -> None:
         assert broken and bridle.check(lattices[k], clash, found[k], given[k]).ok
     with pytest.raises(bridle.Infeasible) as caught:
         decoder.with_rules(clash, on_infeasible="raise").decode_batch(lattices, given, threads=3)
-    assert caught.value.sequence == relaxed[0] and f"sequence {relaxed[0]} " in str(caught.value)
+    assert caught.value.sequence == relaxed[0] and f"sequence {relaxed[0]}: " in str(caught.value)
 
 
 # ---- errors name their sequence ---------------------------------------------------------------------------------
@@ -193,7 +193,10 @@ def test_errors_name_the_sequence(rule: r.Rule, given: Values, kind: type[Except
 def test_errors_name_the_lattice(threads: int) -> None:
     lattices: list[Any] = [Lattice(np.zeros((3, M)))] * 300
     rules = [r.fix("O", 2)]
-    for wrong, text in ((Lattice(np.zeros((3, 2))), f"lattice {WRONG} "), (np.zeros((3, M)), f"item {WRONG} ")):
+    for wrong, text in (
+        (Lattice(np.zeros((3, 2))), f"sequence {WRONG}: the lattice has another number of labels"),
+        (np.zeros((3, M)), f"sequence {WRONG}: this is not a lattice"),
+    ):
         lattices[WRONG] = wrong
         with pytest.raises(bridle.LatticeError, match=text):
             Decoder(LABELS, rules).decode_batch(lattices, threads=threads)
@@ -201,7 +204,7 @@ def test_errors_name_the_lattice(threads: int) -> None:
     with pytest.raises(bridle.RuleError, match=f"sequence {WRONG}: a rule names position 2"):
         Decoder(LABELS, rules).decode_batch(lattices, threads=threads)
     lattices[WRONG] = Lattice(np.full((3, M), -np.inf))
-    with pytest.raises(bridle.Infeasible, match=f"of sequence {WRONG} has no path"):
+    with pytest.raises(bridle.Infeasible, match=f"sequence {WRONG}: the lattice has no path"):
         Decoder(LABELS, rules).decode_batch(lattices, threads=threads)
 
 
@@ -209,12 +212,12 @@ def test_errors_name_the_lattice(threads: int) -> None:
 def test_limits_and_sizes_name_the_sequence(threads: int) -> None:
     easy, hard = Lattice([[0.0, 0, 1, 0]]), Lattice(np.tile([0.0, 2, 1, 0], (9, 1)))
     lattices = [hard if k == WRONG else easy for k in range(300)]
-    with pytest.raises(bridle.LimitReached, match=f"for sequence {WRONG} ") as caught:  # the one hypothesis has no B
+    with pytest.raises(bridle.LimitReached, match=f"sequence {WRONG}: ") as caught:  # the one hypothesis has no B
         Decoder(LABELS, [r.at_least(1, of="B")], "beam", width=1).decode_batch(lattices, threads=threads)
     assert caught.value.bound == 18.0
     soft = [r.exactly(2, of=x, count="tokens").soft(1.0, per="violation") for x in "ABC"]
     lattices = [hard if k == WRONG else Lattice(np.zeros((0, M))) for k in range(300)]
-    with pytest.raises(bridle.EngineError, match=f"sequence {WRONG} "):
+    with pytest.raises(bridle.EngineError, match=f"sequence {WRONG}: "):
         Decoder(LABELS, soft, "product", max_states=2).decode_batch(lattices, threads=threads)
 
 
