@@ -138,7 +138,7 @@ def test_ctrl_c_is_written_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ('{"command": "bridle train", "settings": {"colour": 1}}', "unknown setting; got 'colour'"),
         ('{"command": "bridle train", "settings": {"threads": "many"}}', "'--threads'"),
         ('{"command": "bridle train", "settings": {"seed": 3}}', "there is no data"),
-        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', ""data" is not a list of files"),
+        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" is not a list of files'),
     ],
 )  # fmt: skip
 def test_a_bad_configuration(here: Path, text: str | None, told: str) -> None:
