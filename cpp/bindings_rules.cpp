@@ -126,22 +126,16 @@ class Binder {
         if (tied) b.tied.assign(N_, 0);
     }
 
-    // numbered: the distinct texts of the batch and the one of each token, instead of given["tokens"].
-    std::unique_ptr<PyBound> run(const nb::object& texts, const nb::object& which) {
+    // texts: of all tokens (N), or None: those of given["tokens"]
+    std::unique_ptr<PyBound> run(const nb::object& texts) {
         const bool asked = !self_.users.empty();
-        std::vector<int32_t> rows;
-        if (asked && !texts.is_none()) {
-            rows.reserve(nb::len(texts));
-            for (nb::handle text : texts) rows.push_back(match(text));
-            which_ = nb::cast<In<int32_t>>(which).data();
-        }
         for (int64_t b = 0; b < B_; ++b) {
-            const Py_ssize_t n = offsets_[b + 1] - offsets_[b];
+            const int n = static_cast<int>(offsets_[b + 1] - offsets_[b]);
             given_ = given_of_(b);
-            for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, static_cast<int>(n));
-            if (!asked) continue;
-            if (which_) for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) matched(rows[which_[t]], b, t);
-            else tokens(b, static_cast<int>(n));
+            for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
+            if (asked && texts.is_none()) tokens(b, n);
+            else if (asked)
+                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) matched(match(PyList_GET_ITEM(texts.ptr(), t)), b, t);
         }
         gather();
         return std::move(bound_);
@@ -403,14 +397,15 @@ class Binder {
     std::function<nb::object(int64_t)> given_of_;
     std::vector<Of> of_;
     std::unique_ptr<PyBound> bound_;
-    const int32_t* which_ = nullptr;
     nb::object given_;  // of the sequence at hand
     std::vector<int> spots_;
 };
 
-std::unique_ptr<PyBound> bind_batch(PyCompiled& self, In<int64_t> offsets, nb::object givens, nb::object texts, nb::object which) {
+std::unique_ptr<PyBound> bind_batch(PyCompiled& self, In<int64_t> offsets, nb::object givens, nb::object texts) {
+    const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) && PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
+    if (!listed) throw nb::value_error("texts: a list with one text per token");
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
-    return Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts, which);
+    return Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);
 }
 
 nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words), or None
@@ -424,7 +419,7 @@ nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words
 
 std::unique_ptr<PyBound> bind_one(PyCompiled& self, int n, const nb::object& given) {
     const int64_t offsets[] = {0, n};
-    return Binder(self, offsets, 1, [&](int64_t) { return given; }).run(nb::none(), nb::none());
+    return Binder(self, offsets, 1, [&](int64_t) { return given; }).run(nb::none());
 }
 
 void bind_rules(nb::module_& module) {
@@ -447,7 +442,7 @@ void bind_rules(nb::module_& module) {
         .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
         .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
         .def_prop_ro("depends", &PyCompiled::depends)
-        .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none() = nb::none(), nb::arg("which").none() = nb::none());
+        .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none());
 }
 
 }  // namespace bridle

@@ -219,8 +219,9 @@ def four_parts(error: BridleError) -> None:
     """What, got and wanted are there, in this order, and the message is not a page."""
     text = str(error)
     assert error.what and error.got is not None and error.wanted is not None, text
-    assert f"; got {error.got}; wanted {error.wanted}." in text and len(text) < 600
-    assert error.cause is None or text.endswith(f"\n{error.cause}")
+    wanted, cause = (str(part).replace("{argument}", str(error.argument)) for part in (error.wanted, error.cause))
+    assert f"; got {error.got}; wanted {wanted}." in text and len(text) < 600
+    assert error.cause is None or text.endswith(f"\n{cause}")
 
 
 @pytest.mark.parametrize(("call", "kind", "said"), CASES)

@@ -52,7 +52,7 @@ def folder(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_there_is_not_written_over(run: Cli, folder: Path, line: str, flag: str) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     result = run(*line.split())
-    assert result.exit_code == 2 and "would be written over" in result.stderr and flag in result.stderr
+    assert result.exit_code == 2 and "would be overwritten" in result.stderr and flag in result.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -87,5 +87,5 @@ def test_learned_rules_do_not_replace_edited_ones(run: Cli, folder: Path) -> Non
 def test_a_copy_that_cannot_be_kept(run: Cli, folder: Path) -> None:
     (folder / "my.rules.bak").mkdir()
     result = run("learn", "train.txt", "-o", "my.rules", "--columns", "word,pos,chunk")
-    assert result.exit_code == 2 and "cannot keep my.rules as my.rules.bak" in result.stderr
+    assert result.exit_code == 2 and "my.rules: cannot keep this file as my.rules.bak" in result.stderr
     assert (folder / "my.rules").read_text() == "at most 9 segments of NP\n"

@@ -133,12 +133,12 @@ def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (None, "cannot read c.json"), ("{", "c.json: not JSON"), ("[]", "no configuration of a training"),
+        (None, "c.json: cannot read this file"), ("{", "c.json: not JSON"), ("[]", "no configuration of a training"),
         ('{"command": "bridle bake", "settings": {}}', "got 'bridle bake'"),
         ('{"command": "bridle train", "settings": {"colour": 1}}', "unknown setting; got 'colour'"),
         ('{"command": "bridle train", "settings": {"threads": "many"}}', "'--threads'"),
         ('{"command": "bridle train", "settings": {"seed": 3}}', "there is no data"),
-        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', "the data are no files"),
+        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" is not a list of files'),
     ],
 )  # fmt: skip
 def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) -> None:
@@ -152,7 +152,7 @@ def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) 
 def test_nothing_of_the_user_is_overwritten(run: Cli, here: Path) -> None:
     Path("m.json").write_text('{"mine": 1}')
     result = run("train", "train.txt", "-o", "m")
-    assert result.exit_code == 2 and "m.json is in the way" in result.stderr
+    assert result.exit_code == 2 and "m.json: this file is in the way" in result.stderr
     assert Path("m.json").read_text() == '{"mine": 1}' and not Path("m").exists()
 
 
@@ -167,7 +167,7 @@ def test_what_is_read_is_not_written_over(run: Cli, trained: Training, here: Pat
     trained()
     before = {path.name: path.read_bytes() for path in here.iterdir()}
     result = run(*line.split())
-    assert result.exit_code == 2 and "would be written over" in result.stderr
+    assert result.exit_code == 2 and "would be overwritten" in result.stderr
     assert {path.name: path.read_bytes() for path in here.iterdir()} == before
 
 

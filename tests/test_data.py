@@ -120,7 +120,7 @@ def test_sequences_without_labels(tmp_path: Path, name: str) -> None:
     write(tmp_path / "x", [Example({column: ["a", "b"]})], name)
     options: dict[str, Any] = {"segmented": {"scheme": None}, "slashed": {"label": None}}.get(name, {})
     assert list(read(tmp_path / "x", name, **options)) == [Example({column: ["a", "b"]})]
-    with pytest.raises(FileError, match=r"x: ?(sequence )?1: a sequence has no labels"):
+    with pytest.raises(FileError, match=r"x(:1|: sequence 0): a sequence has no labels"):
         load(tmp_path / "x", name, **options)
 
 
@@ -176,7 +176,7 @@ def test_unknown_names_come_with_the_nearest(tmp_path: Path) -> None:
         read(path, "conll", colums=["word"])
     with pytest.raises(FileError, match=r"unknown format; got 'xyz'; wanted one of arrow, conll"):
         write(None, [], "xyz")
-    with pytest.raises(FileError, match=r"docstart; got 'drop'; wanted 'skip' or 'keep'"):
+    with pytest.raises(FileError, match=r"`docstart` has an unknown value; got 'drop'; wanted 'skip' or 'keep'"):
         read(path, "conll", docstart="drop")
 
 
@@ -204,7 +204,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path / "x", b"\n\n\n" + b"caf\xe9")
     with pytest.raises(FileError, match=r"x:4: not utf-8; got byte 0xe9 at byte 6 of the file") as caught:
         list(read(path, name))
-    assert "encoding='latin-1'" in str(caught.value.cause)
+    assert "Pass encoding='latin-1'" in str(caught.value)
     with pytest.raises(FileError, match="x:3: a NUL character"):
         list(read(saved(tmp_path / "x", "\n\na\0b\n"), name))
     with pytest.raises(FileError, match="unknown encoding; got 'hex'"):

@@ -72,14 +72,14 @@ def test_bad_names_of_columns(tmp_path: Path, columns: Any) -> None:
 
 @pytest.mark.parametrize("comment", ["", " ", 3])
 def test_bad_comment_prefixes(tmp_path: Path, comment: Any) -> None:
-    assert f"no good comment prefix; got {comment!r}" in wrong(tmp_path, CHUNKS, comment=comment)
+    assert f"`comment` must be a prefix; got {comment!r}" in wrong(tmp_path, CHUNKS, comment=comment)
 
 
 def test_ragged_columns_name_the_line(tmp_path: Path) -> None:
     message = wrong(tmp_path, "a B C\n\nd E F\ng H\n")
     assert message.startswith("train.txt:4: another number of columns; got 2 in 'g H'; wanted 3, as in the lines above")
     assert wrong(tmp_path, "a B C\nd E F G\nh I\n").startswith("train.txt:2: another number of columns; got 4")
-    assert "got 2 in 'a\\tB'; wanted 3, as columns= says" in wrong(tmp_path, "a\tB\n", columns=["x", "y", "z"])
+    assert "got 2 in 'a\\tB'; wanted 3: x, y, z" in wrong(tmp_path, "a\tB\n", columns=["x", "y", "z"])
     assert "2: another number of columns; got 1" in wrong(tmp_path, "a\tB\nc D\n")  # a TAB file
     assert "3: a sequence has an empty label" in wrong(tmp_path, "a\tB\n\nc\t\n")
 

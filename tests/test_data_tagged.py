@@ -80,7 +80,7 @@ def test_text_outside_tags(tmp_path: Path) -> None:
 def test_tagged_text_gone_wrong(tmp_path: Path) -> None:
     assert wrong(tmp_path, f"{CITED}\nprose\n", "tagged").startswith("x.txt:2: no tagged text; got 'prose'")
     assert len(parsed(tmp_path, f"{CITED}\nprose\n", "tagged", on_error="skip")) == 1
-    assert "unknown value of the option tokens" in wrong(tmp_path, CITED, "tagged", tokens="letters")
+    assert "`tokens` has an unknown value" in wrong(tmp_path, CITED, "tagged", tokens="letters")
     assert "3: <sequence> without its end" in wrong(tmp_path, "<?xml?>\n\n<sequence>\n<a>x</a>\n", "tagged")
     with pytest.raises(FileError, match="a label cannot be a tag; got '1'"):
         write(tmp_path / "y", [Example({"word": ["a"]}, ["1"])], "tagged")
@@ -174,14 +174,14 @@ def test_json_lines(tmp_path: Path) -> None:
         ('{"tokens": ["a"], "n": ' + "9" * 10_000 + "}", "not a JSON line"),
         ('{"tokens": ["\\ud800"]}', "not a JSON line"),
         ("[1]", "a line is no object; got list"),
-        ('{"labels": ["a"]}', "no tokens; got 'labels'; wanted the key 'tokens'"),
+        ('{"labels": ["a"]}', "there are no tokens; got 'labels'; wanted the key 'tokens'"),
         ('{"token": ["a"]}', "unknown key; got 'token'; wanted 'tokens'"),
         ('{"tokens": ["a"], "lables": ["X"]}', "unknown key; got 'lables'; wanted 'labels'"),
-        ('{"tokens": "a b"}', "tokens are no list of strings; got 'a b'"),
-        ('{"tokens": ["a"], "labels": [1]}', r"labels are no list of strings; got \[1\]"),
+        ('{"tokens": "a b"}', "tokens are not a list of strings; got 'a b'"),
+        ('{"tokens": ["a"], "labels": [1]}', r"labels are not a list of strings; got \[1\]"),
         ('{"tokens": ["a"], "labels": ["X", "Y"]}', "labels and tokens differ in length; got 2; wanted 1"),
-        ('{"tokens": ["a"], "pos": ["X", "Y"]}', r"'pos' is no column; got \['X', 'Y'\]; wanted 1 strings"),
-        ('{"tokens": ["a"], "given": [1]}', "given is no object; got list"),
+        ('{"tokens": ["a"], "pos": ["X", "Y"]}', r"'pos' is not a column; got \['X', 'Y'\]; wanted a list"),
+        ('{"tokens": ["a"], "given": [1]}', "given is not an object; got list"),
     ],
 )
 def test_json_lines_gone_wrong(tmp_path: Path, line: str, message: str) -> None:
@@ -194,7 +194,7 @@ def test_json_lines_gone_wrong(tmp_path: Path, line: str, message: str) -> None:
 
 def test_a_column_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
     assert "no such column; got 'word'; wanted 'pos'" in wrong(tmp_path, '{"tokens": []}', "jsonl", columns=["pos"])
-    assert "columns are no list of names" in wrong(tmp_path, '{"tokens": []}', "jsonl", columns="pos")
+    assert "`columns` must be a list of names" in wrong(tmp_path, '{"tokens": []}', "jsonl", columns="pos")
 
 
 @pytest.mark.parametrize("name", ["jsonl", "parquet"])
@@ -242,11 +242,11 @@ def test_tables_of_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"words": [["a"]]}, "x: sequence 1: no tokens"),
-        ({"tokens": [["a"], ["b", None]]}, "x: sequence 2: tokens are no list of strings"),
-        ({"tokens": [["a"]], "labels": [["X", "Y"]]}, "x: sequence 1: labels and tokens differ in length"),
-        ({"tokens": [["a"]], "labels": [[1]]}, "x: sequence 1: labels are no list of strings"),
-        ({"tokens": [["a"]], "given": ["{"]}, "x: sequence 1: given is no JSON"),
+        ({"words": [["a"]]}, "x: sequence 0: there are no tokens"),
+        ({"tokens": [["a"], ["b", None]]}, "x: sequence 1: tokens are not a list of strings"),
+        ({"tokens": [["a"]], "labels": [["X", "Y"]]}, "x: sequence 0: labels and tokens differ in length"),
+        ({"tokens": [["a"]], "labels": [[1]]}, "x: sequence 0: labels are not a list of strings"),
+        ({"tokens": [["a"]], "given": ["{"]}, "x: sequence 0: given is not JSON"),
     ],
 )
 def test_tables_gone_wrong(tmp_path: Path, rows: dict[str, list[Any]], message: str) -> None:
@@ -267,7 +267,7 @@ def test_tables_that_are_none(tmp_path: Path, name: str) -> None:
 
 def test_a_column_that_comes_late(tmp_path: Path) -> None:
     late = [Example({"word": ["a"]})] * 3000 + [Example({"word": ["a"]}, ["B"])]
-    with pytest.raises(FileError, match="sequence 3001 has a column that the first 1024 have not; got labels"):
+    with pytest.raises(FileError, match="sequence 3000: this sequence has a column that the first 1024 do not"):
         write(tmp_path / "x", late, "parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -211,7 +211,7 @@ def test_errors_name_the_lattice(threads: int) -> None:
 def test_limits_and_sizes_name_the_sequence(threads: int) -> None:
     easy, hard = Lattice([[0.0, 0, 1, 0]]), Lattice(np.tile([0.0, 2, 1, 0], (9, 1)))
     lattices = [hard if k == WRONG else easy for k in range(300)]
-    with pytest.raises(bridle.LimitReached, match=f"for sequence {WRONG} ") as caught:  # the one hypothesis has no B
+    with pytest.raises(bridle.LimitReached, match=f"sequence {WRONG}: ") as caught:  # the one hypothesis has no B
         Decoder(LABELS, [r.at_least(1, of="B")], Beam(width=1)).decode_batch(lattices, threads=threads)
     assert caught.value.bound == 18.0
     soft = [r.exactly(2, of=x, count="tokens").soft(1.0, per="violation") for x in "ABC"]

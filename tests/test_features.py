@@ -295,7 +295,7 @@ ONE, TWO = ["word[0]"], "chunking"
         (ONE, [{"word": None}], "."), (ONE, [{"word": 5}], "."), (ONE, [[{"word": "a"}, "b"]], "."),
         (TWO, [["a"]], "need the columns word, pos"), (TWO, [{"word": ["a"]}], "no column 'pos'"),
         (TWO, [[{"word": "a", "pos": "X"}, {"word": "b"}]], "no column 'pos'"), (TWO, [{}], "no column"),
-        (TWO, [{"word": ["a"], "pos": ["X"]}, {"word": ["a", "b"], "pos": ["X"]}], "sequence 1 differ in length"),
+        (TWO, [{"word": ["a"], "pos": ["X"]}, {"word": ["a", "b"], "pos": ["X"]}], "sequence 1: the columns differ"),
         (["bias[0]"], [{"word": 5}], "."),
         (None, "ab", "X is not a list"), (None, [["a", "b"]], "a token has no features"), (None, ["ab"], "no features"),
         (None, [{"word": ["a"]}], "no features"), (None, [5], "no features"), (None, [[5]], "no features"),

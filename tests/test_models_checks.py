@@ -81,13 +81,15 @@ def test_grid_search() -> None:
     ("y", "says"),
     [
         (None, "y is not a list"), ("DNV", "y is not a list"), (iter(Y), "y is not a list"), (5, "y is not a list"),
-        (["DNV", "DNV"], "y.0. is not a list"), ([["D", "N", "V"], 5], "y.1. is not a list"),
-        ([None, None], "y.0. is not a list"), ([[1, 2, 3]] * 2, "not a name"), ([["D", None, "V"]] * 2, "not a name"),
+        (["DNV", "DNV"], "sequence 0: .* not a list"), ([["D", "N", "V"], 5], "sequence 1: .* not a list"),
+        ([None, None], "sequence 0: .* not a list"),
+        ([[1, 2, 3]] * 2, "not a name"), ([["D", None, "V"]] * 2, "not a name"),
         ([["D", ["N"], "V"]] * 2, "not a name"), ([["D", "", "V"]] * 2, "not a name"),
         ([["D", b"N", "V"]] * 2, "not a name"), ([["D", float("nan"), "V"]] * 2, "not a name"),
         ([], "no labels at all"), ([[], []], "no labels at all"), ([["D"] * 3] * 2, "only the label 'D'"),
         ([["D", "N", "V"]], "differ in length"), ([["D", "N", "V"]] * 3, "differ in length"),
-        ([["D", "N", "V"], ["D", "N"]], "sequence 1 do not fit"), ([["D", "N", "V"], []], "sequence 1 do not fit"),
+        ([["D", "N", "V"], ["D", "N"]], "sequence 1: the labels and"),
+        ([["D", "N", "V"], []], "sequence 1: the labels and"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [CRF, LocalTagger])

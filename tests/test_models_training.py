@@ -130,7 +130,7 @@ def test_a_checkpoint_of_another_training_is_refused(
 
 
 def test_models_and_checkpoints_are_not_mixed_up(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="is no model"):
+    with pytest.raises(ModelFileError, match="is not a model"):
         load(checkpoint)
     model = CRF("perceptron", iterations=2).fit(*DATA)
     model.save(tmp_path / "model")

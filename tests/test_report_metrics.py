@@ -351,7 +351,7 @@ def test_memory_does_not_grow_with_the_input() -> None:
 @pytest.mark.parametrize(
     "gold, guess, says",
     [
-        ([["O"], ["O", "O"]], [["O"], ["O"]], "sequence 1: not as many labels guessed as in gold; got 1"),
+        ([["O"], ["O", "O"]], [["O"], ["O"]], "sequence 1: there are not as many guessed labels as gold labels; got 1"),
         ([["O"]], [["O"], ["O"]], "sequence 1: it is missing in gold"),
         ([["O"], ["O"]], [["O"]], "sequence 1: it is missing in guessed"),
         (["O", "B-X"], ["O", "B-X"], "sequence 0: the labels in gold are not a list"),

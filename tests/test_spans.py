@@ -242,7 +242,7 @@ def test_infeasible_says_why() -> None:
         with pytest.raises(Infeasible, match="has no path") as raised:
             SpanDecoder(engine=engine).decode(gap)
         assert raised.value.clash == ()
-    with pytest.raises(Infeasible, match="of sequence 1 has no path") as raised:
+    with pytest.raises(Infeasible, match="sequence 1: the lattice has no path") as raised:
         SpanDecoder().decode_batch([SpanLattice(0, [], []), gap])
     assert raised.value.sequence == 1
     rules = [r.forbid("A"), r.starts_with("A"), r.present("B").soft(1.0), r.present("A")]

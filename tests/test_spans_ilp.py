@@ -91,7 +91,7 @@ def test_one_that_is_infeasible_spoils_no_other(bad: SpanLattice) -> None:
     assert [a.status for a in answers] == ["optimal"] * 5 + ["infeasible"] + ["optimal"] * 6
     assert [a.bound for a in answers] == [a.bound for a in alone]
     assert answers[5].arcs is None and answers[5].bound == -math.inf
-    with pytest.raises(Infeasible, match="of sequence 5 has no path"):
+    with pytest.raises(Infeasible, match="sequence 5: the lattice has no path"):
         SpanDecoder(engine="ilp").decode_batch(lattices)
 
 

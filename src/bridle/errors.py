@@ -26,13 +26,26 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument that an error speaks of, with a value that it has or should have."""
+    """An argument that an error speaks of, with a value that it has or should have; `...` is any value.
+
+    >>> print(Argument("scheme", None), Argument("given", {"verb": ...}))
+    scheme=None given={'verb': ...}
+    """
 
     name: str
-    value: Any = None
+    value: Any = ...
 
     def __str__(self) -> str:
-        return f"{self.name}={self.value!r}"
+        return f"{self.name}={_shown(self.value)}"
+
+
+def _shown(value: Any) -> str:
+    """A value as Python writes it; `...`, in it or alone, is any value."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_shown(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return "..." if value is ... else repr(value)
 
 
 class BridleError(Exception):
@@ -53,11 +66,12 @@ class BridleError(Exception):
     where : str, optional
         The place in a file, as in ``data.txt:17``.
     argument : Argument, optional
-        The argument that the error is about. ``{argument}`` in the other texts stands for it, so that a command line can
-        spell it its own way.
+        The argument that the error is about. ``{argument}`` in `what`, `wanted` and `cause` stands for it, so that a
+        command line can spell it its own way.
 
     Examples
     --------
+    >>> import bridle
     >>> try:
     ...     bridle.Decoder(bridle.Labels(["O", "X"]), ["at most 1 segment of Y"])
     ... except bridle.BridleError as error:
@@ -90,7 +104,12 @@ class BridleError(Exception):
 
     def message(self, spell: Callable[[Argument], str] = str) -> str:
         """The text of the error. spell: how to write an argument."""
+
+        def spelt(text: object) -> str:
+            return str(text) if self.argument is None else str(text).replace("{argument}", spell(self.argument))
+
         what = self.what if self.what[-2:-1] in ("", " ", "/", ".") else self.what.removesuffix(".")  # "cannot read ."
+        what = spelt(what)
         if self.where is not None:
             what = f"{self.where}: {what}"
         elif self.sequence is not None:
@@ -101,11 +120,10 @@ class BridleError(Exception):
         if self.got is not None:
             parts.append(f"got {self.got}")
         if self.wanted is not None:
-            parts.append(f"wanted {self.wanted}")
+            parts.append(f"wanted {spelt(self.wanted)}")
         text = "; ".join(parts)
         text += "" if text.endswith("?") else "."
-        text = f"{text}\n{self.cause}" if self.cause else text
-        return text if self.argument is None else text.replace("{argument}", spell(self.argument))
+        return f"{text}\n{spelt(self.cause)}" if self.cause else text
 
     def __str__(self) -> str:
         return self.message()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import EngineError, LabelError
+from bridle.errors import Argument, EngineError, LabelError
 from bridle.schemes import FIRST, LAST, PREFIXES
 from bridle.schemes import UNTYPED as UNTYPED
 from bridle.schemes import Scheme as Scheme
@@ -106,7 +106,8 @@ class Labels:
                         f"a label does not fit the scheme {scheme}",
                         got=repr(name),
                         wanted=f"{outside!r} or a name that begins with one of {', '.join(PREFIXES[scheme])}",
-                        cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
+                        cause="Is the scheme right? Pass {argument} for labels without a scheme.",
+                        argument=Argument("scheme", None),
                     )
 
     def _split(self, name: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +20,14 @@ from typer.core import TyperGroup
 import bridle
 from bridle.cli.stream import Tally
 from bridle.data import Lines
-from bridle.errors import BridleError, FileError, Infeasible, LabelError, LimitReached
+from bridle.errors import Argument, BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
 from bridle.models.files import MAGIC
 from bridle.rules.files import text_of
-from bridle.rules.refer import GIVE
 
 LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
 ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo", "info")  # of work
+_OWN_OPTIONS = {"on_infeasible", "on_unknown", "format", "scheme", "label"}  # others are options of a format
 _Misuse = cast(type[Exception], typer.BadParameter.__base__)  # the root of what is wrong with a command line
 
 _EPILOG = """\b
@@ -148,9 +148,9 @@ def exits() -> Iterator[None]:
     try:
         yield
     except (Infeasible, LimitReached) as error:
-        fail(in_options(str(error)), NO_ANSWER)
+        fail(error.message(option), NO_ANSWER)
     except BridleError as error:
-        fail(in_options(str(error)), BAD)
+        fail(error.message(option), BAD)
     except MemoryError:
         fail("out of memory", BAD)
     except (KeyboardInterrupt, typer.Abort):
@@ -178,28 +178,34 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code) from None
 
 
-def in_options(text: str) -> str:
-    """A message of the library in words of the command line: its arguments are options here."""
-    text = re.sub(r"\b(on_infeasible|on_unknown)='(\w+)'", lambda m: f"--{m[1].replace('_', '-')} {m[2]}", text)
-    text = re.sub(r"\b(encoding|comment|on_error)='([^']*)'", r"--option \1='\2'", text)
-    text = re.sub(r"\b(comment|label)=None", r"--option \1=none", text)
-    text = text.replace("as columns= says", "as --columns, or the model, says")
-    text = re.sub(r"\bformat='(\w+)'", r"--format \1", text).replace("scheme=None", "--scheme none")
-    text = text.replace("labels=...", "--labels or --model").replace(GIVE, "Put it into the JSON line of the sequence.")
-    text = re.sub(r"given=\{'(\w+)': \.\.\.\}", _in_json, text)
-    text = re.sub(r"(?<![-\w])tokens= ", "--option tokens=NAME ", text).replace("columns=[...]", "--columns A,B,...")
-    return text.replace("wanted format= one of", "wanted --format with one of").replace("\nformats() lists all.", "")
+def option(argument: Argument) -> str:
+    """An argument of the library as the command line has it.
 
-
-def _in_json(found: re.Match[str]) -> str:
-    return '"tokens": [...]' if found[1] == "tokens" else f'"given": {{"{found[1]}": ...}}'
+    >>> print(option(Argument("on_infeasible", "relax")), option(Argument("comment", "# ")))
+    --on-infeasible relax --option comment='# '
+    """
+    name, value = argument.name, argument.value
+    if name == "given":
+        keys = dict(value)
+        texts = ['"tokens": [...]'] if "tokens" in keys else []
+        texts += [f'"given": {{"{key}": ...}}' for key in keys if key != "tokens"]
+        return ", ".join(texts) + " in the JSON line of the sequence"
+    if name == "labels":
+        return "--labels or --model"
+    if name == "columns":
+        return "--columns A,B,..."
+    word = "NAME" if value is ... else shlex.quote("none" if value is None else str(value))
+    if name in _OWN_OPTIONS:
+        return f"--{name.replace('_', '-')} {word}"
+    return f"--option {name}={word}"
 
 
 def keep(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -> None:
     """What is read, or written too, must not be written over: a slip of the fingers would cost the data."""
     for path in others:
         if path is not None and out not in (None, "-") and Path(path).resolve() == Path(str(out)).resolve():
-            raise FileError(f"{path} would be written over", got=f"{flag} {out}", wanted="another name for the output")
+            got, wanted = f"{flag} {out}", "another name for the output"
+            raise FileError("this file would be overwritten", got=got, wanted=wanted, where=str(path))
 
 
 def check_place(path: Path) -> None:
@@ -208,7 +214,7 @@ def check_place(path: Path) -> None:
     written = path if path.exists() and not path.is_file() else folder  # a device is written as it is
     if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(written, os.W_OK):
         wanted = "the name of a file in a folder that exists and can be written to"
-        raise FileError(f"cannot write {path}", got="no such place", wanted=wanted)
+        raise FileError("cannot write this file", got="no such place", wanted=wanted, where=str(path))
 
 
 def check_kind(path: Path) -> None:
@@ -217,7 +223,7 @@ def check_kind(path: Path) -> None:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 got, wanted = "a file that is no model", "another name for the output"
-                raise FileError(f"{path} would be written over", got=got, wanted=wanted)
+                raise FileError("this file would be overwritten", got=got, wanted=wanted, where=str(path))
 
 
 def json_line(value: Any) -> str:

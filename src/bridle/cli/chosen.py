@@ -105,14 +105,15 @@ class Wanted:
     def missing(self, source: str) -> FileError:
         """The error that tells that nothing was found."""
         if not self.count:
-            return FileError(f"{source}: there are no sequences", got="an empty file", wanted="a sequence at least")
+            return FileError("there are no sequences", got="an empty file", wanted="at least one", where=source)
         if self.sequence is not None:
             wanted = "0" if self.count == 1 else f"0 to {self.count - 1}"
-            return FileError(f"{source}: there is no such sequence", got=f"--sequence {self.sequence}", wanted=wanted)
+            got = f"--sequence {self.sequence}"
+            return FileError("there is no such sequence", got=got, wanted=wanted, where=source)
         near = get_close_matches(self.name or "", self.others, n=3, cutoff=0.5) or self.others[:5]
         return FileError(
-            f"{source}: no sequence is called so", got=f"--id {self.name}", wanted="such as " + ", ".join(near),
-            cause="Sequences without a name are called by their number, from 0.",
+            "no sequence has this id", got=f"--id {self.name}", wanted="such as " + ", ".join(near),
+            cause="The id of a sequence without a name is its number, from 0.", where=source,
         )  # fmt: skip
 
 

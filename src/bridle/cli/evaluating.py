@@ -104,7 +104,7 @@ def evaluate(
             pairs = map(_side_by_side, examples)
         found = _scores(pairs, None if scheme is Segments.NONE else scheme.value, bar)
     if not found.sequences:
-        raise FileError(f"{called(gold)}: there are no sequences", got="nothing", wanted="labelled sequences")
+        raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=called(gold))
     if not found.correct_tokens and guess is None and tagger is None:
         typer.echo("bridle: gold and guess never agree; are they the last two columns?", err=True)
     if as_json:

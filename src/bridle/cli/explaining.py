@@ -61,7 +61,7 @@ def explain(
     sequence: Annotated[
         int | None, typer.Option("--sequence", metavar="N", min=0, help="Look at this one; the first is 0.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--id", metavar="ID", help="Look at the one that is called so.")] = None,
+    name: Annotated[str | None, typer.Option("--id", metavar="ID", help="Explain the sequence with this id.")] = None,
     text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Look at this text.")] = None,
     k: Annotated[int, typer.Option("--k", metavar="N", min=0, help="How many of the next best labellings.")] = 5,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, too.")] = None,

@@ -41,8 +41,10 @@ def model_of(learner: Learner, common: dict[str, Any], own: dict[str, Any], rule
     local = learner in (Learner.LOCAL, Learner.WINNOW)
     takes = {"c1", "c2"} if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
     if other := sorted(set(own) - takes):
-        shown = ", ".join(f"--{name}" for name in sorted(takes))
-        raise ModelError(f"--{other[0]} says nothing to this learner", got=f"--learner {learner}", wanted=shown)
+        fitting = {"c1": "crf", "c2": "crf", "margin": "local-perceptron", "average": "perceptron"}[other[0]]
+        raise ModelError(
+            f"`--{other[0]}` has no effect with `--learner {learner}`; remove it or use `--learner {fitting}`"
+        )
     algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
     if local:
         return LocalTagger(algorithm, **own, **common)

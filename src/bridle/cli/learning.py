@@ -238,7 +238,8 @@ def _keep_edited(out: str, made: list[str]) -> None:
             typer.echo(f"bridle: what was in {out} is kept in {out}.bak", err=True)
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or str(error)
-        raise FileError(f"cannot keep {out} as {out}.bak", got=got, wanted="a place with room for it") from None
+        what, wanted = f"cannot keep this file as {out}.bak", "a place with room for it"
+        raise FileError(what, got=got, wanted=wanted, where=out) from None
 
 
 # ---- what is written ------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ DataScheme = Annotated[
     AnyScheme,
     typer.Option("--scheme", metavar="|".join(AnyScheme), case_sensitive=False, help="How labels make segments."),
 ]
-TheSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of all that is drawn at random.")]
+TheSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random number generator.")]
 TheThreads = Annotated[int, typer.Option("--threads", metavar="N", min=0, help="0: all cores.")]
 TheOut = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on stdout, nothing else there.")]

@@ -148,10 +148,10 @@ def rules_of(path: Path | None, labels: Labels | None) -> list[Rule]:
     """
     lines = [] if path is None else load_lines(path)
     wrong = [] if labels is None else [one for line in lines for one in unknown_labels(line, labels)]
-    unknown = [f"{path}:{one.line}: {one.message}" for one in wrong]
-    if unknown:
-        cause = "\n".join([*unknown[1:], "Are these rules for other data, or other labels?"])
-        raise RuleError(unknown[0], cause=cause)
+    if wrong:
+        more = [f"{path}:{one.line}: {one.message}" for one in wrong[1:]]
+        cause = "\n".join([*more, "Are these rules for other data, or other labels?"])
+        raise RuleError(wrong[0].message, cause=cause, where=f"{path}:{wrong[0].line}")
     return [line.rule for line in lines]
 
 
@@ -180,5 +180,5 @@ def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[l
                     bar()
     if not found:
         names = ", ".join(map(called, paths))
-        raise FileError(f"{names}: there are no sequences", got="nothing", wanted="labelled sequences")
+        raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=names)
     return found, reader.settled(found[0])

@@ -37,8 +37,8 @@ def place_beside(model: Path) -> Path:
             read_config(place)
         except FileError:
             raise FileError(
-                f"{place} is in the way", got="what is no configuration", wanted="another name for the model",
-                cause=f"The configuration of the training is written there, beside {model.name}.",
+                "this file is in the way", got="what is no configuration", wanted="another name for the model",
+                cause=f"The configuration of the training is written there, beside {model.name}.", where=str(place),
             ) from None  # fmt: skip
     return place
 
@@ -48,10 +48,12 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(text_of(path))
     except ValueError as error:
-        raise FileError(f"{path}: not JSON", got=str(error), wanted="what bridle train writes beside a model") from None
+        wanted = "what bridle train writes beside a model"
+        raise FileError("not JSON", got=str(error), wanted=wanted, where=str(path)) from None
     if not isinstance(found, dict) or found.get("command") != _COMMAND or not isinstance(found.get("settings"), dict):
         got = "other JSON" if not isinstance(found, dict) or "command" not in found else repr(found["command"])[:60]
-        raise FileError(f"{path}: no configuration of a training", got=got, wanted=f'"command": "{_COMMAND}", settings')
+        wanted = f'"command": "{_COMMAND}", settings'
+        raise FileError("no configuration of a training", got=got, wanted=wanted, where=str(path))
     return found
 
 
@@ -63,12 +65,13 @@ def _set(context: typer.Context, path: Path | None) -> Path | None:
     settings = {name.replace("-", "_"): value for name, value in read_config(path)["settings"].items()}
     if unknown := sorted(set(settings) - known):
         raise FileError(
-            f"{path}: unknown setting", got=repr(unknown[0]), wanted="names of options of bridle train",
-            cause="Misspelt, or of another version of Bridle?",
+            "unknown setting", got=repr(unknown[0]), wanted="names of options of bridle train",
+            cause="Misspelt, or of another version of Bridle?", where=str(path),
         )  # fmt: skip
     data = settings.get("data") or []
     if not isinstance(data, list) or not all(isinstance(one, str) for one in data):
-        raise FileError(f"{path}: the data are no files", got=repr(data)[:60], wanted='"data": ["train.txt", ...]')
+        wanted = '"data": ["train.txt", ...]'
+        raise FileError('"data" is not a list of files', got=repr(data)[:60], wanted=wanted, where=str(path))
     context.default_map = {name: value for name, value in settings.items() if value is not None}
     return path
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +22,10 @@ from bridle.cli.base import (
     Scheme,
     TheScheme,
     app,
-    in_options,
     json_line,
     labels_of,
     names_of,
+    option,
 )
 from bridle.errors import LabelError
 from bridle.rules.files import load_lines, text_of
@@ -82,7 +81,7 @@ def rules_check(
     if model is not None and (names is not None or scheme is not Scheme.NONE):
         raise LabelError("the model brings its labels", got="--labels or --scheme too", wanted="--model alone")
     known = bridle.load(model).labels_ if model is not None else None if names is None else labels_of(names, scheme)
-    found = [replace(f, message=in_options(f.message)) for f in lint(text_of(rules).split("\n"), known)]
+    found = lint(text_of(rules).split("\n"), known, spell=option)
     if as_json:
         for finding in found:
             typer.echo(json_line({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))

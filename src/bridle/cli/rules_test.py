@@ -103,7 +103,8 @@ def rules_test(
     known = labels_in(gold, scheme.asked, extra) if tagger is None else tagger.labels_
     obeyed = rules_of(rules, known)
     if not obeyed:
-        raise RuleError(f"{rules}: there are no rules", got="an empty file or comments", wanted="one rule per line")
+        got = "an empty file or comments"
+        raise RuleError("there are no rules", got=got, wanted="one rule per line", where=str(rules))
     if tagger is None:
         given = [{"tokens": list(e.tokens), **e.given} for e in examples]
         found = audit(obeyed, gold, known, given=given, threads=threads)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -110,9 +109,7 @@ class Stream:
     def _unanswered(self, chunk: Chunk, error: BridleError) -> Record:
         """The record of a sequence that has no labelling, or its error."""
         if self.on_infeasible == "raise" or not isinstance(error, (Infeasible, LimitReached)):
-            text = re.sub(r"^sequence 0: |,? (?:of|for) sequence 0\b", "", str(error))
-            error.args = (f"{chunk.where[0]}: {text}",)
-            raise error
+            raise error.at(where=chunk.where[0])
         self.tally.sequences += 1
         if isinstance(error, Infeasible):
             self.tally.infeasible += 1

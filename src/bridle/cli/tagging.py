@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -135,9 +134,7 @@ def until_bad(some: list[Example], tagger: Tagger) -> tuple[int, BridleError]:
         try:
             tagger.lattice(example.columns)
         except BridleError as error:
-            text = re.sub(r"\bsequence 0\b", "this sequence", str(error))
-            error.args = (f"{example.where}: {text}",)
-            return k, error
+            return k, error.at(where=example.where)
     raise AssertionError("all are fine one by one")
 
 

@@ -18,7 +18,7 @@ from bridle.cli.bars import on_terminal, shown
 from bridle.cli.reading import split
 from bridle.cli.recording import scores_of
 from bridle.data import Example, Lines
-from bridle.errors import BridleError, FeatureError, LabelError
+from bridle.errors import BridleError
 from bridle.models import Step, Tagger
 from bridle.report import score
 from bridle.rules.base import Rule
@@ -49,15 +49,17 @@ def fit(
             )  # fmt: skip
         except (KeyboardInterrupt, BridleError) as error:
             if not hasattr(model, "linear_"):
-                raise _with_place(error, examples) from None
+                raise _with_place(error, examples, dev) from None
             return time.perf_counter() - begun, error
     return time.perf_counter() - begun, None
 
 
-def _with_place(error: BaseException, examples: list[Example]) -> BaseException:
-    """Say where the sequence stands that an error speaks of."""
-    if isinstance(error, (FeatureError, LabelError)) and error.sequence is not None:
-        error.at(where=examples[error.sequence].where)
+def _with_place(error: BaseException, examples: list[Example], dev: list[Example] | None) -> BaseException:
+    """Say where the sequence stands that an error is about."""
+    if isinstance(error, BridleError) and error.sequence is not None:
+        # Errors of training name no place themselves, but for those about the development set.
+        its = examples if error.where is None or dev is None else dev
+        error.where = its[error.sequence].where
     return error
 
 

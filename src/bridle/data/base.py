@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar, cast
 from bridle.data.examples import Example
 from bridle.data.output import Lines
 from bridle.data.source import Source
-from bridle.errors import FileError
+from bridle.errors import Argument, FileError
 
 _FORMATS: dict[str, type[Format]] = {}
 
@@ -91,8 +91,8 @@ class Format:
         """Raise if an option is none of its words."""
         if (value := getattr(self, option)) not in choices:
             raise FileError(
-                f"{self.name}: unknown value of the option {option}", got=repr(value),
-                wanted=" or ".join(map(repr, choices)),
+                f"`{option}` has an unknown value", got=repr(value), wanted=" or ".join(map(repr, choices)),
+                argument=Argument(option, value),
             )  # fmt: skip
 
 
@@ -116,7 +116,8 @@ def aside(path: str) -> Iterator[IO[bytes]]:
     except OSError as error:
         part.unlink(missing_ok=True)
         got = error.strerror or str(error)
-        raise FileError(f"cannot write {path}", got=got, wanted="a place with room for the output") from None
+        wanted = "a place with room for the output"
+        raise FileError("cannot write this file", got=got, wanted=wanted, where=path) from None
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -143,7 +144,7 @@ def format_named(name: str, options: dict[str, Any]) -> Format:
     """The format of this name with these options."""
     if not isinstance(name, str) or name not in _FORMATS:
         raise FileError(
-            "unknown format", got=repr(name), wanted=_near(str(name), formats()), cause="formats() lists all."
+            "unknown format", got=repr(name), wanted=_near(str(name), formats()), argument=Argument("format", name)
         )
     kind = _FORMATS[name]
     known = sorted(field.name for field in fields(kind))
@@ -178,9 +179,9 @@ def format_guessed(path: str, source: Source | None = None) -> str:
     if len(found) == 1:
         return found[0]
     raise FileError(
-        f"{source.name if source else path}: cannot tell the format of this file",
+        "cannot tell the format of this file", where=source.name if source else path,
         got=f"what may be {' or '.join(sorted(found))}" if found else f"the suffix {suffix!r}",
-        wanted=f"format= one of {', '.join(formats())}", cause=misfit or None,
+        wanted=f"{{argument}}, one of {', '.join(formats())}", cause=misfit or None, argument=Argument("format"),
     )
 
 

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
-from bridle.errors import FileError
+from bridle.errors import Argument, FileError
 
 DOCSTART = "-DOCSTART-"
 BLANK = " \t"
@@ -75,12 +75,12 @@ class Conll(Format):
         if names is not None and (
             isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names)
         ):
-            raise FileError(f"{self.name}: columns are no list of names", got=repr(names), wanted="['word', 'pos']")
+            raise FileError("`columns` must be a list of names", got=repr(names), wanted="['word', 'pos']")
         used = [name for name in names or () if name != "_"]
         if len(set(used)) < len(used):
-            raise FileError(f"{self.name}: column names repeat", got=", ".join(used), wanted="each name once")
+            raise FileError("column names repeat", got=", ".join(used), wanted="each name once")
         if self.comment is not None and not (isinstance(self.comment, str) and self.comment.strip(BLANK)):
-            raise FileError(f"{self.name}: no good comment prefix", got=repr(self.comment), wanted="'# ', or None")
+            raise FileError("`comment` must be a prefix", got=repr(self.comment), wanted="'# ', or None")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
@@ -233,13 +233,13 @@ class _Table:
                 self.comments.append(line)
                 continue
             if len(row) != self.width:
-                known = f"columns= says: {', '.join(self.names)}" if self.format.columns else "in the lines above"
+                known = f": {', '.join(self.names)}" if self.format.columns else ", as in the lines above"
                 cause = "Columns are separated by " + ("TABs" if self.tab else "blanks") + " in this file."
                 if not self.tab and len(row) > self.width:
-                    cause += " Is it plain text? Pass format='text'."
+                    cause += " Is it plain text? Pass {argument}."
                 raise self.source.error(
                     at, "another number of columns", got=f"{len(row)} in {line[:60]!r}",
-                    wanted=f"{self.width}, as {known}", cause=cause,
+                    wanted=f"{self.width}{known}", cause=cause, argument=Argument("format", "text"),
                 )  # fmt: skip
             if self.format.ids and not row[0].isdecimal():  # a range of tokens, or an empty one
                 self.source.leave_out("lines that are no tokens")
@@ -259,7 +259,8 @@ class _Table:
     def unclear(self, number: int, line: str) -> FileError:
         return self.source.error(
             number, "this may be a comment or a token '#'", got=repr(line[:60]), wanted="a line that is one of them",
-            cause="Pass comment='# ' if it is a comment, comment=None if the file has none.",
+            cause="Pass {argument} if it is a comment; pass None instead if the file has no comments.",
+            argument=Argument("comment", self.prefix),
         )  # fmt: skip
 
     def settle(self, number: int, width: int) -> None:

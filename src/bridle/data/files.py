@@ -17,7 +17,7 @@ from typing import Any
 from bridle.data.base import Format, format_guessed, format_named, plain_path
 from bridle.data.examples import Example, Examples
 from bridle.data.source import Source
-from bridle.errors import FileError
+from bridle.errors import Argument, FileError
 
 Path = str | os.PathLike[str]
 
@@ -129,7 +129,9 @@ def write(path: Path | None, examples: Iterable[Example], format: str | None = N
     """
     place = plain_path(path)
     if format is None and place is None:
-        raise FileError("the format is not known", got="standard output", wanted="format=...")
+        raise FileError(
+            "the format is not known", got="standard output", wanted="{argument}", argument=Argument("format")
+        )
     chosen: Format = format_named(format or format_guessed(str(place)), options)
     chosen.save(place, _checked(examples))
 

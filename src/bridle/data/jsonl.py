@@ -17,7 +17,7 @@ from typing import Any
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
-from bridle.errors import FileError
+from bridle.errors import Argument, BridleError, FileError
 
 KEYS = ("id", "tokens", "labels", "given")
 
@@ -45,26 +45,34 @@ class Keyed(Format):
     def __post_init__(self) -> None:
         names = self.columns
         if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
-            raise FileError(f"{self.name}: columns are no list of names", got=repr(names), wanted="['pos', ...]")
+            raise FileError("`columns` must be a list of names", got=repr(names), wanted="['pos', ...]")
 
     def example(self, record: Mapping[str, Any], where: str) -> Example:
         """The sequence that a record tells of."""
+        try:
+            return self._example(record, where)
+        except BridleError as error:
+            error.at(where=where)
+            raise
+
+    def _example(self, record: Mapping[str, Any], where: str) -> Example:
         if self.tokens not in record:
             raise FileError(
-                f"{where}: no tokens", got=", ".join(map(repr, record))[:200] or "no keys",
-                wanted=f"the key {self.tokens!r}", cause="tokens= says what they are called.",
+                "there are no tokens", got=", ".join(map(repr, record))[:200] or "no keys",
+                wanted=f"the key {self.tokens!r}", cause="Pass {argument} if they have another name.",
+                argument=Argument("tokens"),
             )  # fmt: skip
         words = _strings(record[self.tokens])
         if words is None:
             got = repr(record[self.tokens])[:60]
-            raise FileError(f"{where}: tokens are no list of strings", got=got, wanted='["He", "left"]')
+            raise FileError("tokens are not a list of strings", got=got, wanted='["He", "left"]')
         labels = None if self.label is None else record.get(self.label)
         if labels is not None and (labels := _strings(labels)) is None:
             got = repr(record[str(self.label)])[:60]
-            raise FileError(f"{where}: labels are no list of strings", got=got, wanted='["B-NP", "B-VP"]')
+            raise FileError("labels are not a list of strings", got=got, wanted='["B-NP", "B-VP"]')
         given = record.get("given")
         if given is not None and not isinstance(given, dict):
-            raise FileError(f"{where}: given is no object", got=type(given).__name__, wanted='such as {"verb": 3}')
+            raise FileError("given is not an object", got=type(given).__name__, wanted='such as {"verb": 3}')
         columns = {"word": words}
         for name, value in record.items():
             if name not in (self.tokens, self.label, *KEYS) and (self.columns is None or name in self.columns):
@@ -73,14 +81,15 @@ class Keyed(Format):
                     columns[name] = column
                 elif column is not None or self.columns is not None:
                     raise FileError(
-                        f"{where}: {name!r} is no column", got=repr(value)[:60], wanted=f"{len(words)} strings",
-                        cause="columns=[...] names those to read; others are passed over.",
+                        f"{name!r} is not a column", got=repr(value)[:60], wanted=f"a list of {len(words)} strings",
+                        cause="Pass {argument} with the columns to read; others are skipped.",
+                        argument=Argument("columns", [...]),
                     )  # fmt: skip
         for name in self.columns or ():
             if name not in columns:
-                raise FileError(f"{where}: no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
+                raise FileError("there is no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
         if labels is not None and len(labels) != len(words):
-            raise FileError(f"{where}: labels and tokens differ in length", got=len(labels), wanted=len(words))
+            raise FileError("labels and tokens differ in length", got=len(labels), wanted=len(words))
         return Example(columns, labels, given or {}, (), where, record.get("id"))
 
     def record(self, example: Example) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
+from bridle.errors import Argument
 
 NAME = r"[^\W\d][\w.:-]*+"
 ATTRIBUTES = r"""(?:\s++[\w.:-]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+\s*+"""
@@ -80,7 +81,8 @@ class Markup(Format):
     def wrong(self, source: Source, line: int, what: str, **parts: object) -> None:
         """Raise, or count a sequence as left out."""
         if self.on_error == "raise":
-            raise source.error(line, what, cause="on_error='skip' passes over such sequences.", **parts)
+            cause = "Pass {argument} to leave such sequences out."
+            raise source.error(line, what, cause=cause, argument=Argument("on_error", "skip"), **parts)
         source.leave_out("sequences that are not well-formed")
 
     def elements(self, source: Source, element: str) -> Iterator[Record]:

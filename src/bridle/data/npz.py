@@ -82,12 +82,13 @@ def _guarded(path: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except BridleError as error:
-        raise error.at(where=str(path))
+        error.at(where=str(path))
+        raise
     except Exception as error:  # zipfile, its unpackers and numpy's header reader raise a dozen kinds on broken files
         raise FileError(
-            f"{path}: cannot read this score file", got=str(error) or type(error).__name__,
+            "cannot read this score file", got=str(error) or type(error).__name__,
             wanted="an npz file as numpy.savez writes it", cause="A cut download, a full disk when it was written, or "
-            "another kind of file?",
+            "another kind of file?", where=str(path),
         ) from None  # fmt: skip
 
 
@@ -162,7 +163,11 @@ class _Reader:
             texts = self.tokens.take(int(cuts[-1])).tolist()
             givens = [{"tokens": texts[cuts[k] : cuts[k + 1]]} for k in range(b - a)]
         self.at = b
-        return Chunk(lattices, givens, list(range(a, b)), [f"{self.path}: sequence {k}" for k in range(a, b)])
+        return Chunk(lattices, givens, list(range(a, b)), list(map(self.place, range(a, b))))
+
+    def place(self, k: int) -> str:
+        """Where sequence k stands, for messages."""
+        return f"{self.path}: sequence {k}"
 
     def lattices(self, unary: Array, cuts: Array, total: int) -> list[Lattice] | Batch:
         pairwise = self.small["pairwise"]
@@ -175,5 +180,6 @@ class _Reader:
                 try:
                     Lattice(unary[cuts[k] : cuts[k + 1]], **self.small)
                 except LatticeError as error:
-                    raise error.at(sequence=self.at + k)
+                    error.at(sequence=self.at + k, where=self.place(self.at + k))
+                    raise
             raise

@@ -85,8 +85,9 @@ class Lines:
     def _failed(self, error: Exception) -> FileError:
         number = getattr(error, "errno", None)
         return FileError(
-            f"cannot write {self.path or 'to standard output'}", got=getattr(error, "strerror", None) or str(error),
-            wanted="a place with room for the output",
+            "cannot write to standard output" if self.path is None else "cannot write this file",
+            got=getattr(error, "strerror", None) or str(error), wanted="a place with room for the output",
+            where=None if self.path is None else str(self.path),
             cause="The disk is full." if number in (errno.ENOSPC, errno.EDQUOT) else None,
         )  # fmt: skip
 

@@ -69,16 +69,17 @@ class Parquet(Keyed):
             file.seek(0)
             for batch, share in self.batches(file):
                 for row in batch.to_pylist():
+                    where = f"{source.name}: sequence {count}"
+                    yield self.example(_plain(row, where), where)
                     count += 1
-                    yield self.example(_plain(row, source, count), f"{source.name}: sequence {count}")
                 source.reached(share)
             source.reached(1)
         except BridleError:
             raise
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise FileError(
-                f"{source.name}: cannot read this {self.name} file", got=str(error)[:200], wanted=f"a {self.name} file",
-                cause="Is it cut off, or of another format?",
+                f"cannot read this {self.name} file", got=str(error)[:200], wanted=f"a {self.name} file",
+                cause="Is it cut off, or of another format?", where=source.name,
             ) from None  # fmt: skip
 
     def batches(self, file: IO[bytes]) -> Iterator[tuple[Any, float]]:
@@ -111,7 +112,8 @@ class Parquet(Keyed):
                 with aside(path) as file:
                     self.put(file, schema, chain(first, rows))
         except (pa.ArrowException, UnicodeEncodeError) as error:
-            raise FileError(f"cannot write {path or 'to standard output'}", got=str(error)[:200]) from None
+            what = "cannot write to standard output" if path is None else "cannot write this file"
+            raise FileError(what, got=str(error)[:200], where=path) from None
 
     def row(self, example: Example) -> dict[str, Any]:
         """The record of a sequence with its id as text and its given values as JSON, whose types need not agree."""
@@ -132,12 +134,12 @@ class Parquet(Keyed):
             count = 0
             while some := list(islice(rows, BATCH)):
                 for row in some:
-                    count += 1
                     if unknown := [name for name in row if name not in schema.names]:
                         raise FileError(
-                            f"sequence {count} has a column that the first {BATCH} have not", got=", ".join(unknown),
-                            wanted=", ".join(schema.names),
+                            f"this sequence has a column that the first {BATCH} do not have", got=", ".join(unknown),
+                            wanted=", ".join(schema.names), sequence=count,
                         )  # fmt: skip
+                    count += 1
                 out.write(pa.RecordBatch.from_pylist(some, schema=schema))
 
     def writer(self, file: IO[bytes], schema: Any) -> Any:
@@ -186,13 +188,12 @@ class Arrow(Parquet):
         return _library("pyarrow").ipc.new_file(file, schema)
 
 
-def _plain(row: dict[str, Any], source: Source, count: int) -> dict[str, Any]:
+def _plain(row: dict[str, Any], where: str) -> dict[str, Any]:
     given = row.get("given")
     if isinstance(given, str):
         try:
             row["given"] = json.loads(given)
         except (ValueError, RecursionError) as error:
-            where = f"{source.name}: sequence {count}"
-            raise FileError(f"{where}: given is no JSON", got=str(error)[:200], wanted='{"verb": 3}') from None
+            raise FileError("given is not JSON", got=str(error)[:200], wanted='{"verb": 3}', where=where) from None
     # a column that a sequence does not have is null
     return {name: value for name, value in row.items() if value is not None}

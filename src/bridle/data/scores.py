@@ -83,16 +83,16 @@ def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None
     if magic.startswith(b"\x93NUMPY"):
         stream.close()
         raise FileError(
-            f"{path}: a single array is not a score file", got="an npy file", wanted="npz or JSON lines",
-            cause="numpy.savez(path, unary=array) writes an npz file.",
+            "a single array is not a score file", got="an npy file", wanted="npz or JSON lines",
+            cause="numpy.savez(path, unary=array) writes an npz file.", where=path,
         )  # fmt: skip
     return _open_lines(stream, path, pace, n_labels, size)
 
 
 def _unreadable(path: str, error: Exception) -> FileError:
     return FileError(
-        f"{path}: cannot read this score file", got=getattr(error, "strerror", None) or str(error),
-        wanted="an npz file or JSON lines",
+        "cannot read this score file", got=getattr(error, "strerror", None) or str(error),
+        wanted="an npz file or JSON lines", where=path,
     )  # fmt: skip
 
 
@@ -161,7 +161,8 @@ class _Lines:
                 try:
                     lattice, given, name = self._item(_parsed(raw, first=number == 1))
                 except BridleError as error:
-                    raise error.at(where=where)
+                    error.at(where=where)
+                    raise
                 yield lattice, given, count if name is None else name, where
                 count += 1
 
@@ -231,13 +232,15 @@ def _parsed(raw: bytes, first: bool) -> dict[str, Any]:
 
 def as_array(name: str, value: Any) -> Array:
     """Numbers out of JSON; null, "-inf" and "-Infinity" are -inf."""
+    what, wanted = f"{name} is not an array of numbers", "numbers, null for -inf"
     try:
         array = np.asarray(value)
-        array = np.asarray(value if array.dtype.kind in "fiu" else _numbers(value), dtype=np.float64)
-    except (ValueError, OverflowError, RecursionError) as error:
-        got = "lists of different lengths" if "inhomogeneous" in str(error) else str(error)
-        raise FileError(f"{name} is not an array of numbers", got=got, wanted="numbers, null for -inf") from None
-    return array
+    except (ValueError, RecursionError):
+        raise FileError(what, got="lists of different lengths, or too deep ones", wanted=wanted) from None
+    try:
+        return np.asarray(value if array.dtype.kind in "fiu" else _numbers(value), dtype=np.float64)
+    except (ValueError, OverflowError) as error:
+        raise FileError(what, got=str(error), wanted=wanted) from None
 
 
 def _numbers(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Literal
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
-from bridle.errors import FileError
+from bridle.errors import Argument, FileError
 
 _PIECE = re.compile(r"[^ \t]+")  # other white space, such as U+3000, may be a word
 
@@ -59,7 +59,8 @@ class Slashed(Format):
                 if not word or not tag:
                     raise source.error(
                         number, "a word without a tag", got=repr(piece[:60]), wanted=f"word{self.separator}tag",
-                        cause="Another separator? label=None reads words only.",
+                        cause="Another separator? Pass {argument} to read words only.",
+                        argument=Argument("label", None),
                     )  # fmt: skip
                 words.append(word)
                 tags.append(tag)

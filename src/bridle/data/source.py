@@ -17,10 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from bridle.errors import FileError
+from bridle.errors import Argument, FileError
 
 BLOCK = 1 << 18  # bytes read at once
-_OTHER = "Is it in another encoding? Pass encoding='latin-1', for example."
 LONGEST = 1 << 28  # characters of one line; more is no text but a mistake, or an attack
 
 
@@ -60,9 +59,9 @@ class Source:
         """The error for a file that cannot be opened, or not be read to its end."""
         cut = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
         return FileError(
-            f"{self.name}: cannot read this file", got=getattr(error, "strerror", None) or str(error),
+            "cannot read this file", got=getattr(error, "strerror", None) or str(error),
             wanted="a whole gzip file" if cut else "a file that can be read",
-            cause="It is cut off or damaged." if cut else None,
+            cause="It is cut off or damaged." if cut else None, where=self.name,
         )  # fmt: skip
 
     def error(self, line: int, what: str, **parts: Any) -> FileError:
@@ -126,7 +125,8 @@ class Source:
             if (nul := text.find("\0")) >= 0:
                 raise self.error(
                     number + text.count("\n", 0, nul), "a NUL character", got="a zero byte", wanted="text",
-                    cause="Is it a binary file, or UTF-16? Pass encoding='utf-16' for that.",
+                    cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
+                    argument=Argument("encoding", "utf-16"),
                 )  # fmt: skip
             end = text.rfind("\n")
             if end >= 0:
@@ -156,11 +156,13 @@ class Source:
                 good = error.object[: error.start]
                 at = before + len(block) - len(error.object) + error.start
                 marked = not at and error.object[:2] in (b"\xff\xfe", b"\xfe\xff")  # a byte-order mark
-                maybe = "Is it UTF-16? Pass encoding='utf-16'." if marked else _OTHER
+                maybe = "Is it UTF-16? Pass {argument}."
+                if not marked:
+                    maybe = "Is it in another encoding? Pass {argument}, for example."
                 raise self.error(
                     line + good.decode(encoding, "ignore").count("\n"), f"not {encoding}",
                     got=f"byte 0x{error.object[error.start]:02x} at byte {at:,} of the file ({error.reason})",
-                    wanted=encoding, cause=maybe,
+                    wanted=encoding, cause=maybe, argument=Argument("encoding", "utf-16" if marked else "latin-1"),
                 ) from None  # fmt: skip
             except UnicodeError as error:
                 raise self.error(line, f"not {encoding}", got=str(error), wanted=encoding) from None

@@ -24,7 +24,6 @@ from bridle.decoding.problem import (
     Answers,
     Limits,
     Problem,
-    Texts,
     bad_option,
     check_given,
     check_lattices,
@@ -271,7 +270,7 @@ class Decoder:
         return self._collected(in_threads(solve, count, int(threads) or cores()))
 
     def decode_parts(
-        self, scores: Callable[[int, int, _native.Stop], tuple[Batch, Sequence[Given] | None, Texts | None]],
+        self, scores: Callable[[int, int, _native.Stop], tuple[Batch, Sequence[Given] | None, list[str] | None]],
         count: int, threads: int = 0,
     ) -> Decodings:  # fmt: skip
         """Decode sequences whose scores are made part by part, each in the thread that decodes it.
@@ -280,7 +279,7 @@ class Decoder:
         ----------
         scores : callable
             ``scores(low, high, stop)`` gives the scores of sequences low .. high-1, what comes with them, and the texts
-            of their tokens, if these are numbered already.
+            of their tokens, end to end, where these are not in ``given["tokens"]``.
         count : int
             How many sequences there are.
         threads : int, default 0

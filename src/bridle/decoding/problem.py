@@ -21,8 +21,6 @@ FOREVER = 1e9  # seconds; clocks count on from there without a fault
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
 RELAXED = 5
 
-Texts = tuple[list[str], npt.NDArray[np.int32]]  # the distinct texts of tokens, and which of them each token has
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -99,7 +97,7 @@ class Problem:
         *,
         first: int = 0,  # the number of the first sequence, for messages
         many: bool = False,  # is it one of many?
-        texts: Texts | None = None,  # instead of given["tokens"]
+        texts: list[str] | None = None,  # (N,)  of the tokens, instead of given["tokens"]
         stop: _native.Stop | None = None,  # set it to end the work on this problem
     ) -> None:
         self.compiled, self.givens, self.texts = rules, givens, texts

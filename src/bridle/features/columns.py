@@ -42,8 +42,8 @@ def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
         if (lengths := list(map(len, listed))) != head:
             k = next(k for k, n in enumerate(lengths) if n != head[k])
             raise FeatureError(
-                f"the columns of sequence {k} differ in length", got=f"{lengths[k]} in {name!r}",
-                wanted=f"{head[k]}, as in {names[0]!r}", cause="Every column has one text per token.",
+                "the columns differ in length", got=f"{lengths[k]} in {name!r}",
+                wanted=f"{head[k]}, as in {names[0]!r}", cause="Every column has one text per token.", sequence=k,
             )  # fmt: skip
         texts[name] = list(chain.from_iterable(listed))
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
@@ -78,8 +78,9 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
         missing = [name for name in names if name not in x]
         if missing:
             raise FeatureError(
-                f"sequence {k} has no column {missing[0]!r}", got=", ".join(map(repr, x)) or "no columns",
-                wanted=", ".join(map(repr, names)), cause="The templates speak of it; is the column called otherwise?",
+                f"there is no column {missing[0]!r}", got=", ".join(map(repr, x)) or "no columns",
+                wanted=", ".join(map(repr, names)), cause="The templates use it; does the column have another name?",
+                sequence=k,
             )  # fmt: skip
         return x
     if isinstance(x, (str, bytes)) or not hasattr(x, "__len__"):
@@ -94,6 +95,6 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
 
 def _not_columns(k: int, got: Any, cause: str) -> FeatureError:
     return FeatureError(
-        f"sequence {k} is not what templates can be applied to", got=repr(got)[:60],
+        "templates cannot be applied to this sequence", got=repr(got)[:60], sequence=k,
         wanted='{"word": [...], "pos": [...]}, a list of texts, or a list of one dict per token', cause=cause,
     )  # fmt: skip

@@ -57,6 +57,10 @@ class PlainFeatures:
         known[-1] = -1  # an unknown string has the number -1: the last place
         return encoded.keep(known)
 
+    def encode_with_texts(self, sequences: Sequence[Any]) -> tuple[Encoded, None]:
+        """The known attributes of the tokens; such tokens have no texts."""
+        return self.encode(sequences), None
+
     def head(self) -> dict[str, Any]:
         """What a file's header keeps of it."""
         return {"kind": self.kind, "cutoff": self.cutoff}

@@ -104,6 +104,15 @@ class TemplateFeatures:
             self._strings |= {s: other._strings[s] for s in self._sources}
         return same
 
+    def encode_with_texts(self, sequences: Sequence[Any]) -> tuple[Encoded, list[str] | None]:
+        """The attributes of the tokens, and the texts that rules may speak of, end to end."""
+        prepared = self.prepare(sequences)
+        main = self.templates.main
+        texts = prepared.packed.texts.get(main)
+        if texts is None:  # no template speaks of it
+            texts = [text for x in sequences for text in self.tokens(x)]
+        return self.encode_prepared(prepared), texts
+
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""
         main = self.templates.main

@@ -197,7 +197,8 @@ class Audit:
             figure.savefig(path)
         except (OSError, ValueError) as error:
             got = getattr(error, "strerror", None) or str(error).split("\n")[0]
-            raise FileError(f"cannot draw {path}", got=got, wanted="a .png, .svg or .pdf file") from None
+            wanted = "a .png, .svg or .pdf file"
+            raise FileError("cannot draw this file", got=got, wanted=wanted, where=str(path)) from None
 
 
 def gain(before: Figures | None, after: Figures | None, told: Figures | None) -> tuple[Any, Any, Any]:

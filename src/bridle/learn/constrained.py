@@ -186,7 +186,7 @@ class ConstrainedTagger:
         templates = self.features if isinstance(self.features, Templates) else Templates.parse(self.features)
         features = TemplateFeatures(templates, self.cutoff)
         encoded = features.fit(X)
-        gold = ids_of(labels, y, encoded.offsets, "y")
+        gold = ids_of(labels, y, encoded.offsets)
         task = Task.of(encoded, gold, (len(features), len(labels)), "seen", bigram=False)
         context = self._context(len(labels))
         ahead = self._stacked(X, y, labels) if self._stacks() else np.full(len(gold), UNDECIDED, dtype=np.int32)
@@ -364,7 +364,8 @@ class ConstrainedTagger:
         stored = files.open_file(path)
         head = stored.head
         if stored.kind != "constrained":
-            raise ModelFileError(f"{path} is no such tagger", got=f"the kind {stored.kind!r}", wanted="'constrained'")
+            what, got = "this is not a ConstrainedTagger", f"the kind {stored.kind!r}"
+            raise ModelFileError(what, got=got, wanted="'constrained'", where=str(path))
         with files.usable(path, "tagger", "ConstrainedTagger.save"):
             made = cls(**head["settings"])
             made._check()

@@ -127,7 +127,7 @@ class DeterministicRules:
         labels = Labels(names, scheme_of(names))
         features = self._features(_morph(X, y, self.rare) if self.templates == "words" else None)
         encoded = features.fit(X)
-        gold = ids_of(labels, y, encoded.offsets, "y")
+        gold = ids_of(labels, y, encoded.offsets)
         candidate, right, total = (np.empty(len(features), dtype=np.int32) for _ in range(3))
         _native.majority(encoded.native(gold), candidate, right, total)
         decides = (total > self.cutoff) & (right > self.threshold * total)
@@ -214,7 +214,7 @@ class DeterministicRules:
             Precision, recall and F1 as the paper defines them: decided tokens are guesses, all tokens are gold.
         """
         decided = self.decide(X)
-        gold = ids_of(self.labels_, y, decided.offsets, "y", "wrong")
+        gold = ids_of(self.labels_, y, decided.offsets, "wrong")
         sure = decided.ids >= 0
         return Counts(int((decided.ids == gold)[sure].sum()), int(sure.sum()), len(gold))
 
@@ -283,8 +283,8 @@ class DeterministicRules:
         """
         stored = files.open_file(path)
         if stored.kind != "deterministic":
-            wanted = "deterministic rules"
-            raise ModelFileError(f"{path} holds no such rules", got=f"the kind {stored.kind!r}", wanted=wanted)
+            got, wanted = f"the kind {stored.kind!r}", "deterministic rules"
+            raise ModelFileError("this file holds other things", got=got, wanted=wanted, where=str(path))
         head = stored.head
         with files.usable(path, "rules", "DeterministicRules.save"):
             made = cls(**head["settings"])

@@ -38,6 +38,7 @@ from bridle.models.checks import (
     count_of,
     count_of_threads,
     ids_of,
+    of_dev,
     one_of,
     positive,
 )
@@ -54,13 +55,13 @@ _LEAST = 0.01  # of the model's scale: without it rules would decide alone
 class _Data:
     """Sequences with their scores, gold labels, and what the rules ask for."""
 
-    def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, what: str) -> None:
+    def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any) -> None:
         model = of if isinstance(of, Tagger) else None
         self.lattices: Lattices = X if model is None else model.lattices(X, threads=0)
         self.offsets = offsets_of(self.lattices)
         check_given(given, len(self))
         self.given: Sequence[Given] | None = given if model is None else model.given(X, decoder, given)
-        self.gold = ids_of(decoder.labels, y, self.offsets, what)
+        self.gold = ids_of(decoder.labels, y, self.offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -282,12 +283,13 @@ class JointWeights:
         if plan.patience is not None and dev is None:
             raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
         decoder = Decoder(labels, rules)
-        data = _Data(self.of, decoder, X, y, given, "y")
+        data = _Data(self.of, decoder, X, y, given)
         measure, came = None, [penalty_of(rule) for rule in rules if isinstance(rule, Soft)]
         if dev is not None:
             check_pair(dev)
-            held = _Data(self.of, decoder, dev[0], dev[1], dev_given, "the labels of the development set")
-            measure = self._measure(held, labels, rules)
+            with of_dev():
+                held = _Data(self.of, decoder, dev[0], dev[1], dev_given)
+                measure = self._measure(held, labels, rules)
         if not came:
             self._keep(rules, np.empty(0), Progress(why="there are no soft rules"))
             return self

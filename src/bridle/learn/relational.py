@@ -272,7 +272,7 @@ class RelationalRules:
                 cause=f"Kinds that look at labels only: {', '.join(kind for kind in ALL if kind not in OF_TOKENS)}.",
             )  # fmt: skip
         offsets = np.cumsum([0, *map(len, y if texts is None else texts)]).astype(np.int64)
-        ids = ids_of(labels, y, offsets, "y").astype(np.int64)
+        ids = ids_of(labels, y, offsets).astype(np.int64)
         return Counted(labels, ids, offsets, None if texts is None else [str(t) for t in chain.from_iterable(texts)])
 
     def _true(self, found: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
@@ -313,7 +313,7 @@ def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
         for labels in some:
             if len(labels) != data.lengths[k]:
                 got, wanted = len(labels), int(data.lengths[k])
-                raise LabelError(f"a wrong labelling of sequence {k} has another length", got=got, wanted=wanted)
+                raise LabelError("a wrong labelling has another length than y", got=got, wanted=wanted, sequence=k)
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.checks import is_integer
 from bridle.decoding.threads import cores
-from bridle.errors import LabelError, ModelError
+from bridle.errors import Argument, BridleError, LabelError, ModelError
 from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
 
@@ -39,7 +40,7 @@ def count_of_threads(value: Any) -> int:
 def check_seed(value: Any) -> None:
     """A seed of random numbers."""
     if not is_integer(value, 0):
-        raise ModelError("seed is not a seed", got=repr(value), wanted="a whole number >= 0")
+        raise ModelError("`seed` must be a non-negative integer", got=repr(value))
 
 
 def path_of(name: str, value: Any) -> Path | None:
@@ -53,6 +54,28 @@ def check_pair(dev: Any) -> None:
     """A development set is a pair of X and y."""
     if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
         raise ModelError("dev is not a development set", got=repr(dev)[:60], wanted="(X, y)")
+
+
+@contextmanager
+def counted_from(low: int) -> Iterator[None]:
+    """Errors raised inside number the sequences of a part that begins at `low`; the caller knows the whole."""
+    try:
+        yield
+    except BridleError as error:
+        if error.sequence is not None:
+            error.sequence += low
+        raise
+
+
+@contextmanager
+def of_dev() -> Iterator[None]:
+    """Errors raised inside are about the development set."""
+    try:
+        yield
+    except BridleError as error:
+        number = "" if error.sequence is None else f"sequence {error.sequence} of "
+        error.at(where=f"{number}the development set")
+        raise
 
 
 def digest_of(given: Sequence[Given] | None) -> str:
@@ -78,7 +101,8 @@ def names_of(y: Any) -> list[str]:
     names: set[Any] = set()
     for k, labels in enumerate(y):
         if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
-            raise LabelError(f"y[{k}] is not a list of labels", got=repr(labels)[:60], wanted="one label per token")
+            got = repr(labels)[:60]
+            raise LabelError("the labels are not a list", got=got, wanted="one label per token", sequence=k)
         try:
             names.update(labels)
         except TypeError:
@@ -94,15 +118,21 @@ def names_of(y: Any) -> list[str]:
 
 
 def ids_of(
-    labels: Labels, y: Sequence[Sequence[str]], offsets: npt.NDArray[np.int64], what: str, on_unknown: str = "raise"
+    labels: Labels, y: Sequence[Sequence[str]], offsets: npt.NDArray[np.int64], on_unknown: str | None = None
 ) -> npt.NDArray[np.int32]:
-    """Gold labels as ids, end to end; checked against the sequences. on_unknown="wrong": -1 for an unknown label."""
+    """Gold labels as ids, end to end; checked against the sequences.
+
+    on_unknown: what the caller asks for with an argument of this name, if it has one; "wrong": -1 for an unknown label.
+    """
     lengths, wanted = [len(one) for one in y], np.diff(offsets).tolist()
     if len(lengths) != len(wanted):
-        raise LabelError(f"{what} and X differ in length", got=f"{len(lengths)} lists", wanted=f"{len(wanted)} of them")
+        raise LabelError("y and X differ in length", got=f"{len(lengths)} lists", wanted=f"{len(wanted)} of them")
     if lengths != wanted:
         k = next(k for k in range(len(wanted)) if lengths[k] != wanted[k])
-        raise LabelError(f"{what} of sequence {k} do not fit its tokens", got=lengths[k], wanted=wanted[k])
+        raise LabelError(
+            "the labels and the tokens differ in length", got=f"{lengths[k]} labels",
+            wanted=f"{wanted[k]}, one per token", sequence=k,
+        )  # fmt: skip
     number = {name: k for k, name in enumerate(labels.names)}
     flat = list(chain.from_iterable(y))
     if on_unknown == "wrong":
@@ -112,9 +142,10 @@ def ids_of(
     except (KeyError, TypeError):
         at = next(k for k, name in enumerate(flat) if not isinstance(name, str) or name not in number)
         raise LabelError(
-            f"{what} hold a label that training does not know", wanted="labels of the training data",
-            got=f"{flat[at]!r} in sequence {int(np.searchsorted(offsets, at, side='right')) - 1}",
-            cause="Map it to a known label, or, on a development set, count it as an error: on_unknown='wrong'.",
+            "unknown label", got=repr(flat[at]), wanted="a label of the training data",
+            cause="Map it to a known label" + (", or count it as an error: {argument}." if on_unknown else "."),
+            sequence=int(np.searchsorted(offsets, at, side="right")) - 1,
+            argument=Argument("on_unknown", "wrong") if on_unknown else None,
         ) from None  # fmt: skip
 
 

@@ -161,7 +161,8 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise ModelFileError(
-                f"cannot write {path}", got=error.strerror or error, wanted="a file name in a folder with room",
+                "cannot write this file", got=error.strerror or error, wanted="a file name in a folder with room",
+                where=str(path),
                 cause="The disk is full." if error.errno in _FULL else "Is the folder there, and may you write to it?",
             ) from None  # fmt: skip
         raise
@@ -209,13 +210,14 @@ def open_file(path: str | os.PathLike[str], check: Check | None = None) -> Store
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         raise ModelFileError(
-            f"cannot read {path}", got=error.strerror or error, wanted="a model file",
+            "cannot read this file", got=error.strerror or error, wanted="a model file", where=str(path),
             cause="A misspelt name, or another folder?" if missing else "Is it a file, and may you read it?",
         ) from None  # fmt: skip
     except MemoryError:
         raise ModelFileError(
-            f"{path} is too large", got=f"{size:,} bytes", wanted="what fits into memory", cause="Too little memory."
-        ) from None
+            "this file is too large", got=f"{size:,} bytes", wanted="what fits into memory",
+            cause="Too little memory.", where=str(path),
+        ) from None  # fmt: skip
 
 
 @contextmanager
@@ -225,8 +227,10 @@ def usable(path: str | os.PathLike[str], what: str, writer: str, cause: str | No
         yield
     except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
         got = str(error).splitlines()[0] if str(error) else repr(error)
-        wanted = f"what {writer} writes"
-        raise ModelFileError(f"{path} holds no {what} that can be used", got=got, wanted=wanted, cause=cause) from None
+        raise ModelFileError(
+            f"this file holds no {what} that can be used", got=got, wanted=f"what {writer} writes", cause=cause,
+            where=str(path),
+        ) from None  # fmt: skip
 
 
 def _read(file: FileIO, size: int, shown: str, check: Check | None = None) -> Stored:
@@ -239,7 +243,7 @@ def _read(file: FileIO, size: int, shown: str, check: Check | None = None) -> St
     if version != VERSION:
         newer = version > VERSION
         raise ModelFileError(
-            f"{shown}: unknown format version", got=version, wanted=VERSION,
+            "unknown format version", got=version, wanted=VERSION, where=shown,
             cause="Was it written by a newer Bridle? Then install that one." if newer else "The file is damaged.",
         )  # fmt: skip
     if length > min(LARGEST_HEADER, size - n):
@@ -352,26 +356,27 @@ def _check_magic(start: bytes, shown: str) -> None:
     begins = f"a file that begins with {start[:8]!r}" if start else "an empty file"
     looks = next((name for sign, name in _LOOKS_LIKE.items() if start.startswith(sign)), begins)
     raise ModelFileError(
-        f"{shown} is not a Bridle model", got=looks, wanted="a file that Bridle saved", cause="Is it the right file?"
-    )
+        "this is not a Bridle model", got=looks, wanted="a file that Bridle saved", cause="Is it the right file?",
+        where=shown,
+    )  # fmt: skip
 
 
 def _cut(shown: str, got: int, wanted: int) -> ModelFileError:
     return ModelFileError(
-        f"{shown} has the wrong length", got=f"{got:,} bytes", wanted=f"{wanted:,} bytes",
+        "this file has the wrong length", got=f"{got:,} bytes", wanted=f"{wanted:,} bytes", where=shown,
         cause="Was a copy or a download interrupted?" if got < wanted else "Was something appended to it?",
     )  # fmt: skip
 
 
 def _altered(shown: str, what: str) -> ModelFileError:
     return ModelFileError(
-        f"{shown} is damaged", got=f"{what} with another checksum or other bytes", wanted="the bytes that were saved",
-        cause="Was it edited, or sent as text? Copy it again.",
+        "this file is damaged", got=f"{what} with another checksum or other bytes", wanted="the bytes that were saved",
+        cause="Was it edited, or sent as text? Copy it again.", where=shown,
     )  # fmt: skip
 
 
 def _wrong(shown: str, what: str, got: str) -> ModelFileError:
     return ModelFileError(
-        f"{shown}: {what}", got=got, wanted="a header as `save` writes it",
+        what, got=got, wanted="a header as `save` writes it", where=shown,
         cause="The checksum is right, so it was not written by Bridle; do not trust it.",
     )  # fmt: skip

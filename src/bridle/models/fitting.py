@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
-from bridle.errors import GivenError, ModelError
+from bridle.errors import ModelError
 from bridle.features import Encoded, Features, check_sequences
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models.checks import (
@@ -23,6 +23,7 @@ from bridle.models.checks import (
     fingerprint,
     ids_of,
     names_of,
+    of_dev,
     one_of,
     path_of,
     with_tokens,
@@ -44,10 +45,10 @@ class Data:
     y: Sequence[Sequence[str]]
     given: Sequence[Given] | None = None  # values for the rules of training
 
-    def check(self) -> None:
+    def check(self, name: str = "given") -> None:
         """Refuse given values that do not belong to the sequences."""
         check_sequences(self.X)
-        check_given(self.given, len(self.X))
+        check_given(self.given, len(self.X), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,7 @@ def dev_of(dev: Any, given: Sequence[Given] | None) -> Data | None:
         return None
     check_pair(dev)
     made = Data(dev[0], dev[1], given)
-    try:
-        made.check()
-    except GivenError as error:
-        raise error.at(where="dev_given") from None
+    made.check("dev_given")
     return made
 
 
@@ -137,7 +135,7 @@ def fit(setup: Setup, data: Data, dev: Data | None, plan: Plan, on_unknown: str 
     features = setup.features
     encoded = features.fit(data.X)
     labels = labels_of(data.y, setup.scheme)
-    gold = ids_of(labels, data.y, encoded.offsets, "y")
+    gold = ids_of(labels, data.y, encoded.offsets)
     task = Task.of(encoded, gold, (len(features), len(labels)), setup.pairs, setup.bigram)
     decoder = Decoder(labels, setup.rules, on_infeasible="relax")
     examples = _Examples(encoded, gold, with_tokens(features, data.X, data.given, decoder.required_inputs))
@@ -158,9 +156,10 @@ def fit(setup: Setup, data: Data, dev: Data | None, plan: Plan, on_unknown: str 
 
 def _held_out(features: Features, labels: Labels, decoder: Decoder, dev: Data, on_unknown: str) -> _Examples:
     """The development set in numbers."""
-    encoded = features.encode(dev.X)
-    gold = ids_of(labels, dev.y, encoded.offsets, "the labels of the development set", on_unknown)
-    return _Examples(encoded, gold, with_tokens(features, dev.X, dev.given, decoder.required_inputs))
+    with of_dev():
+        encoded = features.encode(dev.X)
+        gold = ids_of(labels, dev.y, encoded.offsets, on_unknown)
+        return _Examples(encoded, gold, with_tokens(features, dev.X, dev.given, decoder.required_inputs))
 
 
 def _accuracy_on(held: _Examples, layout: Layout, decoder: Decoder, kind: Kind) -> Callable[[Found], float]:
@@ -170,6 +169,7 @@ def _accuracy_on(held: _Examples, layout: Layout, decoder: Decoder, kind: Kind) 
 
     def accuracy(found: Found) -> float:
         batch = Linear.of(layout, *found).scores(held.encoded, kind)
-        return float((decoder.decode_batch(batch, held.given).ids == held.gold).mean())
+        with of_dev():
+            return float((decoder.decode_batch(batch, held.given).ids == held.gold).mean())
 
     return accuracy

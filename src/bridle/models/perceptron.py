@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.decoder import Decoder
-from bridle.errors import ModelError
+from bridle.errors import BridleError, ModelError
 from bridle.lattice import Lattice
 from bridle.models.task import Array, Task, Vector, check_state
 
@@ -97,7 +97,11 @@ class Perceptron(AveragedWeights):
         low, high = self._task.encoded.offsets[b : b + 2].tolist()
         unary = np.empty((high - low, self._task.m))
         self._task.joined.score(low, self._w, unary)
-        found = decoder.decode(Lattice(unary, self._pair), None if self._given is None else self._given[b])
+        try:
+            found = decoder.decode(Lattice(unary, self._pair), None if self._given is None else self._given[b])
+        except BridleError as error:
+            error.at(sequence=b)
+            raise
         return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,13 @@ import numpy as np
 from bridle import _native
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
+from bridle.decoding.result import Decodings
 from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, ModelError
 from bridle.features import Features, check_sequences
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, with_tokens
+from bridle.models.checks import Given, count_of_threads, counted_from, with_tokens
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
 
@@ -88,15 +88,19 @@ class Predictor:
         """
         self._fitted()
         check_sequences(X)
-        parts = in_threads(lambda low, high, stop: self._part(X[low:high], stop), len(X), count_of_threads(threads))
+        cores = count_of_threads(threads)
+        parts = in_threads(lambda low, high, stop: self._part(X, low, high, stop)[0], len(X), cores)
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
 
-    def _part(self, X: Sequence[Any], stop: _native.Stop) -> Batch:
-        return self.linear_.scores(self.features_.encode(X), self._scores(), stop)
+    def _part(self, X: Sequence[Any], low: int, high: int, stop: _native.Stop) -> tuple[Batch, list[str] | None]:
+        """The scores of sequences low .. high-1, and the texts of their tokens, if they have texts."""
+        with counted_from(low):
+            encoded, texts = self.features_.encode_with_texts(X[low:high])
+        return self.linear_.scores(encoded, self._scores(), stop), texts
 
     def given(
         self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None
@@ -213,16 +217,62 @@ class Predictor:
         >>> model.predict([["a", "cat", "runs"]], rules=["forbid V"])
         [['D', 'N', 'D']]
         """
-        decoder = self.decoder(rules, **options)
+        return self.decode(X, self.decoder(rules, **options), given=given, threads=threads).labels
+
+    def decode(
+        self, X: Sequence[Any], decoder: Decoder, *, given: Sequence[Given] | None = None, threads: int = 0
+    ) -> Decodings:
+        """Find the best labellings of sequences, with their scores, bounds and statuses.
+
+        Each part of the sequences is scored and decoded in one go, so that the scores of all of them are never held.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+        decoder : Decoder
+            What `decoder` returns; it can be used again and again.
+        given : list of mapping, optional
+            Values that the rules refer to by name, one mapping per sequence. The texts of tokens are filled in.
+        threads : int
+            Number of threads; 0 means all cores.
+
+        Returns
+        -------
+        Decodings
+            One decoding per sequence, as from `Decoder.decode_batch`.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+        Infeasible, LimitReached
+            As from `Decoder.decode_batch`.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> decoder = model.decoder(["forbid D", "fix D at tokens /the/"], on_infeasible="skip")
+        >>> found = model.decode([["the", "cat"], ["cat"]], decoder)
+        >>> found.status.tolist(), found.labels
+        (['infeasible', 'optimal'], [[], ['N']])
+        """
+        self._fitted()
         check_sequences(X)
         check_given(given, len(X))
+        asked = decoder.required_inputs
+        # Texts that come with a sequence stand for those of its tokens.
+        own = "tokens" in asked and given is not None and any("tokens" in one for one in given)
 
-        def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
-            some = X[low:high]
-            values = self.given(some, decoder, None if given is None else given[low:high])
-            return decoder.decode_batch(self._part(some, stop), values, threads=1).labels
+        def scores(
+            low: int, high: int, stop: _native.Stop
+        ) -> tuple[Batch, Sequence[Given] | None, list[str] | None]:
+            batch, texts = self._part(X, low, high, stop)
+            its = None if given is None else given[low:high]
+            return (batch, self.given(X[low:high], decoder, its), None) if own else (batch, its, texts)
 
-        return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
+        return decoder.decode_parts(scores, len(X), count_of_threads(threads))
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
         """Return the accuracy: the share of tokens that get the right label, without rules.

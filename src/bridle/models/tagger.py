@@ -214,7 +214,7 @@ class Tagger(Estimator, Predictor):
 def _check_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> None:
     if max(shapes.get("pairwise", ()), default=0) > MOST_SQUARE:
         raise ModelFileError(
-            f"{path} has scores of too many label bigrams", got=f"an array of {shapes['pairwise']}",
+            "this file has scores of too many label bigrams", got=f"an array of {shapes['pairwise']}", where=str(path),
             wanted=f"at most {MOST_SQUARE:,} labels", cause="It was not written by Bridle; do not trust it.",
         )  # fmt: skip
 
@@ -251,7 +251,8 @@ def load(path: str | Path) -> Tagger:
     """
     stored = files.open_file(path, partial(_check_shapes, path))
     if stored.kind != "model":
-        raise ModelFileError(f"{path} is no model", got=f"a file of the kind {stored.kind!r}", wanted="a model")
+        got = f"a file of the kind {stored.kind!r}"
+        raise ModelFileError("this is not a model", got=got, wanted="a model", where=str(path))
     head = stored.head
     with files.usable(path, "model", "Tagger.save", "Written by another version of Bridle, or by something else?"):
         made = Tagger.kinds[head["model"]](**head["settings"])

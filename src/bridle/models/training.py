@@ -156,13 +156,15 @@ def _keep(path: Path, learner: Learner, progress: Progress, best: Found | None, 
 def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[Progress, Found | None]:
     stored = files.open_file(path)
     if stored.kind != "checkpoint":
-        raise ModelError(f"{path} is not a checkpoint", got=f"a file of the kind {stored.kind!r}", wanted="one")
+        got = f"a file of the kind {stored.kind!r}"
+        raise ModelError("this is not a checkpoint", got=got, wanted="a checkpoint", where=str(path))
     was = stored.head.get("identity")
     if not isinstance(was, dict):
-        raise ModelFileError(f"{path} does not say what it is a checkpoint of", wanted="what training writes")
+        what = "this file does not say what it is a checkpoint of"
+        raise ModelFileError(what, wanted="what training writes", where=str(path))
     if other := [name for name in identity if was.get(name) != identity[name]]:
         raise ModelError(
-            f"{path} is a checkpoint of another training",
+            "this is a checkpoint of another training", where=str(path),
             got=", ".join(f"{name}={was.get(name)!r}" for name in other),
             wanted=", ".join(f"{name}={identity[name]!r}" for name in other),
             cause="Resume with the same data and the same settings.",
@@ -180,5 +182,6 @@ def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[
             best = np.array(arrays["w"]), None if pair is None else np.array(arrays["pair"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         got = str(error) or type(error).__name__
-        raise ModelFileError(f"{path} holds no state to go on from", got=got, wanted="what training writes") from None
+        what, wanted = "this file holds no state to go on from", "what training writes"
+        raise ModelFileError(what, got=got, wanted=wanted, where=str(path)) from None
     return progress, best

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import LabelError
+from bridle.errors import Argument, LabelError
 from bridle.report.metrics import Counts, Scores
 
 Ints = npt.NDArray[np.int64]
@@ -181,7 +181,7 @@ def _misfit(name: str, scheme: str | None) -> LabelError:
     return LabelError(
         f"a label does not fit the scheme {scheme}", got=repr(name),
         wanted=f"{OUTSIDE!r} or a name that begins with one of {', '.join(TAGS[scheme or 'prefixes'])}",
-        cause="Is the scheme right? Pass scheme=None for labels without a scheme.",
+        cause="Is the scheme right? Pass {argument} for labels without a scheme.", argument=Argument("scheme", None),
     )  # fmt: skip
 
 
@@ -228,8 +228,8 @@ def _chunks(
         a, b = (_sequence(labels, side, k) for labels, side in zip(pair, ("gold", "guessed"), strict=True))
         if len(a) != len(b):
             raise LabelError(
-                f"sequence {k}: not as many labels guessed as in gold", got=f"{len(b)} guessed", wanted=f"{len(a)}",
-                cause="Are both from the same input, in the same order?",
+                "there are not as many guessed labels as gold labels", got=f"{len(b)} guessed", wanted=f"{len(a)}",
+                cause="Are both from the same input, in the same order?", sequence=k,
             )  # fmt: skip
         flat[0].extend(a)
         flat[1].extend(b)
@@ -246,13 +246,13 @@ def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
         return labels
     if labels is None:
         raise LabelError(
-            f"sequence {k}: it is missing in {side}", got=f"{k} sequences", wanted="as many in gold as guessed",
-            cause="Are both from the same input?",
+            f"it is missing in {side}", got=f"{k} sequences", wanted="as many in gold as guessed",
+            cause="Are both from the same input?", sequence=k,
         )  # fmt: skip
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise LabelError(
-            f"sequence {k}: the labels in {side} are not a list", got=repr(labels)[:80], wanted="a list of labels",
-            cause="Was one sequence passed instead of a list of sequences?",
+            f"the labels in {side} are not a list", got=repr(labels)[:80], wanted="a list of labels",
+            cause="Was one sequence passed instead of a list of sequences?", sequence=k,
         )  # fmt: skip
     return list(labels)
 
@@ -262,5 +262,5 @@ def _no_label(flat: tuple[list[str], list[str]], lengths: Sequence[int], first: 
     at, label = next((t, y) for side in flat for t, y in enumerate(side) if not isinstance(y, str))
     k = first + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
     return LabelError(
-        f"sequence {k}: a label is not a name", got=repr(label)[:80], wanted="a string", cause="Are these ids?"
+        "a label is not a name", got=repr(label)[:80], wanted="a string", cause="Are these ids?", sequence=k
     )

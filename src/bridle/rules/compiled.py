@@ -151,17 +151,17 @@ class CompiledRules:
 
     def bind(
         self, absorb: Absorb, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0, many: bool = True,
-        texts: tuple[list[str], npt.NDArray[np.int32]] | None = None,
+        texts: list[str] | None = None,
     ) -> _native.BoundRules | None:  # fmt: skip
         """The rules for these sequences, which are numbered from `first`. None: they do not depend on sequences.
 
-        texts: the distinct texts of the tokens, and which of them each token has, instead of given["tokens"].
+        texts: of all tokens, end to end, instead of given["tokens"].
         """
         native = self.native(absorb)
         if not native.depends:
             return None
         try:
-            return native.bind(offsets, givens) if texts is None else native.bind(offsets, givens, *texts)
+            return native.bind(offsets, givens, texts)
         except BridleError as error:
             if error.sequence is not None:
                 error.sequence = error.sequence + first if many else None

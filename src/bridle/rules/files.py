@@ -79,7 +79,7 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
             if there:
                 found.append(Line(parse(line), number, comment))
         except BridleError as error:
-            parts = {"got": error.got, "wanted": error.wanted, "cause": error.cause}
+            parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "rule", "argument")}
             wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
     if wrong:
         wrong[0].others = tuple(wrong[1:])
@@ -123,20 +123,20 @@ def load(path: str | Path) -> list[Rule]:
 
 def load_lines(path: str | Path) -> list[Line]:
     """The rules of a .rules file with their line numbers and comments."""
-    lines = text_of(path, "the rules file ").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
+    lines = text_of(path, "the rules file").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
     return parse_lines(lines, str(path))
 
 
-def text_of(path: str | Path, what: str = "") -> str:
+def text_of(path: str | Path, what: str = "this file") -> str:
     """The text of a file that people write."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
     except UnicodeDecodeError as error:
         line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
         raise FileError(
-            f"{path}:{line}: not UTF-8", got=f"byte 0x{byte:02x}", wanted="text in UTF-8",
+            "not UTF-8", got=f"byte 0x{byte:02x}", wanted="text in UTF-8", where=f"{path}:{line}",
             cause="Save it as UTF-8" + (" (it may be UTF-16)." if error.start == 0 and byte >= 0xFE else "."),
         ) from None
     except (OSError, ValueError) as error:  # a ValueError: a path with a null in it
         got = getattr(error, "strerror", None) or str(error)
-        raise FileError(f"cannot read {what}{path}", got=got, wanted="a text file") from None
+        raise FileError(f"cannot read {what}", got=got, wanted="a text file", where=str(path)) from None

@@ -14,14 +14,14 @@ rules/questions.py answers it. Rules about given values and positions are compar
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from bridle.automata import CountingAutomaton, from_regex
-from bridle.errors import BridleError, RuleError
+from bridle.errors import Argument, BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
@@ -43,8 +43,12 @@ class Finding:
     message: str
 
 
-def lint(lines: Iterable[str], labels: Labels | None = None) -> list[Finding]:
+def lint(
+    lines: Iterable[str], labels: Labels | None = None, *, spell: Callable[[Argument], str] = str
+) -> list[Finding]:
     """Look through the lines of a .rules file. Without labels: only what can be said without them.
+
+    spell: how findings write an argument, as in `BridleError.message`.
 
     >>> [f.message for f in lint(["forbid A", "at least 1 token of A"], Labels(["A", "B"]))]
     ['these rules cannot hold together: line 1 (forbid A); line 2 (at least 1 token of A)']
@@ -56,14 +60,14 @@ def lint(lines: Iterable[str], labels: Labels | None = None) -> list[Finding]:
             rules += [Line(line.rule, number, line.comment) for line in parse_lines([text])]
         except BridleError as error:
             error.where = None  # the finding has the line
-            found.append(Finding(number, "error", "syntax", _one_line(str(error))))
+            found.append(Finding(number, "error", "syntax", _one_line(error.message(spell))))
     if not rules and not found:
         found.append(Finding(0, "info", "no-rules", "the file has no rules"))
     found += _duplicates(rules)
     found += _penalties(rules)
     found += _givens(rules)
     if labels is None:
-        text = "only the text of the rules was checked: pass labels=... for more"
+        text = f"only the text of the rules was checked: pass {spell(Argument('labels'))} for more"
         found.append(Finding(0, "info", "no-labels", text))
         return _in_order(found)
     good = []

@@ -14,11 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bridle.checks import is_integer
-from bridle.errors import GivenError, RuleError
+from bridle.errors import Argument, GivenError, RuleError
 from bridle.labels import Bools, Labels
-
-GIVE = "Pass given=... to decode, or one dict per sequence to decode_batch."
-
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -38,13 +35,12 @@ class Given:
             raise missing(self.key, given) from None
 
 
-def missing(key: str, given: object, sequence: int | None = None) -> GivenError:
+def missing(key: str, given: object) -> GivenError:
     """The error for a value that did not come with the sequence."""
     keys = ", ".join(map(str, given)) if isinstance(given, Mapping) and given else "nothing"
-    where = "" if sequence is None else f" of sequence {sequence}"
     return GivenError(
-        f"given[{key!r}]{where} is missing", got=keys, wanted=f"given={{{key!r}: ...}}",
-        cause=GIVE,
+        f"given[{key!r}] is missing", got=keys, wanted="{argument}", cause="Pass it with each sequence.",
+        argument=Argument("given", {key: ...}),
     )
 
 

@@ -56,7 +56,8 @@ def us50(run: Run, part: str, tokens: Tokens) -> Fields:
     path = run.file("addresses-us50", f"us50.{part}.tagged")
     X, y = data.load(path, "segments", tokens=tokens)
     if strange := {label for labels in y for label in labels} - US50_LABELS.keys():
-        raise FileError(f"{path}: unknown labels", got=", ".join(sorted(strange)), wanted=", ".join(US50_LABELS))
+        got, wanted = ", ".join(sorted(strange)), ", ".join(US50_LABELS)
+        raise FileError("unknown labels", got=got, wanted=wanted, where=str(path))
     return Fields(X, [[US50_LABELS[label] for label in labels] for labels in y])
 
 

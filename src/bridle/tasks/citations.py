@@ -71,7 +71,7 @@ def anystyle(run: Run, tokens: Tokens) -> Fields:
         parts = line.split("\t")
         if len(parts) < 2 or not parts[1].isdecimal():
             got, wanted = repr(line[:60]), "file, index, match with tabs between"
-            raise FileError(f"{listed}:{number}: no number of a sequence", got=got, wanted=wanted)
+            raise FileError("not the number of a sequence", got=got, wanted=wanted, where=f"{listed}:{number}")
         if parts[0] == "good.xml":
             overlap.add(int(parts[1]))
     found = references(run.file("citations-anystyle", "good.xml.gz"), tokens)

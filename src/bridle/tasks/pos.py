@@ -155,7 +155,7 @@ def _ptb(run: Run) -> Corpus:
     every = list(documents.values())[:: 2 if run.quick else 1]
     if len(every) < 10:
         wanted = "ten or more, each sentence under a comment with doc=NAME"
-        raise FileError(f"{path}: too few documents to split", got=len(every), wanted=wanted)
+        raise FileError("too few documents to split", got=len(every), wanted=wanted, where=str(path))
     parts: list[list[Example]] = [[], [], []]
     for k, examples in enumerate(every):
         parts[{0: 2, 5: 1}.get(k % 10, 0)] += examples

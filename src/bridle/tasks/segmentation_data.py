@@ -90,7 +90,7 @@ def hkcancor(run: Run) -> Corpus:
     path = run.file("cws-hkcancor", "hkcancor-chat.tar.gz")
     files = [_utterances(text) for text in _chat_files(path)]
     if len(files) < 10:
-        raise FileError(f"{path}: too few files to split", got=len(files), wanted="ten or more .cha files")
+        raise FileError("too few files to split", got=len(files), wanted="ten or more .cha files", where=str(path))
     files = files[:: 3 if run.quick and len(files) >= 30 else 1]
     parts: list[list[Sentence]] = [[], [], []]
     for k, file in enumerate(files):
@@ -108,7 +108,7 @@ def _chat_files(path: Path) -> Iterator[str]:
                     yield content.read().decode("utf-8")
     except (tarfile.TarError, OSError, UnicodeDecodeError, EOFError) as error:
         wanted = "a .tar.gz of CHAT files"
-        raise FileError(f"{path}: the archive cannot be read", got=str(error), wanted=wanted) from None
+        raise FileError("the archive cannot be read", got=str(error), wanted=wanted, where=str(path)) from None
 
 
 def _utterances(text: str) -> list[Sentence]:
