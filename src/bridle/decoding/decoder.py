@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from bridle import _native
 from bridle.checks import is_integer
-from bridle.decoding.clash import infeasible
+from bridle.decoding.clash import infeasible_on, nothing_found
 from bridle.decoding.marginals import Probability, marginals, probability
+from bridle.decoding.outcomes import Part, collected, only
+from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
-    INFEASIBLE,
     LIMIT,
     NOTHING_FOUND,
     OPTIMAL,
@@ -29,12 +28,11 @@ from bridle.decoding.problem import (
     check_lattices,
     not_a_dict,
 )
-from bridle.decoding.relaxation import relaxed
-from bridle.decoding.result import Decoding, Decodings, Unanswered, penalty_of, status_of, violations_of
+from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import cores, in_threads
-from bridle.engines import Engine, Search, Viterbi, engine_named, solve_one
+from bridle.engines import Engine, solve_one
 from bridle.engines.base import NativeEngine
-from bridle.errors import BridleError, EngineError, Infeasible, LatticeError, LimitReached
+from bridle.errors import BridleError, EngineError, LatticeError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -44,14 +42,6 @@ from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
 OnInfeasible = Literal["raise", "relax", "skip"]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which engine answers, and why."""
-
-    engine: str
-    why: str
 
 
 class Decoder:
@@ -64,8 +54,8 @@ class Decoder:
     rules : iterable of Rule or str
         Rules, or sentences such as ``"at most 1 segment of A0"``.
     engine : str or Engine, default "auto"
-        How to decode: "auto" chooses "viterbi" if all rules are masks and "search" otherwise; both are exact. By name, or
-        with options of its own, as in ``bridle.engines.Beam(width=32)``.
+        How to decode: "auto" chooses "viterbi" if all rules are masks and "search" otherwise; both are exact. By name,
+        or with options of its own, as in ``bridle.engines.Beam(width=32)``.
     time_limit : float, optional
         Seconds per sequence. What is found by then comes with a true bound.
     max_states : int, optional
@@ -114,12 +104,7 @@ class Decoder:
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
         self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
-        self._engine: Engine = engine if isinstance(engine, Engine) else Search()
-        if engine != "auto" and not isinstance(engine, Engine):
-            self._engine = engine_named(engine)
-        self._compiled = CompiledRules(self.labels, self.rules, self._engine.options(limits), like)
-        self.plan = self._plan()
-        self._engine.accept(self._compiled)
+        self._engine, self._compiled, self.plan = planned(self.labels, self.rules, engine, limits, like)
         # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
         self._kernel = -1
         if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
@@ -130,17 +115,6 @@ class Decoder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
-
-    def _plan(self) -> Plan:
-        if self.engine != "auto":
-            return Plan(self._engine.name, "you asked for it")
-        beyond = [rule for rule, mask in zip(self.rules, self._compiled.absorbed(), strict=True) if not mask]
-        if not beyond:
-            self._engine = Viterbi()
-            why = "every rule is a mask on labels and transitions" if self.rules else "there are no rules"
-            return Plan("viterbi", why)
-        more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
-        return Plan("search", f"masks cannot express: {beyond[0]}{more}")
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:
@@ -201,7 +175,7 @@ class Decoder:
             raise not_a_dict(given, None)
         unary = lattice.unary
         if self._kernel < 0 or unary.shape[1] != len(self.labels.names):
-            return self._only(self._decoded(lambda _low, _high, stop: self._problem(lattice, given, stop), 1, 1))
+            return only(self._decoded(lambda _low, _high, stop: self._problem(lattice, given, stop), 1, 1), self)
         ids = np.empty(len(unary), dtype=np.int32)
         try:
             score, bound, status, violations, counters = _native.decode_one(
@@ -216,7 +190,7 @@ class Decoder:
         if status > LIMIT:
             answers = Answers.blank(len(ids), 1, len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
-            return self._only(self._collected([self._part(self._problem(lattice, given), answers)]))
+            return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
         return Decoding(
             ids, score, penalty_of(violated) if violated else 0.0, violated, bound, status == OPTIMAL,
@@ -245,8 +219,8 @@ class Decoder:
         Raises
         ------
         Infeasible, LimitReached
-            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the whole
-            batch has been decoded: ``error.decodings`` holds all of it.
+            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
+            whole batch has been decoded: ``error.decodings`` holds all of it.
         """
         check_lattices(lattices)
         check_given(given, count := len(lattices))
@@ -263,11 +237,11 @@ class Decoder:
         if not is_integer(threads, 0):
             raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
 
-        def solve(low: int, high: int, stop: _native.Stop) -> _Part:
+        def solve(low: int, high: int, stop: _native.Stop) -> Part:
             part = problem(low, high, stop)
-            return self._part(part, solve_one(self._engine, part, self.limits))
+            return Part.of(self, part, solve_one(self._engine, part, self.limits))
 
-        return self._collected(in_threads(solve, count, int(threads) or cores()))
+        return collected(self, in_threads(solve, count, int(threads) or cores()))
 
     def decode_parts(
         self, scores: Callable[[int, int, _native.Stop], tuple[Batch, Sequence[Given] | None, list[str] | None]],
@@ -322,11 +296,11 @@ class Decoder:
             raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
         found = self._problem(lattice, given).native().k_best(0, min(int(k), 2**31 - 1))
         if not found:
-            raise self.infeasible(lattice, given)
+            raise infeasible_on(self, lattice, given)
         out = []
         for path, score, status in found:
             if status == NOTHING_FOUND:
-                raise self.nothing_found(math.inf)
+                raise nothing_found(self.plan.engine, math.inf)
             ids = np.array(path, dtype=np.int32)
             violated = violations_of(self.rules, [rule.violations(ids, self.labels, given) for rule in self.rules])
             proved = status == OPTIMAL
@@ -334,8 +308,8 @@ class Decoder:
                 Decoding(
                     ids, score, penalty_of(violated), violated, score if proved else math.inf, proved, "search", {},
                     self.labels, status_of(status),
-                )  # fmt: skip
-            )
+                )
+            )  # fmt: skip
         return out
 
     # ---- probabilities and reasons --------------------------------------------------------------------------------
@@ -362,7 +336,7 @@ class Decoder:
         EngineError
             If the product of all automata is too large.
         """
-        return marginals(self._problem(lattice, given), lambda: self.infeasible(lattice, given))
+        return marginals(self._problem(lattice, given), lambda: infeasible_on(self, lattice, given))
 
     def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
         """Compute how probable it is under the model that all hard rules hold, and each rule by itself.
@@ -384,7 +358,7 @@ class Decoder:
         EngineError
             If the product of all automata is too large.
         """
-        return probability(self._problem(lattice, given), lambda: self.infeasible(lattice, given))
+        return probability(self._problem(lattice, given), lambda: infeasible_on(self, lattice, given))
 
     def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
         """Explain the labelling: which rules changed it, what each cost, the best labelling without it.
@@ -406,76 +380,11 @@ class Decoder:
         """What the engine counted, by name."""
         return self._engine.stats(counters)
 
-    # ---- sequences without an answer --------------------------------------------------------------------------------
-
-    def infeasible(self, lattice: Lattice, given: Given | None) -> Infeasible:
-        """Find a minimal set of hard rules that cannot hold together on a lattice, as an error to raise."""
-        limits = Limits(time_limit=self.limits.time_limit)
-
-        def impossible(rules: Sequence[Rule]) -> bool:
-            compiled = CompiledRules(self.labels, rules, limits.native(), self._compiled)
-            problem = Problem(compiled, [lattice], None if given is None else [given])
-            return bool(solve_one(Search(), problem, limits).status[0] == INFEASIBLE)
-
-        return infeasible(self.rules, impossible, {
-            "what": "the lattice has no path", "got": "-inf on every labelling", "wanted": "one with a finite score",
-            "cause": "A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
-        })  # fmt: skip
-
-    def nothing_found(self, bound: float) -> LimitReached:
-        """The error for a limit that came too early."""
-        return LimitReached(
-            f"engine {self.plan.engine!r} stopped before it found a labelling that obeys the rules", bound=bound,
-            got="no labelling", wanted="a higher time_limit, max_states or width",
-        )  # fmt: skip
-
     def _problem(self, lattice: Lattice, given: Given | None, stop: _native.Stop | None = None) -> Problem:
         _check_lattice(lattice)
         givens = None if given is None else [given]
         check_given(givens, 1)
         return Problem(self._compiled, [lattice], givens, stop=stop)
-
-    def _part(self, problem: Problem, answers: Answers) -> _Part:
-        """Answers, with what is needed to say why there is none."""
-        none = {}
-        for b in np.flatnonzero(answers.status > LIMIT).tolist():
-            status, bound = status_of(int(answers.status[b])), float(answers.bound[b])
-            given = None if problem.givens is None else problem.givens[b]
-            none[problem.first + b] = Unanswered(self, problem.lattices[b], given, status, bound)
-        grid = None
-        if isinstance(problem.lattices, Batch) and problem.lattices.first is not None:
-            length = problem.lattices.length or 0
-            grid = length, problem.lattices.first % max(length, 1)
-        return answers, np.diff(problem.offsets), none, grid
-
-    def _collected(self, parts: Sequence[_Part]) -> Decodings:
-        """All parts as one; sequences without an answer are dealt with as `on_infeasible` says."""
-        answers, sizes, unanswered, grids = zip(*parts, strict=True)
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-        none = {b: one for part in unanswered for b, one in part.items()}
-        grid = None if grids[0] is None else (grids[0][0], np.concatenate([begin for _, begin in grids]))
-        out = Decodings(self, Answers.joined(answers), offsets, none, grid)
-        if not none:
-            return out
-        if self.on_infeasible == "relax":
-            for b, one in list(none.items()):
-                if one.status == "infeasible" and (found := relaxed(self, one.lattice, one.given)) is not None:
-                    out.relax(b, *found)
-        elif self.on_infeasible == "raise":
-            b, one = min(none.items())
-            error = one.error
-            error.decodings = out
-            raise error.at(sequence=b) if len(out) > 1 else error
-        return out
-
-    def _only(self, found: Decodings) -> Decoding:
-        """The decoding of one sequence; unless it may be skipped, it has labels."""
-        if found.unanswered and self.on_infeasible != "skip":
-            raise found.unanswered[0].error
-        return found[0]
-
-
-_Part = tuple[Answers, npt.NDArray[np.int64], dict[int, Unanswered], tuple[int, npt.NDArray[np.int64]] | None]
 
 
 def _restored(

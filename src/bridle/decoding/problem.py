@@ -31,7 +31,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         seconds = self.time_limit
-        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0):
+        number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if seconds is not None and not (number and seconds >= 0):
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
             raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
@@ -79,11 +80,11 @@ class Answers:
         """The answers of parts of a batch, in order."""
         if len(parts) == 1:
             return parts[0]
-        arrays = (
-            np.concatenate([getattr(part, name) for part in parts])
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("ids", "score", "bound", "status", "violations", "counters")
-        )
-        return cls(*arrays, [stats for part in parts for stats in part.stats])
+        }
+        return cls(**arrays, stats=[stats for part in parts for stats in part.stats])
 
 
 class Problem:

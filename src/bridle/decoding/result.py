@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from bridle.decoding.clash import infeasible_on, nothing_found
 from bridle.decoding.problem import LIMIT, OPTIMAL, RELAXED, Answers
 from bridle.errors import Infeasible, LimitReached
 from bridle.labels import Labels
@@ -36,8 +37,8 @@ class Decoding:
     ids : array of int32, shape (n,)
         The same by ids; empty if there is no answer.
     status : {"optimal", "limit", "relaxed", "infeasible", "nothing_found"}
-        Proved to be the best; the best that was found within the limits; the fewest violations, since no labelling obeys
-        all hard rules; no labelling obeys them; a limit came before any labelling was found.
+        Proved to be the best; the best that was found within the limits; the fewest violations, since no labelling
+        obeys all hard rules; no labelling obeys them; a limit came before any labelling was found.
     score : float
         Lattice score minus penalty; -inf if there is no answer.
     penalty : float
@@ -131,8 +132,8 @@ class Unanswered:
     def error(self) -> Infeasible | LimitReached:
         """The error that says why."""
         if self.status == "infeasible":
-            return self.decoder.infeasible(self.lattice, self.given)
-        return self.decoder.nothing_found(self.bound)
+            return infeasible_on(self.decoder, self.lattice, self.given)
+        return nothing_found(self.decoder.plan.engine, self.bound)
 
     @property
     def clash(self) -> tuple[Rule, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bridle.decoding.clash import infeasible_on
 from bridle.decoding.problem import Limits
 from bridle.decoding.result import Decoding
 from bridle.errors import EngineError, Infeasible, LimitReached
@@ -83,7 +84,7 @@ class Explanation:
         """If no labelling obeys the hard rules: a minimal set of them that cannot hold together."""
         if not self.best.relaxed:
             return ()
-        found = self.decoder.infeasible(self.lattice, self.given).clash
+        found = infeasible_on(self.decoder, self.lattice, self.given).clash
         return tuple(rule for rule in found if isinstance(rule, Rule))
 
     def alternatives(self, k: int = 5) -> list[Decoding]:

@@ -175,8 +175,9 @@ class _Source:
     """
 
     def __init__(
-        self, rules: tuple[Rule, ...], labels: Labels, dependents: list[_Conjunct], absorb: Absorb, known: dict[Any, Any]
-    ) -> None:
+        self, rules: tuple[Rule, ...], labels: Labels, dependents: list[_Conjunct], absorb: Absorb,
+        known: dict[Any, list[_native.CountingAutomaton]],
+    ) -> None:  # fmt: skip
         self._rules, self._labels, self._dependents, self._absorb = rules, labels, dependents, absorb
         self._known = known
         self._patterns: dict[str, re.Pattern[str]] = {}
@@ -211,7 +212,8 @@ class _Source:
             if len(marks) > _MOST_MARKS:
                 got, wanted = f"{len(marks)} combinations", "a few; split the rule"
                 raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
-            return _automata_of(one, sets, tuple(marks) or tuple(range(1 << len(one.places))), self._labels, self._known)
+            all_marks = tuple(marks) or tuple(range(1 << len(one.places)))
+            return _automata_of(one, sets, all_marks, self._labels, self._known)
 
     def positions(self, number: int, given: Any, sequence: int, place: int, n: int) -> list[int]:
         """The positions of a place in a sequence of n tokens."""

@@ -17,6 +17,7 @@ from bridle.checks import is_integer
 from bridle.errors import Argument, GivenError, RuleError
 from bridle.labels import Bools, Labels
 
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """Stands for a value that comes with the sequence: given[key]."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.clash import infeasible
-from bridle.decoding.decoder import Plan
+from bridle.decoding.plan import Plan
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits, check_given
 from bridle.decoding.result import penalty_of, violations_of
 from bridle.decoding.threads import SMALLEST, cores, in_threads, over_parts
@@ -232,7 +233,7 @@ class SpanDecoder:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
         bound = self._compiled.bind("words", packed.offsets, given, first=first, many=many)
         if bound is not None:
-            packed.forbid(bound.allowed)
+            packed.forbid(cast("npt.NDArray[np.uint64] | None", bound.allowed))
         rules = self._compiled.native("words")
         return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
 
