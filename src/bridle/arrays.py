@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ Scores = npt.NDArray[np.float64]
 AnyScores = npt.NDArray[np.float32] | Scores
 
 LARGEST = 1e290  # of a score or a penalty: their sums must stay finite
+_SHAPE = "Scores of one sequence are (positions, labels); did you pass a batch or a transpose?"
 
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
@@ -82,11 +84,53 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
     array = np.ascontiguousarray(as_array(name, values))
     if np.ndim(values) == 0:
         array = array.reshape(())  # NumPy makes a vector of it
-    check_shape(name, array, shape, meaning,
-                 "Scores of one sequence are (positions, labels); did you pass a batch or a transpose?")  # fmt: skip
+    check_shape(name, array, shape, meaning, _SHAPE)
     if (bad := first_bad(array)) is not None:
         raise not_a_score(name, array, tuple(map(int, np.unravel_index(bad, array.shape))))
     return array
+
+
+def own_scores(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> AnyScores:
+    """The same as `as_scores`, read-only and out of reach of whoever has `values`.
+
+    Arrays that many lattices share are copied once as long as they do not change. What is read-only is not copied.
+    """
+    if not isinstance(values, np.ndarray):
+        listed = isinstance(values, (list, tuple))
+        array = as_scores(name, values, shape, meaning)
+        return _read_only(array if listed else array.copy())
+    if _is_private(values) and values.dtype in (np.float32, np.float64) and values.flags.c_contiguous:
+        return as_scores(name, values, shape, meaning)
+    source, copy = _copies.get(id(values), (None, None))
+    if copy is not None and source is not None and source() is values and np.array_equal(copy, values):
+        check_shape(name, copy, shape, meaning, _SHAPE)
+        return copy
+    array = np.array(as_array(name, values), order="C")
+    if len(_copies) >= _MOST_COPIES:
+        _copies.clear()
+    made = _read_only(as_scores(name, array, shape, meaning))
+    _copies[id(values)] = weakref.ref(values), made
+    return made
+
+
+_copies: dict[int, tuple[weakref.ref[npt.NDArray[Any]], AnyScores]] = {}
+_MOST_COPIES = 8
+
+
+def _read_only(array: AnyScores) -> AnyScores:
+    array.setflags(write=False)
+    return array
+
+
+def _is_private(array: npt.NDArray[Any]) -> bool:
+    """Is its memory read-only for everybody?"""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        if array.base is None:
+            return True
+        array = array.base
+    return False
 
 
 def check_square(m: int) -> None:
@@ -106,8 +150,8 @@ def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
     except ValueError:  # ragged lists; the check below says so
         per_step = False
     if per_step:
-        return as_scores("pairwise", values, (steps, m, m), "positions - 1 x labels x labels")
-    return as_scores("pairwise", values, (m, m), "labels x labels")
+        return own_scores("pairwise", values, (steps, m, m), "positions - 1 x labels x labels")
+    return own_scores("pairwise", values, (m, m), "labels x labels")
 
 
 def as_whole_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,9 @@ class Labels:
         if self.scheme == "IO":
             return "I", name
         return name, UNTYPED
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.names, self.scheme, self.outside)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -387,3 +390,8 @@ class Labels:
         return [
             Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]
         ]
+
+
+def _restored(names: tuple[str, ...], scheme: Scheme | None, outside: str) -> Labels:
+    """Labels as they were before they were pickled."""
+    return Labels(names, scheme, outside=outside)

@@ -22,6 +22,7 @@ from bridle.arrays import (
     extents,
     first_bad,
     not_a_score,
+    own_scores,
 )
 from bridle.errors import LatticeError
 
@@ -82,14 +83,17 @@ class Lattice:
         end: npt.ArrayLike | None = None,
     ) -> None:
         put = object.__setattr__
-        u = as_scores("unary", unary, (None, None), "positions x labels")
+        u = own_scores("unary", unary, (None, None), "positions x labels")
         n, m = u.shape
         if m == 0:
             raise LatticeError("unary has no labels", got=u.shape, wanted="at least one column")
         put(self, "unary", u)
         put(self, "pairwise", None if pairwise is None else as_pairwise(pairwise, max(n - 1, 0), m))
-        put(self, "start", None if start is None else as_scores("start", start, (m,), "labels"))
-        put(self, "end", None if end is None else as_scores("end", end, (m,), "labels"))
+        put(self, "start", None if start is None else own_scores("start", start, (m,), "labels"))
+        put(self, "end", None if end is None else own_scores("end", end, (m,), "labels"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.unary, self.pairwise, self.start, self.end)
 
     def __len__(self) -> int:
         return int(self.unary.shape[0])
@@ -276,6 +280,9 @@ class Batch:
                     raise not_a_score("scores", grid, (k, int(begin[k]) + bad // m, bad % m))
         return cls._made(rows, offsets, *_shared(m, pairwise, start, end), first, length)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._made, tuple(getattr(self, name) for name in self.__slots__)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -337,9 +344,9 @@ def _shared(
     if pairwise is not None:
         check_square(m)
     return (
-        None if pairwise is None else as_scores("pairwise", pairwise, (m, m), "labels x labels"),
-        None if start is None else as_scores("start", start, (m,), "labels"),
-        None if end is None else as_scores("end", end, (m,), "labels"),
+        None if pairwise is None else own_scores("pairwise", pairwise, (m, m), "labels x labels"),
+        None if start is None else own_scores("start", start, (m,), "labels"),
+        None if end is None else own_scores("end", end, (m,), "labels"),
     )
 
 

@@ -15,7 +15,6 @@ import bridle
 from bridle.cli.base import Scheme, labels_of
 from bridle.cli.decoding import agreed
 from bridle.cli.reading import Reader, at_the_keyboard, reader_of, reading, tell_unknown
-from bridle.cli.tagging import until_bad
 from bridle.data import Example, open_scores
 from bridle.data.markup import TOKENS
 from bridle.data.source import called
@@ -200,8 +199,10 @@ def _picked(examples: Iterable[Example], wanted: Wanted, bar: Callable[[], None]
 def _scored(tagger: Tagger, examples: list[Example]) -> Batch:
     try:
         return tagger.lattices([example.columns for example in examples])
-    except BridleError:
-        raise until_bad(examples, tagger)[1] from None
+    except BridleError as error:
+        if error.sequence is not None:
+            error.at(where=examples[error.sequence].where)
+        raise
 
 
 def _example(text: str, reader: Reader) -> Example:

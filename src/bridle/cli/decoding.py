@@ -23,8 +23,8 @@ from bridle.cli.base import (
 )
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads
 from bridle.cli.reading import at_the_keyboard, rules_of
-from bridle.cli.stream import Stream, to_json
-from bridle.data import Pace, open_scores
+from bridle.cli.stream import Stream, Work, to_json
+from bridle.data import Chunk, Pace, open_scores
 from bridle.errors import LabelError
 
 
@@ -87,14 +87,22 @@ def decode(
         known = labels_of(agreed(names, source.labels), scheme)
         decoder = bridle.Decoder(
             known, rules_of(rules, known), engine, time_limit=time_limit,
-            max_states=max_states, on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
+            max_states=max_states, on_infeasible=on_infeasible.value,
         )  # fmt: skip
-        stream = Stream(decoder, on_infeasible.value, threads, k)
+        stream = Stream(decoder, k)
         with writing(out) as lines, progress_bar(progress, source, out) as step:
-            for records in stream.records(source.chunks, pace):
+            for records in stream.records((_work(chunk, decoder, threads) for chunk in source.chunks), pace):
                 lines.write(map(to_json, records))
                 step()
     ended(stream.tally)
+
+
+def _work(chunk: Chunk, decoder: bridle.Decoder, threads: int) -> Work:
+    def decode(n: int) -> bridle.Decodings:
+        some = chunk.cut(0, n)
+        return decoder.decode_batch(some.lattices, some.givens, threads)
+
+    return Work(chunk.ids, chunk.where, decode, lambda b: (chunk.lattices[b], chunk.givens[b]))
 
 
 def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:

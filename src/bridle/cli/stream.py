@@ -1,22 +1,35 @@
-"""Decode a stream of chunks into records, one per sequence, in order; what goes wrong is told with its place."""
+"""Decode a stream of sequences into records, in order; what goes wrong is told with its place."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from bridle.data.chunk import Chunk, Pace
-from bridle.decoding.decoder import Decoder
-from bridle.errors import BridleError, Infeasible, LimitReached
+from bridle.data.chunk import Pace
+from bridle.decoding.decoder import Decoder, Given
+from bridle.decoding.result import Decoding
+from bridle.errors import BridleError
+from bridle.lattice import Lattice
 from bridle.rules.base import Rule
 
 Record = dict[str, Any]
-_PIECE = 32  # a chunk with a bad sequence is tried again in pieces of this size, then one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Some sequences that are decoded together."""
+
+    ids: Sequence[Any]  # what each is called
+    where: Sequence[str]  # where each stands
+    decode: Callable[[int], Sequence[Decoding]]  # decodes the first n of them
+    scores: Callable[[int], tuple[Lattice, Given | None]]  # of one of them
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(slots=True)
@@ -33,6 +46,14 @@ class Tally:
     def clean(self) -> bool:
         return not (self.infeasible or self.relaxed or self.unfound)
 
+    def count(self, found: Decoding) -> None:
+        """Add a decoding."""
+        self.sequences += 1
+        self.infeasible += found.status == "infeasible"
+        self.relaxed += found.status == "relaxed"
+        self.unfound += found.status == "nothing_found"
+        self.unproved += len(found) > 0 and not found.optimal
+
     def __str__(self) -> str:
         parts = [
             (self.infeasible, "infeasible"), (self.relaxed, "relaxed"), (self.unfound, "stopped before any labelling"),
@@ -44,79 +65,55 @@ class Tally:
 
 @dataclass(slots=True)
 class Stream:
-    """Decodes chunks. The decoder relaxes if `on_infeasible` is "relax" and raises otherwise."""
+    """Turns sequences into records."""
 
     decoder: Decoder
-    on_infeasible: Literal["raise", "relax", "skip"] = "raise"
-    threads: int = 0
     k: int | None = None  # give the k best labellings too
-    detail: Literal["all", "labels"] = "all"  # "labels": records without scores and broken rules, at half the price
+    detail: Literal["all", "labels"] = "all"  # "labels": records without scores and broken rules
     tally: Tally = field(default_factory=Tally)
     # Prints rules: a few are broken again and again, and need be printed once.
     _text: Callable[[Rule], str] = field(default_factory=lambda: lru_cache(maxsize=1024)(str), repr=False)
 
-    def records(self, chunks: Iterable[Chunk], pace: Pace | None = None) -> Iterator[list[Record]]:
+    def records(self, works: Iterable[Work], pace: Pace | None = None) -> Iterator[list[Record]]:
         """The records of all sequences, some at a time. Those before a bad sequence come before the error."""
-        for chunk in chunks:
+        for work in works:
             begun = time.perf_counter()
-            yield from self._decode(chunk)
+            found, wrong = self._answers(work)
+            for one in found:
+                self.tally.count(one)
+            if found:
+                yield [self._record(work.ids[b], one, work, b) for b, one in enumerate(found)]
+            if wrong is not None:
+                raise wrong
             if pace is not None:
                 pace.took(time.perf_counter() - begun)
 
-    def _decode(self, chunk: Chunk) -> Iterator[list[Record]]:
-        if self.k is not None and len(chunk) > 1:  # the k best are found one sequence at a time
-            yield from self._pieces(chunk, 1)
-            return
-        try:
-            made = self._best_k(chunk) if self.k is not None else self._best(chunk)
-        except BridleError as error:
-            if len(chunk) == 1:
-                yield [self._unanswered(chunk, error)]
-            else:
-                yield from self._pieces(chunk, _PIECE if len(chunk) > _PIECE else 1)
-            return
-        for record in made:
-            self.tally.sequences += 1
-            self.tally.relaxed += "relaxed" in record
-            self.tally.unproved += not record["optimal"]
-        yield made
+    def _answers(self, work: Work) -> tuple[Sequence[Decoding], BridleError | None]:
+        """The decodings of all sequences, or of those before a bad one, with what is wrong with it."""
+        n, wrong = len(work), None
+        while n:
+            try:
+                return work.decode(n), wrong
+            except BridleError as error:
+                at = error.sequence if error.sequence is not None else 0 if n == 1 else None
+                if at is None:
+                    raise
+                wrong = error.at(where=work.where[at])
+                if getattr(error, "decodings", None) is not None:
+                    return error.decodings[:at], wrong  # type: ignore[attr-defined]
+                n = at
+        return [], wrong
 
-    def _pieces(self, chunk: Chunk, size: int) -> Iterator[list[Record]]:
-        for a in range(0, len(chunk), size):
-            yield from self._decode(chunk.cut(a, min(a + size, len(chunk))))
-
-    def _best(self, chunk: Chunk) -> list[Record]:
-        found = self.decoder.decode_batch(chunk.lattices, chunk.givens, self.threads)
+    def _record(self, name: Any, found: Decoding, work: Work, b: int) -> Record:
         if self.detail == "labels":
-            facts = zip(chunk.ids, found.labels, found.optimal.tolist(), found.relaxed.tolist(), strict=True)
-            return [
-                {"id": name, "labels": labels, "optimal": optimal, **({"relaxed": True} if relaxed else {})}
-                for name, labels, optimal, relaxed in facts
-            ]
-        return [{"id": name, **d.to_dict(self._text)} for name, d in zip(chunk.ids, found, strict=True)]
-
-    def _best_k(self, chunk: Chunk) -> list[Record]:
-        lattice, given = chunk.lattices[0], chunk.givens[0]
-        try:
-            found = self.decoder.k_best(lattice, self.k or 1, given)
-        except Infeasible:
-            if self.on_infeasible != "relax":
-                raise
-            found = [self.decoder.decode(lattice, given)]
-        ranked = [d.to_dict(self._text) for d in found]
-        return [{"id": chunk.ids[0], **ranked[0], "k_best": ranked}]
-
-    def _unanswered(self, chunk: Chunk, error: BridleError) -> Record:
-        """The record of a sequence that has no labelling, or its error."""
-        if self.on_infeasible == "raise" or not isinstance(error, (Infeasible, LimitReached)):
-            raise error.at(where=chunk.where[0])
-        self.tally.sequences += 1
-        if isinstance(error, Infeasible):
-            self.tally.infeasible += 1
-            return {"id": chunk.ids[0], "labels": None, "clash": [str(rule) for rule in error.clash]}
-        self.tally.unfound += 1
-        bound = error.bound if math.isfinite(error.bound) else None
-        return {"id": chunk.ids[0], "labels": None, "bound": bound, "optimal": False}
+            return {"id": name, "labels": found.labels if found.unanswered is None else None}
+        if self.k is None or found.unanswered is not None:
+            return {"id": name, **found.to_dict(self._text)}
+        if found.relaxed:
+            return {"id": name, **found.to_dict(self._text), "k_best": [found.to_dict(self._text)]}
+        lattice, given = work.scores(b)
+        ranked = [one.to_dict(self._text) for one in self.decoder.k_best(lattice, self.k, given)]
+        return {"id": name, **ranked[0], "k_best": ranked}
 
 
 def to_json(made: Record) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,12 @@ import bridle
 from bridle.cli.base import OnInfeasible, app, ended, keep, writing
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads, one_of
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_of
-from bridle.cli.stream import Record, Stream, to_json
-from bridle.data import Chunk, Example, Pace
+from bridle.cli.stream import Record, Stream, Work, to_json
+from bridle.data import Example, Pace
 from bridle.data.base import Format, format_named
 from bridle.decoding.decoder import Decoder
-from bridle.errors import BridleError, FileError, ModelError
+from bridle.errors import FileError, ModelError
+from bridle.lattice import Lattice
 from bridle.models import Tagger
 
 STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged")  # formats without a head or a foot
@@ -83,59 +84,45 @@ def tag(
     tagger = bridle.load(model)
     reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
     decoder = tagger.decoder(
-        rules_of(rules, tagger.labels_), engine=engine, time_limit=time_limit,
-        on_infeasible="relax" if on_infeasible is OnInfeasible.RELAX else "raise",
-    )  # fmt: skip
+        rules_of(rules, tagger.labels_), engine=engine, time_limit=time_limit, on_infeasible=on_infeasible.value
+    )
     lines_of_json = as_json or k is not None or scores
     if to is not None and to not in ("jsonl", "json") and lines_of_json:
         raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
     made = None if lines_of_json else _output(to, reader, tagger)
-    stream = Stream(decoder, on_infeasible.value, threads, k, "all" if made is None else "labels")
+    stream = Stream(decoder, k, "all" if made is None else "labels")
     pace = Pace(sequences=1, most=4096)  # the first answer comes at once
     with writing(out) as lines:
         for path in data or ["-"]:
             with reading(reader, path, progress, "tagging", out) as (examples, bar):
-                for some in _tagged(examples, tagger, decoder, stream, pace):
+                for some in _tagged(examples, tagger, stream, threads, pace):
                     lines.write(_lines(some, made, tagger, decoder if scores else None))
                     bar()
     ended(stream.tally)
 
 
 def _tagged(
-    examples: Iterable[Example], tagger: Tagger, decoder: Decoder, stream: Stream, pace: Pace
+    examples: Iterable[Example], tagger: Tagger, stream: Stream, threads: int, pace: Pace
 ) -> Iterator[list[tuple[Example, Record]]]:
-    """Examples with their records, some at a time; at most a chunk of them is held.
-
-    A sequence without a name is called by its number, counted over all files.
-    """
+    """Examples with their records, some at a time; at most a chunk of them is held."""
     for some in _chunks(examples, pace):
-        wrong: BridleError | None = None
-        xs = [example.columns for example in some]
-        try:
-            batch = tagger.lattices(xs, threads=stream.threads)
-        except BridleError:  # what stands before the bad sequence is still good
-            good, wrong = until_bad(some, tagger)
-            some, xs = some[:good], xs[:good]
-            batch = tagger.lattices(xs)
-        givens = [dict(one) for one in tagger.given(xs, decoder, [e.given for e in some]) or [{}] * len(some)]
-        first = stream.tally.sequences
-        names = [first + j if example.id is None else example.id for j, example in enumerate(some)]
-        chunk = Chunk(batch, givens, names, [example.where for example in some])
-        waiting = iter(some)
-        for records in stream.records([chunk] if some else [], pace):
-            yield [(next(waiting), record) for record in records]
-        if wrong is not None:
-            raise wrong
+        for records in stream.records([work_of(some, tagger, stream.decoder, threads, stream.tally.sequences)], pace):
+            yield list(zip(some, records, strict=False))  # an error may cut the records short
 
 
-def until_bad(some: list[Example], tagger: Tagger) -> tuple[int, BridleError]:
-    """How many sequences can be scored, and what is wrong with the next one."""
-    for k, example in enumerate(some):
-        try:
-            tagger.lattice(example.columns)
-        except BridleError as error:
-            return k, error.at(where=example.where)
-    raise AssertionError("all are fine one by one")
+def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int, first: int = 0) -> Work:
+    """Examples to be scored and decoded. One without a name is called by its number, counted from `first`."""
+    xs, givens = [example.columns for example in some], [example.given for example in some]
+
+    def scores(b: int) -> tuple[Lattice, Mapping[str, Any] | None]:
+        given = tagger.given([xs[b]], decoder, [givens[b]])
+        return tagger.lattice(xs[b]), given[0] if given else None
+
+    return Work(
+        [first + b if example.id is None else example.id for b, example in enumerate(some)],
+        [example.where for example in some],
+        lambda n: tagger.decode(xs[:n], decoder, given=givens[:n], threads=threads), scores,
+    )  # fmt: skip
 
 
 def _chunks(examples: Iterable[Example], pace: Pace) -> Iterator[list[Example]]:
@@ -186,6 +173,5 @@ def _probability(example: Example, record: Record, tagger: Tagger, decoder: Deco
     """Of each label, given that the hard rules hold."""
     if record["labels"] is None or record.get("relaxed"):
         return None
-    given = tagger.given([example.columns], decoder, [example.given])
-    table = decoder.marginals(tagger.lattice(example.columns), given[0] if given else None)
+    table = decoder.marginals(*work_of([example], tagger, decoder, 1).scores(0))
     return [round(float(table[t, y]), 6) for t, y in enumerate(tagger.labels_.ids(record["labels"]).tolist())]

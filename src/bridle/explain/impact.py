@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decoding, Decodings
-from bridle.errors import LabelError, LimitReached, RuleError
+from bridle.errors import LabelError, RuleError
 from bridle.explain.why import LEAST
 from bridle.lattice import Lattices, subset
 from bridle.rules.base import Rule, Soft
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Given = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
-_PIECE = 32  # sequences; a batch that a limit ended is tried again in pieces of this size, then one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +162,10 @@ def impact(
 def _decoded(
     decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None, some: list[int], threads: int,
 ) -> list[Decoding | None]:  # fmt: skip
-    """The best labellings of some sequences; None where a limit came before any was found."""
-    try:
-        theirs = None if given is None else [given[b] for b in some]
-        return list(decoder.decode_batch(subset(lattices, np.array(some, dtype=np.intp)), theirs, threads))
-    except LimitReached:  # it ends a whole batch
-        if len(some) == 1:
-            return [None]
-    size = _PIECE if len(some) > _PIECE else 1
-    pieces = (some[k : k + size] for k in range(0, len(some), size))
-    return [d for piece in pieces for d in _decoded(decoder, lattices, given, piece, threads)]
+    """The best labellings of some sequences; None where there is none, or none was found in time."""
+    theirs = None if given is None else [given[b] for b in some]
+    found = decoder.decode_batch(subset(lattices, np.array(some, dtype=np.intp)), theirs, threads)
+    return [None if one.unanswered is not None else one for one in found]
 
 
 class _Part:

@@ -322,6 +322,10 @@ class ConstrainedTagger:
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, and copied, as the bytes of its files."""
+        return files.pickled(self, hasattr(self, "labels_"))
+
     def save(self, path: str | Path) -> None:
         """Write the tagger to a file; its rules go to a second one beside it, NAME.rules.
 

@@ -246,6 +246,10 @@ class DeterministicRules:
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, and copied, as the bytes of its files."""
+        return files.pickled(self, hasattr(self, "labels_"))
+
     def save(self, path: str | Path) -> None:
         """Write the rules to a file, under another name first, then renamed.
 

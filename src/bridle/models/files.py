@@ -27,8 +27,9 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ import numpy.typing as npt
 from bridle.errors import BridleError, ModelFileError
 
 Array = npt.NDArray[Any]
+Readable = FileIO | BytesIO
 
 MAGIC = b"\x89BRIDLE\n"
 VERSION = 1
@@ -73,6 +75,19 @@ class Stored:
 
 def save(path: str | os.PathLike[str], kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a model file. It gets its name when all is on the disk; until then an earlier file of that name stays."""
+    parts = _parts(kind, head, arrays)
+    with _replacing(path) as file:
+        for part in parts:
+            _write(file, part)
+
+
+def to_bytes(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """What `save` would write."""
+    return b"".join(_parts(kind, head, arrays))
+
+
+def _parts(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[bytes | memoryview]:
+    """A model file, piece by piece."""
     if not isinstance(kind, str) or not kind:
         raise ModelFileError("a model has no kind", got=repr(kind), wanted="a string", cause="Arguments swapped?")
     packed = {name: _little(name, array) for name, array in arrays.items()}
@@ -91,12 +106,12 @@ def save(path: str | os.PathLike[str], kind: str, head: Mapping[str, Any], array
             cause="Long lists belong into arrays.",
         )  # fmt: skip
     checked = _PREFIX.pack(MAGIC, VERSION, len(header), b"")[:_CHECKED]
-    with _replacing(path) as file:
-        _write(file, checked + hashlib.sha256(checked + header).digest() + header)
-        _write(file, bytes(-file.tell() % ALIGN))
-        for array in packed.values():
-            _write(file, bytes(-file.tell() % ALIGN))
-            _write(file, _raw(array))
+    out: list[bytes | memoryview] = [checked + hashlib.sha256(checked + header).digest() + header]
+    at = len(out[0])
+    for array in (np.zeros(0, np.uint8), *packed.values()):
+        out += [bytes(-at % ALIGN), _raw(array)]
+        at = _aligned(at) + array.nbytes
+    return out
 
 
 def _little(name: object, array: object) -> Array:
@@ -233,7 +248,33 @@ def usable(path: str | os.PathLike[str], what: str, writer: str, cause: str | No
         ) from None  # fmt: skip
 
 
-def _read(file: FileIO, size: int, shown: str, check: Check | None = None) -> Stored:
+def from_bytes(data: bytes, check: Check | None = None) -> Stored:
+    """What `to_bytes` wrote; trusted no more than a file."""
+    return _read(BytesIO(data), len(data), "a model in memory", check)
+
+
+def pickled(model: Any, fitted: bool) -> tuple[Any, ...]:
+    """How `model` is pickled, which has get_params, save and load: as its parameters and the bytes of its files."""
+    data: dict[str, bytes] = {}
+    if fitted:
+        with TemporaryDirectory() as folder:
+            model.save(Path(folder) / "model")
+            data = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return _unpickled, (type(model), model.get_params(), data)
+
+
+def _unpickled(kind: Any, params: dict[str, Any], data: dict[str, bytes]) -> Any:
+    if not data:
+        return kind(**params)
+    with TemporaryDirectory() as folder:
+        for name, content in data.items():
+            (Path(folder) / name).write_bytes(content)
+        made = kind.load(Path(folder) / "model")
+    made.__dict__.update(params)
+    return made
+
+
+def _read(file: Readable, size: int, shown: str, check: Check | None = None) -> Stored:
     n = _PREFIX.size
     start = _take(file, min(n, size), shown)
     _check_magic(start, shown)
@@ -308,7 +349,7 @@ def _check_entry(entry: dict[str, Any], at: int, shown: str) -> int:
     return int(entry["offset"] + entry["length"])
 
 
-def _array(file: FileIO, data: int, entry: dict[str, Any], shown: str) -> Array:
+def _array(file: Readable, data: int, entry: dict[str, Any], shown: str) -> Array:
     _check_gap(file, data + entry["offset"], shown)
     dtype = np.dtype(entry["dtype"])
     array: Array = np.empty(entry["shape"], dtype=dtype.newbyteorder("<"))
@@ -320,19 +361,19 @@ def _array(file: FileIO, data: int, entry: dict[str, Any], shown: str) -> Array:
     return array
 
 
-def _check_gap(file: FileIO, until: int, shown: str) -> None:
+def _check_gap(file: Readable, until: int, shown: str) -> None:
     """Only zeros up to there (fewer than 64: the sizes were checked)."""
     if any(_take(file, max(until - file.tell(), 0), shown)):
         raise _altered(shown, "the space between two arrays")
 
 
-def _take(file: FileIO, count: int, shown: str) -> bytes:
+def _take(file: Readable, count: int, shown: str) -> bytes:
     data = bytearray(count)
     _fill(file, memoryview(data), shown)
     return bytes(data)
 
 
-def _fill(file: FileIO, view: memoryview, shown: str) -> None:
+def _fill(file: Readable, view: memoryview, shown: str) -> None:
     wanted = len(view)
     while view:  # the system may give less than was asked for
         count = file.readinto(view)

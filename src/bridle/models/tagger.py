@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
+import numpy.typing as npt
+
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelFileError
 from bridle.features import Features, features_of, restored
@@ -202,13 +204,22 @@ class Tagger(Estimator, Predictor):
         >>> again.predict([["cat", "the"]]), again.notes_
         ([['N', 'D']], {'trained on': 'two words'})
         """
+        files.save(path, "model", *self._stored(notes or self.notes_))
+
+    def _stored(self, notes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """What a file holds: its head, and arrays."""
         self._fitted()
         head = {
             "model": type(self).__name__, "settings": self._settings(), "labels": list(self.labels_.names),
             "scheme": self.labels_.scheme, "features": self.features_.head(), "n_weights": self.n_weights_,
-            "progress": asdict(self.progress_), "notes": dict(notes or self.notes_),
+            "progress": asdict(self.progress_), "notes": dict(notes),
         }  # fmt: skip
-        files.save(path, "model", head, {**self.features_.arrays(), **self.linear_.arrays()})
+        return head, {**self.features_.arrays(), **self.linear_.arrays()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model is pickled, and copied, as the bytes of its file."""
+        data = files.to_bytes("model", *self._stored(self.notes_)) if hasattr(self, "linear_") else None
+        return _unpickled, (type(self), self.get_params(), data)
 
 
 def _check_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -249,13 +260,25 @@ def load(path: str | Path) -> Tagger:
     ...     bridle.load(f"{folder}/small.bridle").labels_.names
     ('D', 'N')
     """
-    stored = files.open_file(path, partial(_check_shapes, path))
+    return _loaded(files.open_file(path, partial(_check_shapes, path)), str(path))
+
+
+def _unpickled(kind: type[Tagger], params: dict[str, Any], data: bytes | None) -> Tagger:
+    """A model as it was before it was pickled."""
+    if data is None:
+        return kind(**params)
+    made = _loaded(files.from_bytes(data, partial(_check_shapes, "a model in memory")), "a model in memory", kind)
+    made.__dict__.update(params)  # as they were, not as JSON has them
+    return made
+
+
+def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -> Tagger:
     if stored.kind != "model":
         got = f"a file of the kind {stored.kind!r}"
-        raise ModelFileError("this is not a model", got=got, wanted="a model", where=str(path))
+        raise ModelFileError("this is not a model", got=got, wanted="a model", where=path)
     head = stored.head
     with files.usable(path, "model", "Tagger.save", "Written by another version of Bridle, or by something else?"):
-        made = Tagger.kinds[head["model"]](**head["settings"])
+        made = (kind or Tagger.kinds[head["model"]])(**head["settings"])
         check_labels(len(head["labels"]))
         labels = Labels(head["labels"], head["scheme"])
         features = restored(head["features"], stored.arrays)
