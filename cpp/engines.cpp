@@ -17,8 +17,8 @@ Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search& 
 }
 
 Answer run_search(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
-    Answer out = search.best(s, options.max_states, control);
-    const Counters& c = search.counters;
+    Counters c;
+    Answer out = search.best(s, {options.max_states, options.max_product_states}, control, c);
     const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
     std::copy(std::begin(values), std::end(values), counters);
     return out;
@@ -72,14 +72,10 @@ Engine engine_numbered(int number) { return kEngines[number].run; }
 namespace {
 
 // Violations of each rule by an answer.
-void count_violations(const Sequence& s, const Answer& answer, Judge& judge, int32_t* violations) {
-    const std::vector<int32_t>* of_piece = &answer.violations;
-    if (of_piece->empty()) {
-        judge.load(s);
-        judge.cost(answer.path.data(), s.n);
-        of_piece = &judge.violations;
-    }
-    for (size_t k = 0; k < s.automata.size(); ++k) violations[s.automata[k].rule] += (*of_piece)[k];
+void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
+    if (answer.violations.empty()) judge(s, answer.path.data(), verdict);
+    const std::vector<int32_t>& of_automaton = answer.violations.empty() ? verdict.violations : answer.violations;
+    for (size_t k = 0; k < s.automata.size(); ++k) violations[s.automata[k].rule] += of_automaton[k];
 }
 
 }  // namespace
@@ -89,8 +85,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
     bool soft = false;  // without soft rules a labelling that was found breaks nothing
     for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
     Search search;
-    Judge judge;
-    search.max_product_states = options.max_product_states;
+    Verdict verdict;
     for (int64_t b = 0; b < problem.B; ++b) {
         if ((b & 15) == 0) control.check();
         control.begin();
@@ -103,15 +98,15 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         out.status[b] = static_cast<uint8_t>(answer.status);
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-        if (soft) count_violations(s, answer, judge, out.violations + b * n_rules);
+        if (soft) count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
 }
 
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
     control.begin();
     Search search;
-    search.max_product_states = options.max_product_states;
-    return search.k_best(Sequence(problem, b), k, options.max_states, control);
+    Counters counters;
+    return search.k_best(Sequence(problem, b), k, {options.max_states, options.max_product_states}, control, counters);
 }
 
 }  // namespace bridle

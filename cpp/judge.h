@@ -8,18 +8,14 @@
 
 namespace bridle {
 
-class Judge {
-  public:
-    void load(const Sequence& s);
-    const Sequence& sequence() const { return *sequence_; }
-    double cost(const int32_t* path, int n);  // +inf when a hard rule breaks
-    // After cost():
-    std::vector<int> broken;    // automata
-    std::vector<int32_t> violations;  // (automata) violations
-
-  private:
-    const Sequence* sequence_ = nullptr;
-    std::vector<int32_t> states_;
+struct Verdict {
+    double cost = 0;                  // +inf when a hard rule breaks
+    std::vector<int> broken;          // automata, ascending
+    std::vector<int32_t> violations;  // (automata)
+    std::vector<int32_t> states;      // (automata) where each of them ends
 };
+
+// Fills `verdict` and reuses its memory.
+void judge(const Sequence& s, const int32_t* path, Verdict& verdict);
 
 }  // namespace bridle

@@ -1,7 +1,9 @@
 #include "search.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
+
+#include "enforce.h"
 
 namespace bridle {
 namespace {
@@ -9,199 +11,173 @@ namespace {
 constexpr int kLargeFold = 4096;      // the most states that are ever folded
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
-}  // namespace
-
-double Search::slack() {
-    if (slack_ < 0) {
-        slack_ = trellis_.rounding(plain_);
-        for (const BoundAutomaton& p : trellis_.sequence().automata)
-            slack_ += std::numeric_limits<double>::epsilon() * (trellis_.n + 8) * p.penalty;
-    }
-    return slack_;
+BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
+    const Scratch& scratch = instance.scratch;
+    const Relaxation& r = relaxation;
+    return {scratch.trellis, r.fold, scratch.plain, r.H, r.set, r.lambda, r.estimates};
 }
 
-bool Search::proved() { return best_.score > -kInf && bound_ <= best_.score + slack(); }
-
-double Search::first_path(const Sequence& s, int32_t* path, Control& control) {
-    if (!s.head->per_step) return viterbi_.best_path(s, path, control);
-    trellis_.load(s);
-    plain_.plain(s);
-    fold_.clear();
-    return trellis_.best_path(fold_, plain_, path, control);
+// Is the outcome of a round the answer? If not, what it breaks becomes active.
+bool answers(Instance& instance, const int32_t* path, Incumbent& incumbent, ActiveRules& active) {
+    const std::vector<int>& broken = consider(instance, path, incumbent).broken;
+    if (active.contain(broken) || proved(instance, incumbent)) return true;
+    active.add(broken);
+    return false;
 }
 
-bool Search::consider(const int32_t* path) {
-    const int n = static_cast<int>(path_.size());
-    const double score = plain_.score(judge_.sequence(), path) - judge_.cost(path, n);
-    if (score > best_.score) {
-        best_.score = score;
-        best_.path.assign(path, path + n);
-        best_.violations = judge_.violations;
-    }
-    for (int k : judge_.broken)
-        if (!active_[k]) return false;
-    return true;
-}
-
-void Search::activate_broken() {
-    for (int k : judge_.broken)
-        if (!active_[k]) active_[k] = 1, ++counters.active;
-}
-
-Answer Search::finished() const {
-    Answer out = best_;
-    out.status = best_.score > -kInf ? Status::optimal : Status::infeasible;
-    out.bound = best_.score;
-    return out;
-}
-
-Answer Search::stopped() {
-    if (proved()) return finished();
-    Answer out = best_;
-    out.bound = std::max(bound_, best_.score);
-    out.status = best_.score > -kInf ? Status::limit : Status::nothing_found;
-    return out;
-}
-
-Answer Search::solve(const Sequence& s, Control& control) {
-    plain_.plain(s);
-    judge_.load(s);
-    fold_.clear();
-    fold_limit_ = max_product_states;
-    arranged_ = 0;
-    active_.assign(s.automata.size(), 0);
-    set_.assign({});
-    lambda_.clear();
-    best_ = Answer();
-    bound_ = kInf;
-    slack_ = -1;
-    H_valid_ = false;
-    estimates_.clear();
-    path_.assign(s.n, 0);
-
-    ++counters.passes;
-    bound_ = first_path(s, path_.data(), control);
-    if (!(bound_ > -kInf) || consider(path_.data())) return finished();
-    trellis_.load(s);
-    all_.assign(s.automata);
-    try {
-        control.armed = true;  // from here on there is a bound to show
-        Answer out = work(control);
-        control.armed = false;
-        return out;
-    } catch (const Late&) {
-        control.armed = false;
-        const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
-        if (!(best_.score > -kInf) && H_valid_) dive(static_cast<int>(std::clamp(1e7 / steps, 1.0, 16.0)), control);
-        return stopped();
-    }
-}
-
-Answer Search::work(Control& control) {
-    const Sequence& s = trellis_.sequence();
-    const std::vector<int> first_broken = judge_.broken;
-    if (std::any_of(first_broken.begin(), first_broken.end(), [&](int k) { return s.automata[k].mode != Mode::hard; })) {
-        const bool done = enforce_broken(control);
-        fold_.clear();
-        if (done) return finished();
-        judge_.broken = first_broken;
-    }
-    activate_broken();
+// Steps 2 to 5. `broken`: the automata that the best path breaks.
+Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Incumbent& incumbent, ActiveRules& active,
+                         Relaxation& relaxation) {
+    const Sequence& s = instance.sequence;
+    Scratch& scratch = instance.scratch;
+    Control& control = instance.control;
+    Counters& counters = instance.counters;
+    const auto is_soft = [&](int k) { return s.automata[k].mode != Mode::hard; };
+    if (std::any_of(broken.begin(), broken.end(), is_soft) && enforce_broken_rules(instance, broken, incumbent))
+        return status_when_finished(incumbent);
+    active.add(broken);
 
     for (int64_t patience = kPatience;;) {
         ++counters.rounds;
         control.check();
-        arrange(control);
-        estimates_.clear();
-        if (set_.size() == 0) {
+        relax(instance, active, relaxation);
+        if (relaxation.set.size() == 0) {
             ++counters.passes;
-            const double value = trellis_.best_path(fold_, plain_, path_.data(), control);
-            bound_ = std::min(bound_, value);
+            const double value = scratch.trellis.best_path(relaxation.fold, scratch.plain, scratch.path.data(), control);
+            incumbent.tighten(value);
             if (!(value > -kInf)) {
-                best_.score = -kInf;
-                return finished();
+                incumbent.score = -kInf;
+                return Status::infeasible;
             }
-            if (consider(path_.data()) || proved()) return finished();
-            activate_broken();
+            if (answers(instance, scratch.path.data(), incumbent, active)) return status_when_finished(incumbent);
             continue;
         }
-        const int64_t active_before = counters.active;
-        if (tighten_bound(control)) return finished();
-        if (counters.active > active_before) continue;  // rules that were met on the way come in first
-        adjust(control);  // back to the best multipliers
-        estimate(control);
-        if (!(best_.score > -kInf)) dive(64, control);
-        else if (!estimates_.empty()) dive(8, control);
-        const bool larger = fold_limit_ < kLargeFold;
-        const int64_t left = max_states_ < 0 ? -1 : std::max<int64_t>(0, max_states_ - counters.expansions);
+        if (tighten_bound(instance, relaxation, incumbent, active)) return status_when_finished(incumbent);
+        if (relaxation.outdated(active)) continue;  // rules that were met on the way come in first
+        add_estimates(instance, relaxation);
+        if (!incumbent.found()) improve_by_beam(instance, relaxation, 64, incumbent);
+        else if (!relaxation.estimates.empty()) improve_by_beam(instance, relaxation, 8, incumbent);
+
+        const bool larger = relaxation.fold_limit < kLargeFold;  // may a larger fold be tried?
+        const int64_t left = instance.expansions_left();
         const int64_t most = larger ? (left < 0 ? patience : std::min(left, patience)) : left;
-        BestFirst between{trellis_, fold_, plain_, best_H_, set_, lambda_, estimates_};
-        const double floor = best_.score > -kInf ? best_.score + slack() : -kInf;
+        BestFirst between = best_first(instance, relaxation);
+        const double floor = incumbent.found() ? incumbent.score + instance.rounding() : -kInf;
         between.run(1, floor, most, control);
         counters.expansions += between.expansions;
         if (!between.complete) {
-            bound_ = std::min(bound_, std::max(between.bound, best_.score));
-            if (!larger || control.late() || (max_states_ >= 0 && counters.expansions >= max_states_)) return stopped();
-            fold_limit_ *= 8;
+            incumbent.tighten(std::max(between.bound, incumbent.score));
+            if (!larger || control.late() || instance.expansions_left() == 0)
+                return status_when_stopped(instance, incumbent);
+            relaxation.fold_limit *= 8;
             patience *= 4;
             continue;
         }
-        if (between.found.empty()) return finished();  // nothing above the best answer
+        if (between.found.empty()) return status_when_finished(incumbent);  // nothing above the incumbent
         const Found& top = between.found[0];
-        bound_ = std::min(bound_, top.score);
-        if (consider(top.path.data()) || proved()) return finished();
-        activate_broken();
+        incumbent.tighten(top.score);
+        if (answers(instance, top.path.data(), incumbent, active)) return status_when_finished(incumbent);
     }
 }
 
-Answer Search::best(const Sequence& s, int64_t max_states, Control& control) {
+// The same, and what there is to show when the time is up.
+Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbent& incumbent, ActiveRules& active,
+                     Relaxation& relaxation) {
+    const Sequence& s = instance.sequence;
+    Control& control = instance.control;
+    Status status;
+    try {
+        control.armed = true;  // from here on there is a bound to show
+        status = solve_under_rules(instance, broken, incumbent, active, relaxation);
+        control.armed = false;
+    } catch (const Late&) {
+        control.armed = false;
+        const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
+        const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 16.0));
+        if (!incumbent.found() && relaxation.has_H) improve_by_beam(instance, relaxation, width, incumbent);
+        status = status_when_stopped(instance, incumbent);
+    }
+    instance.counters.active = active.count();
+    return status;
+}
+
+}  // namespace
+
+double Search::first_path(const Sequence& s, int32_t* path, Control& control) {
+    if (!s.head->per_step) return scratch_.viterbi.best_path(s, path, control);
+    scratch_.trellis.load(s);
+    scratch_.plain.plain(s);
+    scratch_.fold.clear();
+    return scratch_.trellis.best_path(scratch_.fold, scratch_.plain, path, control);
+}
+
+std::vector<int> Search::start(Instance& instance, Incumbent& incumbent) {
+    const Sequence& s = instance.sequence;
+    scratch_.plain.plain(s);
+    scratch_.path.resize(s.n);
+    ++instance.counters.passes;
+    incumbent.bound = first_path(s, scratch_.path.data(), instance.control);
+    if (!(incumbent.bound > -kInf)) return {};
+    return consider(instance, scratch_.path.data(), incumbent).broken;
+}
+
+Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters) {
     counters = Counters();
-    max_states_ = max_states;
-    return solve(s, control);
+    Instance instance(s, limits, control, counters, scratch_);
+    Incumbent incumbent;
+    const std::vector<int> broken = start(instance, incumbent);
+    Status status = status_when_finished(incumbent);
+    if (!broken.empty()) {
+        scratch_.trellis.load(s);
+        ActiveRules active(s.automata.size());
+        Relaxation relaxation(limits.max_product_states, scratch_);
+        status = solve_in_time(instance, broken, incumbent, active, relaxation);
+    }
+    return to_answer(std::move(incumbent), status);
 }
 
-std::vector<Answer> Search::k_best(const Sequence& s, int k, int64_t max_states, Control& control) {
-    std::vector<Answer> out;
-    Answer first = best(s, max_states, control);
-    if (first.status != Status::optimal) {
-        if (first.status != Status::infeasible) out.push_back(first);
-        return out;
-    }
-    trellis_.load(s);  // the first path may have been the answer
-    all_.assign(s.automata);
+std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits& limits, Control& control, Counters& counters) {
+    counters = Counters();
+    Instance instance(s, limits, control, counters, scratch_);
+    Incumbent incumbent;
+    const std::vector<int> broken = start(instance, incumbent);
+    scratch_.trellis.load(s);
+    ActiveRules active(s.automata.size());
+    Relaxation relaxation(limits.max_product_states, scratch_);
+    const Status status =
+        broken.empty() ? status_when_finished(incumbent) : solve_in_time(instance, broken, incumbent, active, relaxation);
+    if (status == Status::infeasible) return {};
+    const Answer first = to_answer(incumbent, status);
+    if (status != Status::optimal) return {first};
     for (;;) {
-        if (arranged_ < counters.active) {  // rules that were met meanwhile
-            arrange(control);
-            estimates_.clear();
-            if (set_.size() > 0) tighten_bound(control);
+        if (relaxation.outdated(active)) {  // nothing is relaxed yet, or rules were met meanwhile
+            relax(instance, active, relaxation);
+            if (relaxation.set.size() > 0) tighten_bound(instance, relaxation, incumbent, active);
             continue;
         }
-        if (!H_valid_) {
-            trellis_.backward(fold_, plain_, best_H_, control);
-            std::fill(lambda_.begin(), lambda_.end(), 0.0);
-            H_valid_ = true;
+        if (!relaxation.has_H) {
+            scratch_.trellis.backward(relaxation.fold, scratch_.plain, relaxation.H, control);
+            std::fill(relaxation.lambda.begin(), relaxation.lambda.end(), 0.0);
+            relaxation.has_H = true;
         }
-        const int64_t left = max_states < 0 ? -1 : std::max<int64_t>(0, max_states - counters.expansions);
-        BestFirst all{trellis_, fold_, plain_, best_H_, set_, lambda_, estimates_};
-        all.run(k, -kInf, left, control);
+        BestFirst all = best_first(instance, relaxation);
+        all.run(k, -kInf, instance.expansions_left(), control);
         counters.expansions += all.expansions;
-        out.clear();
-        for (const Found& found : all.found) {
-            Answer a;
-            const double cost = judge_.cost(found.path.data(), s.n);
-            activate_broken();
-            a.score = plain_.score(s, found.path.data()) - cost;
-            a.path = found.path;
-            a.bound = a.score;
-            out.push_back(std::move(a));
+        std::vector<Answer> out;
+        for (Found& found : all.found) {
+            judge(s, found.path.data(), scratch_.verdict);
+            active.add(scratch_.verdict.broken);
+            const double score = scratch_.plain.score(s, found.path.data()) - scratch_.verdict.cost;
+            out.push_back({all.complete ? Status::optimal : Status::limit, score, score, std::move(found.path)});
         }
-        if (arranged_ == counters.active) {
-            if (out.empty() && !all.complete) out.push_back(first);  // it is proved; a limit stopped what should follow
-            for (Answer& a : out)
-                if (!all.complete) a.status = Status::limit;
+        if (!relaxation.outdated(active)) {
+            if (out.empty() && !all.complete) {  // the first is proved; a limit stopped what should follow
+                out.push_back(first);
+                out[0].status = Status::limit;
+            }
             return out;
         }
-        fold_limit_ = std::max(fold_limit_, max_product_states * 8);
+        relaxation.fold_limit = std::max(relaxation.fold_limit, limits.max_product_states * 8);
     }
 }
 

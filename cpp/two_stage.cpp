@@ -37,13 +37,14 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold) {
 Answer run_two_stage(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     Sequence hard = s;
     std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
-    Answer first = search.best(hard, options.max_states, control);
+    Counters stage_one;
+    Answer first = search.best(hard, {options.max_states, options.max_product_states}, control, stage_one);
     first.violations.clear();  // they speak of the hard automata only
     if (!(first.score > -kInf) || hard.automata.size() == s.automata.size()) return first;
-    Judge judge;
-    judge.load(s);
-    const double cost = judge.cost(first.path.data(), s.n), z = first.score;
-    first.violations = judge.violations;
+    Verdict verdict;
+    judge(s, first.path.data(), verdict);
+    const double cost = verdict.cost, z = first.score;
+    first.violations = verdict.violations;
     first.score -= cost;
     if (first.status != Status::optimal) return first;  // its bound holds: no penalty is below 0
     first.bound = first.score;
@@ -89,7 +90,8 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     }
     Answer out;
     out.path = cheapest.found[0].path;
-    out.score = out.bound = cheapest.found[0].score - judge.cost(out.path.data(), s.n);
+    judge(s, out.path.data(), verdict);
+    out.score = out.bound = cheapest.found[0].score - verdict.cost;
     return out;
 }
 
