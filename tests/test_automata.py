@@ -228,7 +228,7 @@ def test_machines_count_what_their_walk_counts() -> None:
             for label, mark in zip(y, marks, strict=True):
                 state, violations = automaton.step(state, label, mark)
                 total += violations
-            assert automaton.violations(y, marks) == total + automaton.final(state)
+            assert automaton.count_violations(y, marks) == total + automaton.final(state)
 
 
 def test_machines_are_minimal() -> None:
@@ -254,6 +254,6 @@ def test_a_machine_knows_only_its_marks() -> None:
     automaton, _ = random_walk(np.random.default_rng(0), 2)
     assert CountingAutomaton.build(automaton, 2).marks == (0,)
     with pytest.raises(ValueError):
-        CountingAutomaton.build(automaton, 2, (1,)).violations([0, 1])
+        CountingAutomaton.build(automaton, 2, (1,)).count_violations([0, 1])
     with pytest.raises(RuleError, match="too large"):
         CountingAutomaton.build(LazyAutomaton(0, lambda q, _y, _mark: (q + 1, 0)), 2)  # type: ignore[operator]

@@ -100,7 +100,7 @@ def test_no_duplicates_of_a_thousand_names(labels: Labels, of: list[str]) -> Non
     tracemalloc.start()
     begin = time.perf_counter()
     decoder = Decoder(labels, [rule])
-    assert time.perf_counter() - begin < 2.0  # a tenth of this on any machine, without tracing a hundredth
+    assert time.perf_counter() - begin < 2.0  # a tenth of this on any automaton, without tracing a hundredth
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()
     rng = np.random.default_rng(3)
@@ -126,12 +126,12 @@ def test_counts_over_all_names_together() -> None:
     rule = r.at_most(3, of=NAMES)
     begin = time.perf_counter()
     (automaton,) = walks_of(rule, IO)
-    machine = CountingAutomaton.build(automaton, len(IO))
-    assert time.perf_counter() - begin < 2.0 and machine.n_states <= 4 * 1_001
+    automaton = CountingAutomaton.build(automaton, len(IO))
+    assert time.perf_counter() - begin < 2.0 and automaton.n_states <= 4 * 1_001
     rng = np.random.default_rng(5)
     for _ in range(20):
         y = rng.integers(0, 3, size=12).tolist()
-        assert machine.violations(y) == rule.violations(y, IO)
+        assert automaton.count_violations(y) == rule.violations(y, IO)
 
 
 # ---- tables of many labels --------------------------------------------------------------------------------------

@@ -64,14 +64,14 @@ def mask_allows(mask: Mask, rule: Rule, y: Sequence[int], labels: Labels, given:
 
 
 def check_laws(labels: Labels, n: int, rule: Rule, given: Values) -> None:
-    machines, marks = machines_of(rule, labels, n, given)
+    automata, marks = machines_of(rule, labels, n, given)
     mask = rule.mask(sets_of(rule, labels, given), labels)
     parts = rule.conjuncts()
     for y in labellings(n, len(labels)):
         truth = rule.violations(y, labels, given)
         case = (str(rule), labels, y, given)
         assert truth >= 0, case
-        assert sum(machine.violations(y, marks) for machine in machines) == truth, case
+        assert sum(automaton.count_violations(y, marks) for automaton in automata) == truth, case
         assert rule.holds(y, labels, given) == (truth == 0), case
         assert mask is None or mask_allows(mask, rule, y, labels, given) == (truth == 0), case
         assert all(part.holds(y, labels, given) for part in parts) == (truth == 0), case
@@ -108,10 +108,10 @@ def test_soft_rules_count_like_their_rule() -> None:
         soft = random_soft(rng, rule)
         assert (soft.names(), soft.places()) == (rule.names(), rule.places())
         assert soft.mask(sets_of(soft, labels, given), labels) is None  # a mask would make it hard
-        machines, marks = machines_of(soft, labels, n, given)
+        automata, marks = machines_of(soft, labels, n, given)
         for y in labellings(n, len(labels)):
             count = rule.violations(y, labels, given)
-            assert soft.violations(y, labels, given) == count == sum(x.violations(y, marks) for x in machines)
+            assert soft.violations(y, labels, given) == count == sum(x.count_violations(y, marks) for x in automata)
             times = count if soft.per == "violation" else int(count > 0)
             assert soft.cost(count) == soft.penalty * times
         assert r.parse(str(soft)) == soft
@@ -134,8 +134,8 @@ def test_machines_without_places_are_also_yes_no_automata() -> None:
         rule, given = random_rule(rng, labels, n, depth=1)
         if rule.places():
             continue
-        machines, _ = machines_of(rule, labels, n, given)
-        dfas = [machine.dfa() for machine in machines]
+        automata, _ = machines_of(rule, labels, n, given)
+        dfas = [automaton.dfa() for automaton in automata]
         for y in labellings(n, len(labels)):
             assert all(dfa.accepts(y) for dfa in dfas) == rule.holds(y, labels, given)
 
@@ -149,23 +149,23 @@ def test_count_rules_are_one_row_and_know_their_room(kind: str) -> None:
         m = len(labels)
         automata = rule.automata(sets_of(rule, labels, given), labels)
         for automaton in automata:
-            machine, count = CountingAutomaton.build(automaton, m), automaton.count
-            assert count is not None and machine.count is count and machine.room is not None
+            automaton, count = CountingAutomaton.build(automaton, m), automaton.count
+            assert count is not None and automaton.count is count and automaton.room is not None
             edges, classes = automaton.counted(), len(count.edges[0])
             assert count.edges.shape == (classes + 1, classes) and edges.shape == (m + 1, m) and edges.dtype == bool
-            assert machine.step.shape[2] == classes <= m and set(machine.class_of.tolist()) == set(range(classes))
+            assert automaton.step.shape[2] == classes <= m and set(automaton.class_of.tolist()) == set(range(classes))
             sign = 1 if count.sense == "<=" else -1
-            assert machine.room[0] == sign * count.limit
+            assert automaton.room[0] == sign * count.limit
             for y in labellings(n, m):
                 s, total = 0, 0
                 for before, now in zip((m, *y), y, strict=False):
-                    left = sign * machine.room[s]
+                    left = sign * automaton.room[s]
                     edge = int(edges[before, now])
-                    s = int(machine.step[0, s, machine.class_of[now]])
-                    assert sign * machine.room[s] == max(0, left - edge)  # one less, until nothing is left
+                    s = int(automaton.step[0, s, automaton.class_of[now]])
+                    assert sign * automaton.room[s] == max(0, left - edge)  # one less, until nothing is left
                     total += edge
                 over = total - count.limit if count.sense == "<=" else count.limit - total
-                assert machine.violations(y) == max(0, over)
+                assert automaton.count_violations(y) == max(0, over)
 
 
 def test_only_count_rules_have_a_row() -> None:
