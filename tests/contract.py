@@ -8,9 +8,11 @@ about what never occurred.
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -192,11 +194,37 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
             got = (d.penalty, d.score + d.penalty)
             if not (d.optimal and close(got[0], wanted[0]) and close(got[1], wanted[1])):
                 complain(f"two_stage {stage} tau={tau}: penalty and score {got}, wanted {wanted}, optimal={d.optimal}")
+    if seed % 3 == 0:
+        tally["travelled"] += 1
+        complaints.extend(f"seed {seed}: {text}" for text in examine_outcomes(labels, rules, lattice, given, oracle))
     if oracle.ranked:
         complaints.extend(f"seed {seed}: {text}" for text in examine_k_best(labels, rules, lattice, given, oracle, rng))
         complaints.extend(f"seed {seed}: {text}" for text in examine_sums(labels, rules, lattice, given, oracle))
         complaints.extend(f"seed {seed}: {text}" for text in examine_limits(labels, rules, lattice, given, oracle, rng))
     return complaints
+
+
+def examine_outcomes(labels, rules, lattice, given, oracle):  # type: ignore[no-untyped-def]
+    """A batch has a status per sequence; decoder, scores and decodings are the same after a journey."""
+    decoder, lattice = travelled(bridle.Decoder(labels, rules, on_infeasible="skip")), travelled(lattice)
+    found = travelled(decoder.decode_batch([lattice] * 2, [given] * 2, threads=1))
+    one, wanted = travelled(decoder.decode(lattice, given)), "optimal" if oracle.ranked else "infeasible"
+    if found.status.tolist() != [wanted] * 2 or one.status != wanted:
+        yield f"status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
+    if oracle.ranked and not all(close(score, oracle.ranked[0][0]) for score in (*found.scores, one.score)):
+        yield f"scores {found.scores.tolist()} and {one.score}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
+    if not oracle.ranked:
+        if found.labels != [[], []] or one.labels or (found.ids >= 0).any() or found.answered.any():
+            yield f"labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
+        told = found.unanswered[1].error
+        yield from examine_clash(told, labels, rules, lattice, given)
+        if travelled(told).clash != told.clash or str(travelled(told)) != str(told) or found[0].clash != told.clash:
+            yield f"the clash {told.clash} became {travelled(told).clash}"
+
+
+def travelled(value: Any) -> Any:
+    """What comes out of another process."""
+    return pickle.loads(pickle.dumps(value))
 
 
 def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]

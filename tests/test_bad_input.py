@@ -14,6 +14,7 @@ import pytest
 from bridle import Batch, Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.data.scores import open_scores
+from bridle.engines import engine_named
 from bridle.errors import (
     BridleError,
     EngineError,
@@ -194,12 +195,21 @@ OPTIONS: dict[str, Case] = {
         ("time_limit", -1, "bad option time_limit"), ("time_limit", NAN, "bad option time_limit"),
         ("time_limit", "1 s", "bad option time_limit"), ("max_states", 0, "bad option max_states"),
         ("max_states", 1.5, "bad option max_states"), ("max_states", 2**63, "bad option max_states"),
-        ("width", 0, "bad option width"), ("width", True, "bad option width"), ("width", 2**31, "bad option width"),
-        ("tau", 1.1, "bad option tau"), ("tau", NAN, "bad option tau"), ("stage", "third", "bad option stage"),
-        ("formulation", "loose", "bad option formulation"), ("on_infeasible", "ignore", "bad option on_infeasible"),
-        ("seed", -1, "bad option seed"), ("seed", "x", "bad option seed"), ("seed", 2**64, "bad option seed"),
-        ("max_product_states", 0, "bad option max_product_states"),
-        ("max_product_states", 5000, "bad option max_product_states"),
+        ("on_infeasible", "ignore", "bad option on_infeasible"),
+    ]
+} | {
+    f"{engine}({name}={value!r})": (
+        lambda engine=engine, name=name, value=value: engine_named(engine, **{name: value}), EngineError, text  # type: ignore[misc]
+    )
+    for engine, name, value, text in [
+        ("beam", "width", 0, "bad option width"), ("beam", "width", True, "bad option width"),
+        ("beam", "width", 2**31, "bad option width"), ("beam", "tau", 1, "engine 'beam' has no option 'tau'"),
+        ("two_stage", "tau", 1.1, "bad option tau"), ("two_stage", "tau", NAN, "bad option tau"),
+        ("two_stage", "stage", "third", "bad option stage"), ("ilp", "formulation", "loose", "bad option formulation"),
+        ("lazy_intersection", "seed", -1, "bad option seed"), ("lazy_intersection", "seed", "x", "bad option seed"),
+        ("lazy_intersection", "seed", 2**64, "bad option seed"),
+        ("search", "max_product_states", 0, "bad option max_product_states"),
+        ("search", "max_product_states", 5000, "bad option max_product_states"),
     ]
 } | {
     "threads=-1": (lambda: Decoder(LABELS).decode_batch([FLAT], threads=-1), EngineError, "not a number of threads"),

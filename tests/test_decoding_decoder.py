@@ -73,8 +73,8 @@ def test_explain_names_the_rule_that_bit() -> None:
     told = Decoder(LABELS, [idle, soft, ONCE]).explain(TWICE)
     assert told.plain.labels == ["A", "O", "A"] and told.best.labels == ["A", "A", "A"]
     assert told.cost == pytest.approx(5.0 - 3.5) and told.changed == [1]
-    assert [bite.rule for bite in told.bites] == [ONCE, soft]  # the dearest first; the idle one does not bite
-    once, ends = told.bites
+    assert [effect.rule for effect in told.effects] == [ONCE, soft]  # the dearest first; the idle one does not bite
+    once, ends = told.effects
     assert once.broken_by_plain == 1 and once.without is not None and once.without.labels == ["A", "O", "A"]
     assert once.price == pytest.approx(once.without.score - told.best.score) == pytest.approx(1.0)
     assert ends.broken_by_plain == 1 and ends.without is None and ends.price == pytest.approx(0.5)
@@ -89,20 +89,20 @@ def test_explain_prices_are_differences_of_scores() -> None:
     for _ in range(20):
         lattice = Lattice(rng.normal(size=(6, 3)) * 2)
         told = Decoder(labels, rules).explain(lattice)
-        assert [b.price for b in told.bites] == sorted((b.price for b in told.bites), reverse=True)
+        assert [b.price for b in told.effects] == sorted((b.price for b in told.effects), reverse=True)
         for rule in rules:
             others = [x for x in rules if x is not rule]
             price = Decoder(labels, others, "product").decode(lattice).score - told.best.score
-            found = [bite for bite in told.bites if bite.rule == rule]
+            found = [effect for effect in told.effects if effect.rule == rule]
             assert found or (price < 1e-9 and rule.holds(told.plain.ids, labels))
-            assert all(bite.price == pytest.approx(price, abs=1e-9) for bite in found)
+            assert all(effect.price == pytest.approx(price, abs=1e-9) for effect in found)
 
 
 def test_explain_when_nothing_bites() -> None:
     told = Decoder(LABELS, [r.present("A")]).explain(TWICE)
-    assert told.bites == [] and told.cost == 0 and told.changed == [] and "no rule bites" in str(told)
+    assert told.effects == [] and told.cost == 0 and told.changed == [] and "no rule bites" in str(told)
     empty = Decoder(LABELS, [r.present("A").soft(1.0)]).explain(Lattice(np.zeros((0, 2))))
-    assert empty.cost == 1.0 and len(empty.bites) == 1
+    assert empty.cost == 1.0 and len(empty.effects) == 1
 
 
 # ---- probabilities ----------------------------------------------------------------------------------------------

@@ -128,7 +128,9 @@ def test_two_stage_takes_the_best_of_the_cheapest(stage: str) -> None:
 
 def test_two_stage_tells_the_penalty_when_a_limit_stops_it() -> None:
     labels, lattice, rules = hard_lattice(0)
-    decode(lattice, [*rules, r.ends_with("L2").soft(3.0)], "two_stage", labels, max_states=1)
+    rules = [*rules, r.ends_with("L2").soft(3.0)]
+    d = Decoder(labels, rules, "two_stage", max_states=1).decode(lattice)
+    assert bridle.check(lattice, rules, d).ok
 
 
 def test_two_stage_is_sure_of_a_sequence_without_tokens() -> None:

@@ -154,15 +154,16 @@ def test_large_tables_against_numpy(m: int) -> None:
 
 
 def test_a_decoder_sees_that_the_scores_have_changed() -> None:
-    """Tables are kept between calls; the caller may write into the array they were made of."""
+    """Tables are kept between calls; the caller may write into the array they were made of. A lattice keeps its own."""
     pairwise = np.zeros((2, 2))
-    lattice = Lattice([[1.0, 0.0], [0.0, 2.0]], pairwise)
+    unary = [[1.0, 0.0], [0.0, 2.0]]
+    first = Lattice(unary, pairwise)
     for rules in ([], [r.forbid_transition("b", "a")]):
         decoder = Decoder(Labels(["a", "b"]), rules)
         for score, wanted in ((0.0, ["a", "b"]), (-5.0, ["b", "b"]), (0.0, ["a", "b"]), (-0.0, ["a", "b"])):
             pairwise[0, 1] = score
-            assert decoder.decode(lattice).labels == wanted
-            assert decoder.decode(Lattice(lattice.unary)).labels == ["a", "b"]
+            assert decoder.decode(Lattice(unary, pairwise)).labels == wanted
+            assert decoder.decode(first).labels == decoder.decode(Lattice(unary)).labels == ["a", "b"]
         pairwise[:] = 0.0
 
 

@@ -148,10 +148,10 @@ def test_count_rules_are_one_row_and_know_their_room(kind: str) -> None:
         rule, given = random_rule(rng, labels, n, kind=kind)
         m = len(labels)
         automata = rule.automata(sets_of(rule, labels, given), labels)
-        for automaton in automata:
-            automaton, count = CountingAutomaton.build(automaton, m), automaton.count
+        for lazy in automata:
+            automaton, count = CountingAutomaton.build(lazy, m), lazy.count
             assert count is not None and automaton.count is count and automaton.room is not None
-            edges, classes = automaton.counted(), len(count.edges[0])
+            edges, classes = lazy.counted(), len(count.edges[0])
             assert count.edges.shape == (classes + 1, classes) and edges.shape == (m + 1, m) and edges.dtype == bool
             assert automaton.step.shape[2] == classes <= m and set(automaton.class_of.tolist()) == set(range(classes))
             sign = 1 if count.sense == "<=" else -1

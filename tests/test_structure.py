@@ -306,7 +306,8 @@ TOGETHER = {
     "test_data_conll": "data/conllu data/segmented data/slashed",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
-    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/problem decoding/result",
+    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/result",
+    "test_decoding_outcomes": "decoding/clash decoding/relaxation",
     "test_demo": "cli/demo",
     "test_kernels_attributes": "features/strings",
     "test_kernels_learning": "models/layout models/linear models/task models/vectors",
@@ -316,8 +317,11 @@ TOGETHER = {
     "test_learn_relational_parts": "learn/candidates learn/candidates_labels learn/candidates_tokens learn/chance "
     "learn/corrupt learn/counted learn/redundant learn/select",
     "test_learn_weights": "learn/joint",
+    "test_labels": "schemes",
+    "test_lattice": "arrays",
     "test_many_labels": "rules/classes",
     "test_models_checks": "models/estimator models/predictor models/tagger",
+    "test_models_files": "models/pickling",
     "test_models_theory": "models/crf models/likelihood models/local",
     "test_models_training": "models/fitting",
     "test_processor": "cli/info",
@@ -327,7 +331,7 @@ TOGETHER = {
     "test_rules_text": "rules/files",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
-OF_ALL = {"bad_input", "browser", "contract", "docs", "readme", "structure"}  # tests of no single module
+OF_ALL = {"bad_input", "browser", "contract", "docs", "pickling", "readme", "structure"}  # tests of no single module
 
 
 def named_after(module: str) -> set[str]:

@@ -129,14 +129,12 @@ class BridleError(Exception):
         return self.message()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.__dict__)
+        return _blank, (type(self), self.what), self.__dict__  # in two steps: what it carries may refer to it
 
 
-def _restored(kind: type[BridleError], fields: dict[str, Any]) -> BridleError:
-    """An error as it was before it was pickled."""
-    made = kind.__new__(kind, fields["what"])
-    made.__dict__.update(fields)
-    return made
+def _blank(kind: type[BridleError], what: str) -> BridleError:
+    """An error that was pickled, before its fields are put back."""
+    return kind.__new__(kind, what)
 
 
 class LabelError(BridleError):

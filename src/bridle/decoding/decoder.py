@@ -25,6 +25,7 @@ from bridle.decoding.problem import (
     Problem,
     bad_option,
     check_given,
+    check_lattice,
     check_lattices,
     not_a_dict,
 )
@@ -32,7 +33,7 @@ from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, v
 from bridle.decoding.threads import cores, in_threads
 from bridle.engines import Engine, solve_one
 from bridle.engines.base import NativeEngine
-from bridle.errors import BridleError, EngineError, LatticeError
+from bridle.errors import BridleError, EngineError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -170,7 +171,7 @@ class Decoder:
         GivenError, RuleError
             If a rule speaks of a value or a position that the sequence does not have.
         """
-        _check_lattice(lattice)
+        check_lattice(lattice)
         if given is not None and not isinstance(given, Mapping):
             raise not_a_dict(given, None)
         unary = lattice.unary
@@ -381,7 +382,7 @@ class Decoder:
         return self._engine.stats(counters)
 
     def _problem(self, lattice: Lattice, given: Given | None, stop: _native.Stop | None = None) -> Problem:
-        _check_lattice(lattice)
+        check_lattice(lattice)
         givens = None if given is None else [given]
         check_given(givens, 1)
         return Problem(self._compiled, [lattice], givens, stop=stop)
@@ -394,9 +395,3 @@ def _restored(
     return kind(
         labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on
     )
-
-
-def _check_lattice(lattice: Any) -> None:
-    if not isinstance(lattice, Lattice):
-        cause = "Pass bridle.Lattice(scores)." if isinstance(lattice, (np.ndarray, list)) else None
-        raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)

@@ -174,6 +174,13 @@ def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
 
 
+def check_lattice(lattice: Any) -> None:
+    """A lattice is a Lattice, not an array."""
+    if not isinstance(lattice, Lattice):
+        cause = "Pass bridle.Lattice(scores)." if isinstance(lattice, (np.ndarray, list)) else None
+        raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
+
+
 def check_lattices(lattices: Any) -> None:
     """A batch is a Batch or a list of lattices."""
     if isinstance(lattices, Batch):

@@ -1,0 +1,112 @@
+"""Outcomes are values: a status per sequence, and what was decoded is never thrown away."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import bridle
+from bridle import Batch, Decoder, Labels, Lattice
+from bridle import rules as r
+from bridle.decoding import clash
+from bridle.engines import Beam
+
+LABELS = Labels(["O", "A", "B"])
+FINE = Lattice([[0.0, 2, 1], [0, 1, 0], [3, 0, 0]])
+NO_PATH = Lattice(np.full((3, 3), -np.inf))
+CLASH = [r.fix("A", r.given("x")), r.fix("B", r.given("y"))]
+APART, TOGETHER = {"x": 0, "y": 1}, {"x": 0, "y": 0}
+
+
+def batch() -> tuple[list[Lattice], list[dict[str, int]]]:
+    """The third and the fifth of six sequences cannot be labelled."""
+    return [FINE] * 6, [TOGETHER if k in (2, 4) else APART for k in range(6)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_skip_gives_the_batch_whole(threads: int) -> None:
+    lattices, given = batch()
+    found = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given, threads)
+    assert found.status.tolist() == ["optimal", "optimal", "infeasible", "optimal", "infeasible", "optimal"]
+    assert found.answered.tolist() == (found.status == "optimal").tolist() == found.optimal.tolist()
+    assert found.labels == [[] if k in (2, 4) else ["A", "B", "O"] for k in range(6)]
+    assert found.ids.reshape(6, 3)[[2, 4]].tolist() == [[-1] * 3] * 2 == found.padded()[[2, 4]].tolist()
+    assert [d.labels for d in found] == found.labels and len(found[2]) == 0 and found[2].score == -np.inf
+    assert [d.status for d in found] == found.status.tolist() and sorted(found.unanswered) == [2, 4]
+    assert found[4].clash == tuple(CLASH) and found[0].clash == ()
+    assert json.loads(json.dumps(found[2].to_dict())) == {"labels": None, "clash": [str(rule) for rule in CLASH]}
+
+
+def test_the_clash_is_searched_for_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    search = clash.infeasible
+    monkeypatch.setattr(clash, "infeasible", lambda *args: asked.append(1) or search(*args))
+    lattices, given = batch()
+    found = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given)
+    assert found.labels[2] == [] and asked == []
+    assert found[2].clash == found[2].clash == tuple(CLASH) and asked == [1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_carries_all_that_was_decoded(threads: int) -> None:
+    lattices, given = batch()
+    with pytest.raises(bridle.Infeasible) as caught:
+        Decoder(LABELS, CLASH).decode_batch(lattices, given, threads)
+    error = caught.value
+    assert error.sequence == 2 and error.clash == tuple(CLASH) and str(error).startswith("sequence 2: no labelling")
+    assert error.decodings.labels == [[] if k in (2, 4) else ["A", "B", "O"] for k in range(6)]
+    assert error.decodings.status.tolist().count("infeasible") == 2
+
+
+def test_a_limit_that_came_too_early_is_a_value_too() -> None:
+    """The one hypothesis that a beam keeps has no B at the end."""
+    hard = Lattice(np.tile([0.0, 2, 1], (9, 1)))
+    rules, lattices = [r.at_least(1, of="B")], [Lattice([[0.0, 0, 1]]), hard]
+    for what in ("skip", "relax"):
+        found = Decoder(LABELS, rules, Beam(width=1), on_infeasible=what).decode_batch(lattices)  # type: ignore[arg-type]
+        assert found.status.tolist() == ["optimal", "nothing_found"] and found.labels == [["B"], []]
+        assert found[1].bound == found.bounds[1] == 18.0 and found[1].clash == ()
+        assert found[1].to_dict() == {"labels": None, "bound": 18.0, "optimal": False}
+    with pytest.raises(bridle.LimitReached) as caught:
+        Decoder(LABELS, rules, Beam(width=1)).decode_batch(lattices)
+    assert caught.value.sequence == 1 and caught.value.decodings.labels == [["B"], []]
+    assert Decoder(LABELS, rules, Beam(width=1), on_infeasible="skip").decode(hard).status == "nothing_found"
+    with pytest.raises(bridle.LimitReached):
+        Decoder(LABELS, rules, Beam(width=1), on_infeasible="relax").decode(hard)
+
+
+def test_what_a_limit_stopped_says_so() -> None:
+    rng = np.random.default_rng(0)
+    rules = [r.exactly(2, of=a).soft(1.0) for a in "OAB"] + [r.before("A", "B").soft(2.0), r.before("B", "O").soft(1.0)]
+    lattices = [Lattice(rng.normal(size=(12, 3))) for _ in range(20)]
+    found = Decoder(LABELS, rules, Beam(width=1)).decode_batch(lattices)
+    assert {"limit"} <= set(found.status.tolist()) <= {"limit", "optimal"}
+    assert (found.bounds[found.status == "limit"] > found.scores[found.status == "limit"]).all()
+
+
+def test_relaxed_sequences_say_so() -> None:
+    lattices, given = batch()
+    decoder = Decoder(LABELS, CLASH, on_infeasible="relax")
+    found = decoder.decode_batch([*lattices, NO_PATH], [*given, APART])
+    assert found.status.tolist() == ["optimal", "optimal", "relaxed", "optimal", "relaxed", "optimal", "infeasible"]
+    assert found.relaxed.tolist() == [k in (2, 4) for k in range(7)] and found.answered.tolist() == [True] * 6 + [False]
+    assert found[2].labels == ["A", "A", "O"] and found[2].violated == [(CLASH[1], 1)] and found[2].clash == ()
+    assert found[6].clash == () and "no path" in str(found.unanswered[6].error)
+    with pytest.raises(bridle.Infeasible, match="no path"):
+        decoder.decode(NO_PATH, APART)
+    assert Decoder(LABELS, on_infeasible="skip").decode(NO_PATH).status == "infeasible"
+
+
+def test_padded_batches_keep_their_shape() -> None:
+    scores = np.zeros((3, 4, 3))
+    scores[1] = -np.inf
+    found = Decoder(LABELS, on_infeasible="skip").decode_batch(Batch.from_padded(scores, lengths=[2, 4, 1]))
+    assert found.padded().tolist() == [[0, 0, -1, -1], [-1] * 4, [0, -1, -1, -1]]
+    assert found.status.tolist() == ["optimal", "infeasible", "optimal"]
+
+
+def test_engines_that_users_make_have_outcomes_too() -> None:
+    found = Decoder(LABELS, CLASH, "ilp", on_infeasible="skip").decode_batch(*batch())
+    assert found.status.tolist().count("infeasible") == 2 and found[0].stats["lp_integral"] is True

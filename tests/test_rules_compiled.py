@@ -1,0 +1,158 @@
+"""Rules compiled once: what comes with a sequence is read the same way by the kernels and by the plain definitions."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridle import Decoder, GivenError, Labels, Lattice, RuleError
+from bridle import rules as r
+from bridle.decoding.problem import Limits
+from bridle.rules.compiled import CompiledRules
+
+LABELS = Labels(["O", "A", "B"])
+N = 5
+FLAT = Lattice(np.arange(N * 3, dtype=float).reshape(N, 3) % 4)
+
+
+def agree(rules: list[r.Rule], given: Any) -> None:
+    """The kernels obey what `violations` counts, in one sequence and in a batch."""
+    decoder = Decoder(LABELS, rules)
+    plain = {} if given is None else dict(given)
+    one = decoder.decode(FLAT, given)
+    assert all(rule.violations(one.ids, LABELS, plain) == 0 for rule in rules)
+    many = decoder.decode_batch([FLAT] * 3, None if given is None else [given] * 3)
+    assert all(d.labels == one.labels and d.score == one.score for d in many)
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, np.int64(2), [0, 2], (1, -1), [], np.array([3, 4]), {1, 2}, range(2), [np.int32(1), 2], iter([1])],
+    ids=repr,
+)  # fmt: skip
+def test_positions_of_every_kind(value: Any) -> None:
+    if isinstance(value, type(iter([]))):
+        value = list(value)
+    agree([r.fix("B", r.given("at")), r.forbid("A", at=r.given("at"))], {"at": value})
+    agree([(r.label_at(r.given("at"), "B") | r.present("A")), r.at_most(1, of="A")], {"at": value})
+
+
+@pytest.mark.parametrize(
+    "value", [(0, 2), [1, 4], [(0, 2), (3, 5)], [[0, 0]], [], np.array([0, 3]), np.array([[0, 2], [2, 4]]), [(4, 5)]],
+    ids=repr,
+)  # fmt: skip
+def test_spans_of_every_kind(value: Any) -> None:
+    agree([r.same_label(r.given("spans"))], {"spans": value})
+
+
+@pytest.mark.parametrize("value", ["A", ["A", "B"], ("B",), {"A"}, np.array(["A", "O"]), frozenset("B")], ids=repr)
+def test_names_of_every_kind(value: Any) -> None:
+    given = {"frame": value, "other": "O"}
+    agree([r.allow([r.given("frame"), "O"])], given)
+    agree([r.at_most(1, of=r.given("frame"), count="tokens"), r.starts_with(r.given("other"))], given)
+    agree([r.before(r.given("frame"), r.given("other")), r.ends_with(["O", r.given("frame")])], given)
+
+
+@pytest.mark.parametrize(
+    "value", [["a", "b1", "c", "b22", "a"], ("a",) * N, np.array(list("abcde")), [1, "b1", 2.5, None, "a"]], ids=repr
+)
+def test_texts_of_every_kind(value: Any) -> None:
+    agree([r.fix("B", r.tokens(r"b\d+")), r.forbid("A", at=r.tokens("a|1|None"))], {"tokens": value})
+    agree([r.label_at(r.tokens("[ac]"), "O") >> r.present("B")], {"tokens": value})
+
+
+@pytest.mark.parametrize("make", [dict, OrderedDict, MappingProxyType], ids=lambda make: make.__name__)
+def test_mappings_of_every_kind(make: Callable[[Any], Any]) -> None:
+    agree([r.fix("B", r.given("at")), r.forbid("O", at=r.tokens("x"))], make({"at": 1, "tokens": list("xyzxy")}))
+
+
+def test_many_places_in_one_rule() -> None:
+    """More than three places: the marks that occur are numbered anew in every batch."""
+    rule = r.label_at(0, "A")
+    for k, key in enumerate("abcde"):
+        rule = rule | r.label_at(r.given(key), "AB"[k % 2])
+    for at in ([0, 1, 2, 3, 4], [4, 4, 4, 4, 4], [[], [], [], [], 2]):
+        agree([rule, r.forbid("A", at=0)], dict(zip("abcde", at, strict=True)))
+    each = rule & r.at_most(1, of=r.given("frame"))
+    for frame in ("A", "B"):
+        agree([each | r.starts_with("O")], {**dict.fromkeys("abcde", 1), "frame": frame})
+
+
+WRONG: list[tuple[r.Rule, Any, type[Exception], str]] = [
+    (r.fix("B", r.given("at")), {}, GivenError, "given['at'] is missing"),
+    (r.fix("B", r.given("at")), {"at": N}, RuleError, "names position 5"),
+    (r.fix("B", r.given("at")), {"at": True}, RuleError, "should be positions"),
+    (r.fix("B", r.given("at")), {"at": 2**70}, RuleError, "names position"),
+    (r.fix("B", r.given("at")), {"at": [0, "x"]}, RuleError, "should be positions"),
+    (r.same_label(r.given("at")), {"at": (3, 9)}, RuleError, "ends at 9"),
+    (r.same_label(r.given("at")), {"at": [(1, 2, 3)]}, RuleError, "should be spans"),
+    (r.allow(r.given("at")), {"at": "Z"}, Exception, "Z"),
+    (r.allow(r.given("at")), {"at": 3}, GivenError, "should hold labels"),
+    (r.fix("B", r.tokens("x")), {"tokens": ["x"]}, GivenError, "another length"),
+    (r.fix("B", r.tokens("x")), {"tokens": "xxxxx"}, GivenError, "should be the tokens"),
+]
+
+
+@pytest.mark.parametrize(("rule", "given", "kind", "text"), WRONG, ids=lambda part: str(part)[:40])
+def test_the_first_bad_sequence_is_named(rule: r.Rule, given: Any, kind: type[Exception], text: str) -> None:
+    fine = {"at": "A" if "allow" in str(rule) else (0, 1) if "share" in str(rule) else 1, "tokens": list("vwxyz")}
+    fine = {**fine, "at": (0, 1)} if rule == r.same_label(r.given("at")) else fine
+    other = r.fix("O", r.given("late"))  # a rule that comes first, and is wrong later
+    good = {**fine, "late": 2}
+    for threads in (1, 2):
+        with pytest.raises(kind) as caught:
+            given_ = [good, good, {**given, "late": 2}, {**fine, "late": 99}]
+            Decoder(LABELS, [other, rule]).decode_batch([FLAT] * 4, given_, threads)
+        assert text in str(caught.value) and getattr(caught.value, "sequence", None) == 2
+        assert getattr(caught.value, "rule", None) == rule
+    with pytest.raises(kind) as caught:
+        Decoder(LABELS, [rule]).decode(FLAT, given)
+    assert getattr(caught.value, "sequence", None) is None
+
+
+def test_caches_are_bounded() -> None:
+    """Label sets and texts without end: what is remembered does not grow without end, and nothing goes wrong."""
+    labels = Labels([f"L{k}" for k in range(12)])
+    lattice = Lattice(np.random.default_rng(0).normal(size=(3, 12)))
+    decoder = Decoder(labels, [r.at_most(1, of=r.given("frame"), count="tokens"), r.forbid("L0", at=r.tokens("x.*"))])
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        given = []
+        for _ in range(200):
+            frame = ["L1", *(f"L{k}" for k in np.flatnonzero(rng.random(10) < 0.5))]
+            given.append({"frame": frame, "tokens": [f"{'xy'[int(rng.integers(2))]}{rng.integers(10**9)}"] * 3})
+        found = decoder.decode_batch([lattice] * 200, given, threads=1)
+        for d, its in zip(found, given, strict=True):
+            assert all(rule.violations(d.ids, labels, its) == 0 for rule in decoder.rules)
+
+
+def test_automata_are_shared_between_decoders_with_some_rules_in_common() -> None:
+    rules = [r.at_most(1, of="A"), r.before("A", "B").soft(1.0), r.at_most(2, of=r.given("x"))]
+    first = CompiledRules(LABELS, rules, Limits().native())
+    known = dict(first._automata)
+    second = CompiledRules(LABELS, [rules[0], r.before("A", "B").soft(7.0)], Limits().native(), first)
+    assert second._automata == known and known  # other prices, the same automata
+
+
+def test_nothing_is_kept_when_a_decoder_goes() -> None:
+    decoder = Decoder(LABELS, [r.fix("B", r.given("at")), r.at_most(1, of=r.given("x")), r.forbid("A", r.tokens("a"))])
+    decoder.decode(FLAT, {"at": 1, "x": ["A"], "tokens": list("abcde")})
+    gone = weakref.ref(decoder._compiled)
+    del decoder
+    gc.collect()
+    assert gone() is None
+
+
+def test_texts_may_come_end_to_end() -> None:
+    compiled = CompiledRules(LABELS, [r.forbid("A", r.tokens("a"))], Limits().native())
+    offsets = np.array([0, 2, 3])
+    bound = compiled.bind("masks", offsets, None, texts=["a", "b", "a"])
+    assert bound is not None and (np.asarray(bound.allowed)[:, 0] >> 1 & 1).tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="one text per token"):
+        compiled.bind("masks", offsets, None, texts=["a"])
