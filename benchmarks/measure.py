@@ -62,7 +62,7 @@ class Report:
         """Ours takes `ours` seconds per sequence, a peer `peer`."""
         self.rows.append(Row(section, what, ours * 1e3, peer * 1e3, peer / ours, target))
 
-    def within(self, section: str, what: str, ours: float, base: float, target: float) -> None:
+    def within(self, section: str, what: str, ours: float, base: float, target: float | None) -> None:
         """Ours may take `target` times as long as `base`."""
         self.rows.append(Row(section, what, ours * 1e3, base * 1e3, ours / base, target, "<="))
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bridle
+from bridle.engines import Engine, Ilp, LazyIntersection, Product
 from measure import Report
 from problems import SRL_NAMES, Problem, srl, viterbi
 
@@ -30,13 +31,13 @@ MEAN_INTERSECTIONS = 0.65
 
 def run_papers(report: Report) -> None:
     problem = srl(150 if report.quick else 1_000, seed=11)
-    relaxed, product = (_decode(problem, engine) for engine in ("relax", "product"))
+    relaxed, product = (_decode(problem, engine) for engine in (LazyIntersection(), Product()))
     report.agree("papers", "product", [d.score for d in relaxed], [d.score for d in product])
     size = len(problem)
     violated = _violated(problem)
     for k, (d, mine) in enumerate(zip(relaxed, violated, strict=True)):
         if list(d.stats.get("violated", mine)) != mine:
-            report.wrong.append(f"papers, sequence {k}: relax says y0 breaks {d.stats['violated']}, it breaks {mine}")
+            report.wrong.append(f"papers, sequence {k}: y0 breaks {mine}, told as {d.stats['violated']}")
     broken = Counter(SRL_NAMES[k] for rules in violated for k in rules)
     counts = Counter(len(rules) for rules in violated)
     paths: dict[int, list[list[int]]] = defaultdict(list)
@@ -47,7 +48,7 @@ def run_papers(report: Report) -> None:
     integral = {}
     for formulation, some in (("tight", 20 if report.quick else 200), ("paper", 3 if report.quick else 25)):
         part = problem.take(some)
-        found = _decode(part, "ilp", formulation=formulation)
+        found = _decode(part, Ilp(formulation=formulation))
         report.agree("papers", f"ilp, {formulation}", [d.score for d in found], [d.score for d in relaxed])
         integral[formulation] = float(np.mean([d.stats["lp_integral"] for d in found]))
     report.data["papers"] = {
@@ -56,15 +57,15 @@ def run_papers(report: Report) -> None:
         "violations_per_sequence": {k: counts[k] / size for k in sorted(counts)},
         "mean_intersections": float(np.mean([d.stats["intersections"] for d in relaxed])),
         "arcs": {
-            k: {"sequences": len(rows), "relax": _means(rows), "product": float(np.mean(brute[k]))}
+            k: {"sequences": len(rows), "lazy_intersection": _means(rows), "product": float(np.mean(brute[k]))}
             for k, rows in sorted(paths.items())
         },
         "lp_integral": integral,
     }
 
 
-def _decode(problem: Problem, engine: str, **options: Any) -> list[Any]:
-    decoder = bridle.Decoder(problem.labels, rules=problem.rules, engine=engine, **options)
+def _decode(problem: Problem, engine: Engine) -> list[Any]:
+    decoder = bridle.Decoder(problem.labels, rules=problem.rules, engine=engine)
     return [decoder.decode(x, given=g) for x, g in zip(problem.lattices(), problem.givens(), strict=True)]
 
 
@@ -84,17 +85,18 @@ def _means(rows: list[list[int]]) -> list[float]:
 
 
 def show_papers(found: dict[str, Any], console: Console) -> None:
-    three = Table("rule", "share of best paths that break it", "TE table 3", title="relax: violations of y0 per rule")
+    three = Table("rule", "share of best paths that break it", "TE table 3",
+                  title="lazy_intersection: violations of y0 per rule")  # fmt: skip
     for name, share in sorted(found["violations_per_rule"].items(), key=lambda item: -item[1]):
         three.add_row(name, f"{share:.3f}", f"{TABLE_3[name]:.3f}")
-    four = Table("rules broken by y0", "share", "TE table 4", title="relax: violations per sequence")
+    four = Table("rules broken by y0", "share", "TE table 4", title="lazy_intersection: violations per sequence")
     for k in range(max(len(TABLE_4), max(found["violations_per_sequence"], default=0) + 1)):
         theirs = f"{TABLE_4[k]:.3f}" if k < len(TABLE_4) else "0.000"
         four.add_row(str(k), f"{found['violations_per_sequence'].get(k, 0.0):.3f}", theirs)
-    six = Table("intersections", "sequences", "mean arcs of relax, before and after each", "product",
+    six = Table("intersections", "sequences", "mean arcs of lazy_intersection, before and after each", "product",
                 title="Lattice arcs (TE fig. 6)")  # fmt: skip
     for k, row in found["arcs"].items():
-        arcs = " > ".join(f"{a:,.0f}" for a in row["relax"])
+        arcs = " > ".join(f"{a:,.0f}" for a in row["lazy_intersection"])
         six.add_row(str(k), str(row["sequences"]), arcs, f"{row['product']:,.0f}")
     for table in (three, four, six):
         console.print(table)
@@ -110,10 +112,10 @@ def plot_papers(found: dict[str, Any], file: Path) -> None:
     right = left.twinx()
     for k, row in found["arcs"].items():
         right.bar(k, row["sequences"], color="tab:gray", alpha=0.25)
-        line = left.plot(range(len(row["relax"])), row["relax"], "o-", markersize=3)[0]
+        line = left.plot(range(len(row["lazy_intersection"])), row["lazy_intersection"], "o-", markersize=3)[0]
         left.plot([k], [row["product"]], "x", color=line.get_color())
     left.set_yscale("log")
-    left.set_xlabel("intersections (lines: relax, x: product)")
+    left.set_xlabel("intersections (lines: lazy_intersection, x: product)")
     left.set_ylabel("mean arcs")
     right.set_ylabel("sequences (bars)")
     figure.tight_layout()

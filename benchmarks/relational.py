@@ -31,6 +31,7 @@ import numpy as np
 
 import bridle
 from bridle import data
+from bridle.engines import TwoStage
 from bridle.learn.relational import ALL, RelationalRules
 from bridle.report import score
 from bridle.rules.base import Rule, Soft
@@ -130,7 +131,7 @@ class Side:
             return score(self.y, self.decode(rules, **options)[0], None).accuracy
 
         soft = self.rules[name]
-        taus = {tau: accuracy(soft, engine="two_stage", tau=tau, time_limit=5.0) for tau in reversed(TAUS)}
+        taus = {tau: accuracy(soft, engine=TwoStage(tau=tau), time_limit=5.0) for tau in reversed(TAUS)}
         factors = {factor: accuracy(scaled(soft, factor)) for factor in FACTORS}
         return {"tau": max(taus, key=lambda k: taus[k]), "factor": max(factors, key=lambda k: factors[k])}
 

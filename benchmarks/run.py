@@ -27,6 +27,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from growth import plot_growth, run_growth  # noqa: E402
+from latency import run_latency  # noqa: E402
 from many_labels import run_labels  # noqa: E402
 from measure import Report, Row, told, where  # noqa: E402
 from padded import run_padded  # noqa: E402
@@ -39,6 +40,7 @@ SECTIONS = {
     "hard": run_hard,
     "chunk": run_chunk,
     "bioes": run_bioes,
+    "latency": run_latency,
     "padded": run_padded,
     "peak": run_peak,
     "labels": run_labels,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import bridle
+from bridle.engines import Ilp
 from cp_sat_peer import solve_apart
 from fst_peer import pynini_relax
 from measure import Report, best_of, peer_seconds
@@ -25,9 +26,9 @@ def _decode(problem: Problem, threads: int = 1, **options: Any) -> Any:
     return decoder.decode_batch(problem.batch, given=problem.given, threads=threads)
 
 
-def _ilp(problem: Problem, formulation: str) -> tuple[float, list[float]]:
+def _ilp(problem: Problem, formulation: Any) -> tuple[float, list[float]]:
     """Our own builder with HiGHS, sequence by sequence."""
-    decoder = bridle.Decoder(problem.labels, rules=problem.rules, engine="ilp", formulation=formulation)
+    decoder = bridle.Decoder(problem.labels, rules=problem.rules, engine=Ilp(formulation=formulation))
     pairs = list(zip(problem.lattices(), problem.givens(), strict=True))
     decoder.decode(pairs[0][0], given=pairs[0][1])
     begin = time.perf_counter()

@@ -55,7 +55,7 @@ def test_tagging_holds_a_chunk_at_most(folder: Path) -> None:
 
     decoder = model.decoder(bridle.rules.load(folder / "my.rules"))
     pace = Pace(sequences=1, most=512)
-    for some in tagging._tagged(endless(), model, decoder, Stream(decoder, "raise", 1), pace):
+    for some in tagging._tagged(endless(), model, Stream(decoder), 1, pace):
         given += len(some)
         most = max(most, taken - given + len(some))
     assert given == 12_000 and 512 <= most <= 513
