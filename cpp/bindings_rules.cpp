@@ -100,7 +100,8 @@ std::shared_ptr<Choice> choice_of(const Dependent& one, const nb::object& told) 
     return made;
 }
 
-// Binds one batch. All Python objects are borrowed from the caller's arguments; the GIL is held throughout.
+// Binds one batch. The GIL is held, but whenever Python is asked, another thread may bind the same rules meanwhile: what is
+// kept between batches is looked up again after each question.
 class Binder {
   public:
     // given(b): what comes with sequence b, or nothing
@@ -208,8 +209,8 @@ class Binder {
 
     static bool is_number(PyObject* x) { return PyLong_CheckExact(x); }
 
-    // Calls visit(i) for each number of a tuple or list; false if it is none of these.
-    template <class Visit> static bool numbers(PyObject* x, const Visit& visit) {
+    // Calls visit(item) for each item of a tuple or list until one says no; false then, or if it is neither.
+    template <class Visit> static bool all_of(PyObject* x, const Visit& visit) {
         if (!PyList_CheckExact(x) && !PyTuple_CheckExact(x)) return false;
         const Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
         PyObject** items = PySequence_Fast_ITEMS(x);
@@ -244,12 +245,12 @@ class Binder {
         return true;
     }
     bool points(PyObject* x, int n) {
-        return is_number(x) ? point(x, n) : numbers(x, [&](PyObject* item) { return point(item, n); });
+        return is_number(x) ? point(x, n) : all_of(x, [&](PyObject* item) { return point(item, n); });
     }
     bool span(PyObject* x, int n) {
         int64_t ends[2] = {0, 0};
         int count = 0;
-        if (!numbers(x, [&](PyObject* item) { return count < 2 && small(item, ends[count++]); }) || count != 2) return false;
+        if (!all_of(x, [&](PyObject* item) { return count < 2 && small(item, ends[count++]); }) || count != 2) return false;
         if (ends[0] < 0 || ends[1] < ends[0] || ends[1] > n) return false;
         for (int64_t t = ends[0] + 1; t < ends[1]; ++t) spots_.push_back(static_cast<int>(t));
         return true;
@@ -257,7 +258,7 @@ class Binder {
     bool spans(PyObject* x, int n) {
         if (span(x, n)) return true;
         spots_.clear();
-        return numbers(x, [&](PyObject* item) { return span(item, n); });
+        return all_of(x, [&](PyObject* item) { return span(item, n); });
     }
 
     // ---- names that come with the sequence ----------------------------------------------------------------------------
@@ -266,7 +267,7 @@ class Binder {
     static nb::object hashable(PyObject* value) {
         if (!value) return {};
         if (PyUnicode_CheckExact(value)) return nb::borrow(value);
-        if (!numbers(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; })) return {};
+        if (!all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; })) return {};
         return PyTuple_CheckExact(value) ? nb::borrow(value) : nb::steal(PyList_AsTuple(value));
     }
 
@@ -325,14 +326,15 @@ class Binder {
         PyObject* value = value_of(self_.tokens);
         nb::object listed;
         const bool usual = value && (PyList_CheckExact(value) || PyTuple_CheckExact(value)) && PySequence_Fast_GET_SIZE(value) == n
-                           && numbers(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
+                           && all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
         if (!usual) {
             const size_t d = first_user();
             listed = asked("tokens", b, d, n);
             value = listed.ptr();
         }
-        PyObject** items = PySequence_Fast_ITEMS(value);
-        for (int t = 0; t < n; ++t) matched(match(items[t]), b, offsets_[b] + t);
+        // Python may run while a text is matched, and change the caller's list.
+        const nb::object held = nb::steal(PySequence_Tuple(value));
+        for (int t = 0; t < n; ++t) matched(match(PyTuple_GET_ITEM(held.ptr(), t)), b, offsets_[b] + t);
     }
 
     // ---- automata of all rules, in order -----------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ struct BoundAutomaton {
     const uint8_t* marks;  // (n) or null
     Mode mode;
     double penalty;
-    int rule, part;  // part: its number among the automata of the problem
+    int rule, number;  // number: among the automata of the problem
 
     int paid() const { return automaton->states; }  // per sequence: the state after the price was paid
     int n_states() const { return automaton->states + (mode == Mode::per_sequence); }

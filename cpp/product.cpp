@@ -129,7 +129,7 @@ struct Trace {
 
 std::vector<BoundAutomaton> held(std::vector<BoundAutomaton> automata) {  // a constraint that was intersected holds
     for (BoundAutomaton& p : automata) p.mode = Mode::hard;
-    std::sort(automata.begin(), automata.end(), [](const BoundAutomaton& a, const BoundAutomaton& b) { return a.part < b.part; });
+    std::sort(automata.begin(), automata.end(), [](const BoundAutomaton& a, const BoundAutomaton& b) { return a.number < b.number; });
     return automata;
 }
 

@@ -124,8 +124,8 @@ void relax(Instance& instance, const ActiveRules& active, Relaxation& relaxation
             relaxation.counted[p] = counted_cells(*automaton.automaton, s.m);
             ++instance.counters.multipliers;
         }
-        while (q < before.size() && before.automata[q].part < automaton.part) ++q;
-        if (q < before.size() && before.automata[q].part == automaton.part)  // a good start
+        while (q < before.size() && before.automata[q].number < automaton.number) ++q;
+        if (q < before.size() && before.automata[q].number == automaton.number)  // a good start
             relaxation.lambda[p] = std::min(known[q], relaxation.cap[p]);
     }
     instance.counters.states = std::max<int64_t>(instance.counters.states, relaxation.fold.Q);

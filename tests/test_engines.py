@@ -12,7 +12,9 @@ import pytest
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.engines import Beam, engine_named, engine_names, highs
+from bridle.engines import Beam, base, engine_named, engine_names, highs
+from bridle.engines.base import NativeEngine
+from bridle.errors import EngineError
 from contract import hard_lattice
 
 LABELS = Labels(["O", "A"], "IO")
@@ -225,3 +227,23 @@ def test_a_limit_leaves_a_true_bound(engine: str) -> None:
         assert full.score <= error.bound < math.inf
     else:
         assert bridle.check(lattice, rules, d).ok and not d.optimal and d.score <= full.score <= d.bound
+
+
+def test_an_engine_without_a_kernel_says_so() -> None:
+    class Unheard(NativeEngine):
+        name: ClassVar[str] = "unheard of"
+
+    try:
+        for engine in ("unheard of", Unheard()):
+            with pytest.raises(EngineError, match="no kernel for this engine; got 'unheard of'"):
+                Decoder(LABELS, [ONCE], engine)
+    finally:
+        base._ENGINES.pop("unheard of")
+
+
+def test_engines_are_values_with_their_own_options() -> None:
+    assert engine_named("beam", width=3) == Beam(width=3) != Beam()
+    assert Decoder(LABELS, engine=Beam(3)).plan.engine == "beam"
+    assert Decoder(LABELS, [ONCE], Beam(width=3)).with_rules([]).engine == Beam(width=3)
+    with pytest.raises(EngineError, match="has no option 'width'; got 3; wanted tau, stage"):
+        engine_named("two_stage", width=3)

@@ -145,7 +145,7 @@ def test_what_cannot_be_proved_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 def test_branching_when_the_relaxation_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     lattices = batch(9, 8)
     wanted = [a.bound for a in solved(lattices)]
-    monkeypatch.setattr(ilp, "_whole", lambda highs: None)
+    monkeypatch.setattr(ilp, "_integral", lambda highs: None)
     answers = solved(lattices)
     assert [a.bound for a in answers] == wanted
     assert all(a.status == "optimal" and (not a.lp_integral or a.n_rows == 0) for a in answers)

@@ -154,7 +154,7 @@ def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
     return own_scores("pairwise", values, (m, m), "labels x labels")
 
 
-def as_whole_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """An array of whole numbers."""
     try:
         array = np.asarray(values)
@@ -190,7 +190,7 @@ def extents(
         return sizes, begin
     if lengths is None:
         return np.full(count, length, dtype=np.int64), begin
-    sizes = as_whole_numbers("lengths", lengths)
+    sizes = as_integers("lengths", lengths)
     if sizes.shape != (count,):
         raise LatticeError("lengths has a wrong shape", got=sizes.shape, wanted=f"({count},) (sequences)")
     if count and not 0 <= sizes.min() <= sizes.max() <= length:

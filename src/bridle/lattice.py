@@ -14,9 +14,9 @@ from bridle.arrays import (
     AnyScores,
     Scores,
     as_array,
+    as_integers,
     as_pairwise,
     as_scores,
-    as_whole_numbers,
     check_shape,
     check_square,
     extents,
@@ -200,7 +200,7 @@ class Batch:
     ) -> None:
         u = as_scores("unary", unary, (None, None), "tokens of all sequences x labels")
         total = len(u)
-        cuts = as_whole_numbers("offsets", offsets)
+        cuts = as_integers("offsets", offsets)
         if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != total or (cuts[1:] < cuts[:-1]).any():
             raise LatticeError(
                 "offsets do not cut the tokens into sequences",

@@ -104,7 +104,7 @@ class _Parser:
         self.link(a.last, a.first)
         return a
 
-    def whole(self) -> _Part:
+    def expression(self) -> _Part:
         part = self.choice()
         if self.at < len(self.tokens):
             raise self.fail("a label name, '.', '(' or '['")
@@ -207,7 +207,7 @@ class _Parser:
 
 def check_regex(text: str) -> None:
     """Raise if the text is no expression, whatever the labels are."""
-    _Parser(text, lambda _name: frozenset(), 0).whole()
+    _Parser(text, lambda _name: frozenset(), 0).expression()
 
 
 def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> DFA:
@@ -221,7 +221,7 @@ def compile_regex(
 ) -> tuple[DFA, npt.NDArray[np.uint16]]:
     """The same over classes of labels, and the class of each label (m,): labels that no place tells apart share one."""
     parser = _Parser(text, find, n_labels)
-    part = parser.whole()
+    part = parser.expression()
     class_of = np.zeros(n_labels, dtype=np.int64)
     distinct = list(dict.fromkeys(parser.places))
     for first in range(0, len(distinct), 32):  # a class so far, and 32 bits that split it

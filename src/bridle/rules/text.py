@@ -237,7 +237,7 @@ class _Reader:
             self.at = at
             raise self.miss("a number") from None
 
-    def whole(self) -> int:
+    def integer(self) -> int:
         if self.at < len(self.tokens) and re.fullmatch(r"-?\d{1,18}", self.tokens[self.at].text):
             return int(self.take("word"))
         raise self.miss("a whole number")
@@ -276,7 +276,7 @@ class _Reader:
         if self.next_is("word", "nowhere"):
             self.at += 1
             return Place.at(())
-        return Place.at(self.listed(self.whole))
+        return Place.at(self.listed(self.integer))
 
     def spans(self) -> Place:
         if self.next_is("word", "given"):
@@ -301,7 +301,7 @@ class _Reader:
 
 
 _SLOTS: dict[str, Callable[[_Reader], Any]] = {
-    "int": _Reader.whole,
+    "int": _Reader.integer,
     "names": _Reader.names,
     "place": _Reader.place,
     "spans": _Reader.spans,

@@ -109,7 +109,7 @@ class _Programs:
             return None
         self._load(highs, low, high)
         built = time.perf_counter()
-        if run_highs(highs, np.inf, relaxed=True) != DONE or (x := _whole(highs)) is None:
+        if run_highs(highs, np.inf, relaxed=True) != DONE or (x := _integral(highs)) is None:
             return None
         words, rows = self._words(x, low, high)
         cuts = np.searchsorted(self.at[words, 0], self.rows[low : high + 1])  # where the words of each begin
@@ -174,7 +174,7 @@ class _Programs:
         if status == LIMIT:
             return None, "limit", np.inf, False
         bound = float(self._bounds(highs, k, k + 1)[0])
-        if (x := _whole(highs)) is not None:
+        if (x := _integral(highs)) is not None:
             return x, "optimal", bound, True
         status = run_highs(highs, deadline, relaxed=False)
         if status in NONE:
@@ -206,7 +206,7 @@ def _sums(values: Scores, cuts: Positions) -> Scores:
     return np.asarray(np.bincount(owner, weights=values, minlength=len(cuts) - 1), dtype=np.float64)
 
 
-def _whole(highs: highspy.Highs) -> Scores | None:
+def _integral(highs: highspy.Highs) -> Scores | None:
     """x of the relaxation if it is whole."""
     x = np.asarray(highs.getSolution().col_value)
     return x if float(np.abs(x - x.round()).max()) <= WHOLE else None

@@ -36,7 +36,7 @@ class SpanLattice:
         characters: Sequence[str] | None = None,
     ) -> None:
         n = _number("n", n, 0)
-        pairs = _whole("spans", spans, (-1, 2), "pairs (start, end)")
+        pairs = _integers("spans", spans, (-1, 2), "pairs (start, end)")
         bad = np.flatnonzero((pairs[:, 0] < 0) | (pairs[:, 1] > n) | (pairs[:, 0] >= pairs[:, 1]))
         if bad.size:
             raise LatticeError(
@@ -44,7 +44,7 @@ class SpanLattice:
                 cause="The end is not part of the span, as in Python slices.",
             )
         count = len(pairs)
-        ids = np.zeros(count) if labels is None else _whole("labels", labels, (-1,), "label ids")
+        ids = np.zeros(count) if labels is None else _integers("labels", labels, (-1,), "label ids")
         if len(ids) != count or (count and ids.min() < 0):
             raise LatticeError("labels do not fit the spans", got=f"{len(ids)} ids", wanted=f"{count} ids >= 0")
         if characters is not None and len(characters) != n:
@@ -145,7 +145,7 @@ def _number(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def _whole(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning: str) -> npt.NDArray[np.int64]:
+def _integers(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning: str) -> npt.NDArray[np.int64]:
     """Whole numbers of a shape (-1: any length)."""
     try:
         array = np.asarray(values)
@@ -160,7 +160,7 @@ def _whole(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning: st
 
 def _crosses(n: int, spans: Ints, at: Iterable[int]) -> npt.NDArray[np.bool_]:
     """(A,): does a boundary of `at` lie inside the word?"""
-    cuts = _whole("boundaries", list(at), (-1,), "boundaries between characters")
+    cuts = _integers("boundaries", list(at), (-1,), "boundaries between characters")
     if cuts.size and (cuts.min() < 0 or cuts.max() > n):
         raise LatticeError("a boundary is outside the lattice", got=cuts.tolist()[:12], wanted=f"0 .. {n}")
     flags = np.zeros(n + 2, dtype=np.int64)
