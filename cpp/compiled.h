@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "engines.h"
+#include "groups.h"
 
 namespace bridle {
 
 struct CompiledRules {
     TableCache tables;  // transition, start and end scores with the masks of the rules
+    GroupCache groups;
     Options options;
     std::vector<Rule> rules;
     std::vector<RuleAutomaton> automata;  // of rules that are the same for all sequences, ordered by rule

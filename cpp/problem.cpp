@@ -1,6 +1,7 @@
 #include "problem.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "automaton_set.h"
@@ -8,6 +9,8 @@
 namespace bridle {
 
 void CountingAutomaton::find_local() {
+    static std::atomic<uint64_t> last{0};
+    id = ++last;
     after_class.resize(classes);
     for (int c = 0; c < classes; ++c) after_class[c] = moves[c].to;
     for (size_t c = 0; c < moves.size(); ++c)

@@ -31,8 +31,9 @@ struct CountingAutomaton {
     std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
     // If the state is always that of the last label, the automaton is local: it speaks of neighbours and single tokens only.
     std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
+    uint64_t id = 0;  // no two automata of a process have the same
 
-    void find_local();  // fills `after_class`
+    void find_local();  // fills `after_class` and `id`
     bool local() const { return !after_class.empty(); }
     int after(int y) const { return after_class[class_of[y]]; }
     const Move& read(int mark, int state, int y) const { return moves[(mark * states + state) * classes + class_of[y]]; }
@@ -54,6 +55,8 @@ struct RuleAutomaton {
     const uint8_t* marks;                 // (N) which of the automaton's tables to use at a token, or null: the first
 };
 
+class GroupCache;
+
 struct Problem {
     int m = 0;  // labels
     int64_t B = 0, N = 0;
@@ -66,6 +69,7 @@ struct Problem {
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
     int words = 0;
     const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
+    GroupCache* groups = nullptr;   // of the automata of a decoder; null: there is none
     TableCache* tables = nullptr;   // has the transition masks
     std::span<const Rule> rules;
     std::span<const RuleAutomaton> automata;  // ordered by rule

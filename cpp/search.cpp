@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "decompose.h"
 #include "enforce.h"
 
 namespace bridle {
@@ -36,6 +37,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
     if (std::any_of(broken.begin(), broken.end(), is_soft) && enforce_broken_rules(instance, broken, incumbent))
         return status_when_finished(incumbent);
     active.add(broken);
+    if (s.automata.size() > 8 && decompose(instance, active, incumbent)) return status_when_finished(incumbent);
 
     for (int64_t patience = kPatience;;) {
         ++counters.rounds;

@@ -20,12 +20,13 @@ BRIDLE_INLINE D wide(const float* x) { return D::widen(x); }
 
 #include "columns.inl"
 #include "forward_backward.inl"
+#include "max_plus.inl"
 #include "viterbi.inl"
 
 extern const Kernels table;
 const Kernels table{
     BRIDLE_TIER_NAME, D::lanes,
-    step_back, rows_back, fold_back, dense_back, best_of, scan, follow, step_ahead, first_bad_float, first_bad_double,
+    step_back, rows_back, fold_back, dense_back, best_of, scan, follow, step_ahead, max_plus, first_bad_float, first_bad_double,
     score_tokens, add_row,
     kSumKernels<double>, kSumKernels<float>,
     product<double, double>, combine, gradient_of, kHistoryKernels<double>, kHistoryKernels<float>,

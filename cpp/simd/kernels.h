@@ -122,6 +122,8 @@ struct Kernels {
     int (*follow)(const RawScores& x, int low, int high, const double* V, const uint64_t* few, int y, int32_t* path);
     // out[j] = max over i of before[i] + pair[i][j];  pair (m, width)
     void (*step_ahead)(const double* before, const double* pair, int m, int width, double* out);
+    // out[r][j] = max over k of a[r][k] + b[k][j];  a[r][k] at r * row + k * column;  b (inner, width), out (rows, width)
+    void (*max_plus)(const float* a, int row, int column, const float* b, int rows, int inner, int width, float* out);
     // The first number that is NaN, +inf, or beyond +-largest but not -inf; count if there is none.
     int64_t (*first_bad_float)(const float* x, int64_t count, float largest);
     int64_t (*first_bad_double)(const double* x, int64_t count, double largest);

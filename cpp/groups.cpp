@@ -1,0 +1,135 @@
+#include "groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "fold.h"
+
+namespace bridle {
+namespace {
+
+constexpr int kMostStates = 128;       // of a group of several
+constexpr int kMostStatesAlone = 4096;
+constexpr double kHardWeight = 20.0;   // what a hard rule is worth beside penalties
+constexpr size_t kMostEntries = 32;
+
+struct Group {
+    std::vector<int> members;
+    int states = 0;
+    double weight = 0;
+};
+
+struct Merger {
+    double merit = kInf;  // the least first; +inf: the product is too large
+    int states = 0;
+};
+
+class Greedy {
+  public:
+    Greedy(const std::vector<BoundAutomaton>& automata, int n, int m, Control& control)
+        : automata_(automata), n_(n), m_(m), control_(control) {}
+
+    Grouping run() {
+        if (!start()) return {};
+        const size_t count = groups_.size();
+        mergers_.assign(count, std::vector<Merger>(count));
+        for (size_t a = 0; a < count; ++a)
+            for (size_t b = a + 1; b < count; ++b) mergers_[a][b] = merger(groups_[a], groups_[b]);
+        while (merge_best()) {}
+        Grouping out;
+        for (const Group& group : groups_)
+            if (!group.members.empty()) out.push_back(group.members);
+        return out;
+    }
+
+  private:
+    bool start() {  // automata that one price pays for stay together
+        for (int k = 0; k < static_cast<int>(automata_.size());) {
+            Group one;
+            const BoundAutomaton& first = automata_[k];
+            do {
+                one.members.push_back(k);
+                one.weight += automata_[k].mode == Mode::hard ? kHardWeight : automata_[k].penalty;
+                ++k;
+            } while (first.mode == Mode::per_sequence && k < static_cast<int>(automata_.size()) && automata_[k].rule == first.rule);
+            one.states = states_of(one.members, kMostStatesAlone);
+            if (one.states < 0) return false;
+            groups_.push_back(std::move(one));
+        }
+        return true;
+    }
+
+    int states_of(const std::vector<int>& members, int most) {
+        std::vector<BoundAutomaton> chosen;
+        for (int k : members) chosen.push_back(automata_[k]);
+        AutomatonSet set;
+        set.assign(std::move(chosen));
+        return fold_.build(set, n_, m_, most, control_) ? fold_.Q : -1;
+    }
+
+    static std::vector<int> joined(const Group& a, const Group& b) {
+        std::vector<int> both(a.members.size() + b.members.size());
+        std::merge(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(), both.begin());
+        return both;
+    }
+
+    Merger merger(const Group& a, const Group& b) {
+        const double apart = static_cast<double>(a.states) * b.states;
+        if (apart > 4.0 * kMostStates * kMostStates) return {};
+        const int states = states_of(joined(a, b), kMostStates);
+        if (states < 0) return {};
+        return {std::log(states / apart) / std::sqrt(std::max(1e-9, std::min(a.weight, b.weight))), states};
+    }
+
+    bool merge_best() {
+        const size_t count = groups_.size();
+        size_t x = 0, y = 0;
+        double least = kInf;
+        for (size_t a = 0; a < count; ++a)
+            for (size_t b = a + 1; b < count; ++b)
+                if (mergers_[a][b].merit < least) least = mergers_[a][b].merit, x = a, y = b;
+        if (!(least < kInf)) return false;
+        Group& into = groups_[x];
+        into.members = joined(into, groups_[y]);
+        into.states = mergers_[x][y].states;
+        into.weight += groups_[y].weight;
+        groups_[y].members.clear();
+        for (size_t c = 0; c < count; ++c) {
+            mergers_[std::min(c, y)][std::max(c, y)] = {};
+            if (c != x && !groups_[c].members.empty()) mergers_[std::min(c, x)][std::max(c, x)] = merger(groups_[c], into);
+        }
+        return true;
+    }
+
+    const std::vector<BoundAutomaton>& automata_;
+    const int n_, m_;
+    Control& control_;
+    Fold fold_;
+    std::vector<Group> groups_;
+    std::vector<std::vector<Merger>> mergers_;  // (groups, groups), above the diagonal
+};
+
+}  // namespace
+
+std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, Control& control) {
+    Key key;
+    for (const BoundAutomaton& p : automata) {
+        uint64_t bits;
+        static_assert(sizeof bits == sizeof p.penalty);
+        std::memcpy(&bits, &p.penalty, sizeof bits);
+        key.insert(key.end(), {p.automaton->id, static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [known, grouping] : entries_)
+            if (known == key) return grouping;
+    }
+    auto made = std::make_shared<const Grouping>(Greedy(automata, n, m, control).run());
+    const std::lock_guard lock(mutex_);
+    entries_.emplace_front(std::move(key), made);
+    if (entries_.size() > kMostEntries) entries_.pop_back();
+    return made;
+}
+
+}  // namespace bridle

@@ -1,0 +1,30 @@
+// Groups of automata whose product is small: rules that have states in common, or cost much together, share one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "control.h"
+#include "automaton_set.h"
+
+namespace bridle {
+
+using Grouping = std::vector<std::vector<int>>;  // of each group: which automata of a list
+
+// Groupings of the lists that were met last. Finding one takes as long as decoding, and a decoder meets few lists.
+class GroupCache {
+  public:
+    // The groups of some automata of a sequence of n tokens and m labels; empty if one alone has too many states.
+    std::shared_ptr<const Grouping> find(const std::vector<BoundAutomaton>& automata, int n, int m, Control& control);
+
+  private:
+    using Key = std::vector<uint64_t>;
+    std::mutex mutex_;
+    std::deque<std::pair<Key, std::shared_ptr<const Grouping>>> entries_;  // the newest first
+};
+
+}  // namespace bridle
