@@ -208,18 +208,21 @@ def examine_outcomes(labels, rules, lattice, given, oracle):  # type: ignore[no-
     """A batch has a status per sequence; decoder, scores and decodings are the same after a journey."""
     decoder, lattice = travelled(bridle.Decoder(labels, rules, on_infeasible="skip")), travelled(lattice)
     found = travelled(decoder.decode_batch([lattice] * 2, [given] * 2, threads=1))
+    engine = decoder.plan.engine
     one, wanted = travelled(decoder.decode(lattice, given)), "optimal" if oracle.ranked else "infeasible"
     if found.status.tolist() != [wanted] * 2 or one.status != wanted:
-        yield f"status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
+        yield f"{engine}: status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
     if oracle.ranked and not all(close(score, oracle.ranked[0][0]) for score in (*found.scores, one.score)):
-        yield f"scores {found.scores.tolist()} and {one.score}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
+        yield f"{engine}: scores {found.scores.tolist()} and {one.score}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
     if not oracle.ranked:
         if found.labels != [[], []] or one.labels or (found.ids >= 0).any() or found.answered.any():
-            yield f"labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
+            yield f"{engine}: labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
+        if 1 not in found.unanswered:
+            return
         told = found.unanswered[1].error
         yield from examine_clash(told, labels, rules, lattice, given)
         if travelled(told).clash != told.clash or str(travelled(told)) != str(told) or found[0].clash != told.clash:
-            yield f"the clash {told.clash} became {travelled(told).clash}"
+            yield f"{engine}: the clash {told.clash} became {travelled(told).clash}"
 
 
 def travelled(value: Any) -> Any:

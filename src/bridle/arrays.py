@@ -90,10 +90,12 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
     return array
 
 
-def own_scores(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> AnyScores:
+def own_scores(
+    name: str, values: Any, shape: tuple[int | None, ...], meaning: str, *, shared: bool = False
+) -> AnyScores:
     """The same as `as_scores`, read-only and out of reach of whoever has `values`.
 
-    Arrays that many lattices share are copied once as long as they do not change. What is read-only is not copied.
+    What is read-only is not copied. shared: the array is likely to come again, and is copied once while it is the same.
     """
     if not isinstance(values, np.ndarray):
         listed = isinstance(values, (list, tuple))
@@ -101,15 +103,15 @@ def own_scores(name: str, values: Any, shape: tuple[int | None, ...], meaning: s
         return _read_only(array if listed else array.copy())
     if _is_private(values) and values.dtype in (np.float32, np.float64) and values.flags.c_contiguous:
         return as_scores(name, values, shape, meaning)
-    source, copy = _copies.get(id(values), (None, None))
+    source, copy = _copies.get(id(values), (None, None)) if shared else (None, None)
     if copy is not None and source is not None and source() is values and np.array_equal(copy, values):
         check_shape(name, copy, shape, meaning, _SHAPE)
         return copy
-    array = np.array(as_array(name, values), order="C")
-    if len(_copies) >= _MOST_COPIES:
-        _copies.clear()
-    made = _read_only(as_scores(name, array, shape, meaning))
-    _copies[id(values)] = weakref.ref(values), made
+    made = _read_only(as_scores(name, np.array(as_array(name, values), order="C"), shape, meaning))
+    if shared:
+        if len(_copies) >= _MOST_COPIES:
+            _copies.clear()
+        _copies[id(values)] = weakref.ref(values), made
     return made
 
 
@@ -151,7 +153,7 @@ def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
         per_step = False
     if per_step:
         return own_scores("pairwise", values, (steps, m, m), "positions - 1 x labels x labels")
-    return own_scores("pairwise", values, (m, m), "labels x labels")
+    return own_scores("pairwise", values, (m, m), "labels x labels", shared=True)
 
 
 def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:

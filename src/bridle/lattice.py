@@ -89,8 +89,8 @@ class Lattice:
             raise LatticeError("unary has no labels", got=u.shape, wanted="at least one column")
         put(self, "unary", u)
         put(self, "pairwise", None if pairwise is None else as_pairwise(pairwise, max(n - 1, 0), m))
-        put(self, "start", None if start is None else own_scores("start", start, (m,), "labels"))
-        put(self, "end", None if end is None else own_scores("end", end, (m,), "labels"))
+        put(self, "start", None if start is None else own_scores("start", start, (m,), "labels", shared=True))
+        put(self, "end", None if end is None else own_scores("end", end, (m,), "labels", shared=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.unary, self.pairwise, self.start, self.end)
@@ -344,9 +344,9 @@ def _shared(
     if pairwise is not None:
         check_square(m)
     return (
-        None if pairwise is None else own_scores("pairwise", pairwise, (m, m), "labels x labels"),
-        None if start is None else own_scores("start", start, (m,), "labels"),
-        None if end is None else own_scores("end", end, (m,), "labels"),
+        None if pairwise is None else own_scores("pairwise", pairwise, (m, m), "labels x labels", shared=True),
+        None if start is None else own_scores("start", start, (m,), "labels", shared=True),
+        None if end is None else own_scores("end", end, (m,), "labels", shared=True),
     )
 
 

@@ -162,8 +162,8 @@ class _Race:
             f"{_mean(d.stats['arcs'] for d in self.found['product']):,.0f} arcs on average. So brute force loses less "
             "than with a toolkit that makes ten intersections one by one, which is where the paper sees its time go. "
             "Divided: soft rules on calibrated scores (section 6, below); relaxation then looks at "
-            f"{_mean(d.stats['branches'] for d in self.found['relax, soft, divided']):.2f} branches on average, "
-            f"at {_mean(d.stats['branches'] for d in self.found['relax, soft']):.2f} on scores as they are. "
+            f"{_mean(d.stats['branches'] for d in self.found['lazy_intersection, soft, divided']):.2f} branches on average, "
+            f"at {_mean(d.stats['branches'] for d in self.found['lazy_intersection, soft']):.2f} on scores as they are. "
             f"Propositions left out because their rules cannot all hold: {self.infeasible}.",
         )  # fmt: skip
 
