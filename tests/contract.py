@@ -213,7 +213,8 @@ def examine_outcomes(labels, rules, lattice, given, oracle):  # type: ignore[no-
     if found.status.tolist() != [wanted] * 2 or one.status != wanted:
         yield f"{engine}: status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
     if oracle.ranked and not all(close(score, oracle.ranked[0][0]) for score in (*found.scores, one.score)):
-        yield f"{engine}: scores {found.scores.tolist()} and {one.score}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
+        got = [*found.scores.tolist(), one.score]
+        yield f"{engine}: scores {got}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
     if not oracle.ranked:
         if found.labels != [[], []] or one.labels or (found.ids >= 0).any() or found.answered.any():
             yield f"{engine}: labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
