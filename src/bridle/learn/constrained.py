@@ -34,6 +34,7 @@ from bridle.learn.decided import UNDECIDED, Decided
 from bridle.learn.deterministic import DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, names_of, one_of
+from bridle.models.estimator import pickled
 from bridle.models.linear import Linear
 from bridle.models.perceptron import AveragedWeights
 from bridle.models.task import Array, Task, Vector
@@ -324,7 +325,7 @@ class ConstrainedTagger:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled, and copied, as the bytes of its files."""
-        return files.pickled(self, hasattr(self, "labels_"))
+        return pickled(self, hasattr(self, "labels_"))
 
     def save(self, path: str | Path) -> None:
         """Write the tagger to a file; its rules go to a second one beside it, NAME.rules.

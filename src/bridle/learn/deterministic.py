@@ -31,6 +31,7 @@ from bridle.learn.contexts import TEMPLATES, Contexts
 from bridle.learn.decided import Decided
 from bridle.models import files
 from bridle.models.checks import count_of_threads, ids_of, names_of, one_of
+from bridle.models.estimator import pickled
 from bridle.report import Counts
 
 Ids = npt.NDArray[np.int32]
@@ -248,7 +249,7 @@ class DeterministicRules:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled, and copied, as the bytes of its files."""
-        return files.pickled(self, hasattr(self, "labels_"))
+        return pickled(self, hasattr(self, "labels_"))
 
     def save(self, path: str | Path) -> None:
         """Write the rules to a file, under another name first, then renamed.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from bridle.errors import ModelError
@@ -81,3 +83,24 @@ class Estimator:
             estimator_type=None, target_tags=TargetTags(required=True), transformer_tags=None, classifier_tags=None,
             regressor_tags=None, input_tags=InputTags(two_d_array=False, string=True),
         )  # fmt: skip
+
+
+def pickled(model: Any, fitted: bool) -> tuple[Any, ...]:
+    """How `model` is pickled, which has get_params, save and load: as its parameters and the bytes of its files."""
+    data: dict[str, bytes] = {}
+    if fitted:
+        with TemporaryDirectory() as folder:
+            model.save(Path(folder) / "model")
+            data = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return _unpickled, (type(model), model.get_params(), data)
+
+
+def _unpickled(kind: Any, params: dict[str, Any], data: dict[str, bytes]) -> Any:
+    if not data:
+        return kind(**params)
+    with TemporaryDirectory() as folder:
+        for name, content in data.items():
+            (Path(folder) / name).write_bytes(content)
+        made = kind.load(Path(folder) / "model")
+    made.__dict__.update(params)
+    return made

@@ -29,7 +29,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO, FileIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -257,27 +256,6 @@ def unusable(
 def from_bytes(data: bytes, longest: Longest = MappingProxyType({})) -> Stored:
     """What `to_bytes` wrote; trusted no more than a file."""
     return _read(BytesIO(data), len(data), "a model in memory", longest)
-
-
-def pickled(model: Any, fitted: bool) -> tuple[Any, ...]:
-    """How `model` is pickled, which has get_params, save and load: as its parameters and the bytes of its files."""
-    data: dict[str, bytes] = {}
-    if fitted:
-        with TemporaryDirectory() as folder:
-            model.save(Path(folder) / "model")
-            data = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-    return _unpickled, (type(model), model.get_params(), data)
-
-
-def _unpickled(kind: Any, params: dict[str, Any], data: dict[str, bytes]) -> Any:
-    if not data:
-        return kind(**params)
-    with TemporaryDirectory() as folder:
-        for name, content in data.items():
-            (Path(folder) / name).write_bytes(content)
-        made = kind.load(Path(folder) / "model")
-    made.__dict__.update(params)
-    return made
 
 
 def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:

@@ -154,7 +154,7 @@ class Tagger(Estimator, Predictor):
         settings.pop("iterations", None)  # more of them may be wanted when training is resumed
         features = features_of(self.features, self.cutoff)
         setup = fitting.Setup(
-            features, self.scheme, self.pairs, self._bigram(features), self._scores(), self._rules(), self._learner,
+            features, self.scheme, self.pairs, self._bigram(features), self.scores, self._rules(), self._learner,
             settings,
         )  # fmt: skip
         made = fitting.fit(setup, data, held, plan, on_unknown)
