@@ -11,6 +11,8 @@ from bridle.labels import Labels
 from bridle.rules.base import Rule
 from bridle.rules.compiled import CompiledRules
 
+_SEARCH, _VITERBI = Search(), Viterbi()  # what `auto` chooses from
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -25,7 +27,7 @@ def planned(
 ) -> tuple[Engine, CompiledRules, Plan]:
     """The engine that was asked for, or the one that suits the rules; and the rules compiled for it."""
     auto = isinstance(asked, str) and asked == "auto"
-    engine = Search() if auto else asked if isinstance(asked, Engine) else engine_named(asked)
+    engine: Engine = _SEARCH if auto else asked if isinstance(asked, Engine) else engine_named(asked)
     compiled = CompiledRules(labels, rules, engine.options(limits), like)
     plan = Plan(engine.name, "you asked for it")
     if auto:
@@ -34,7 +36,8 @@ def planned(
             more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
             plan = Plan("search", f"masks cannot express: {beyond[0]}{more}")
         else:
-            engine = Viterbi()
+            engine = _VITERBI
             plan = Plan("viterbi", "every rule is a mask on labels and transitions" if rules else "there are no rules")
-    engine.accept(compiled)
+    else:
+        engine.accept(compiled)
     return engine, compiled, plan

@@ -29,6 +29,6 @@ class Search(NativeEngine):
             raise bad_option("max_product_states", self.max_product_states, "a whole number from 1 to 4096")
 
     def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
+        out = limits.native()
         out.max_product_states = int(self.max_product_states)
         return out

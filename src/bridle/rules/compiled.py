@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 Absorb = Literal["masks", "words", "nothing"]
 _MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
+_EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +80,7 @@ class CompiledRules:
     ) -> None:  # fmt: skip
         self.labels, self.rules, self.options = labels, tuple(rules), options
         self._conjuncts: list[_Conjunct] = []
-        self._everything = frozenset(range(len(labels)))
+        self._everything = frozenset(range(len(labels.names)))
         for k, rule in enumerate(self.rules):
             with named(rule):  # what is wrong with a rule by itself shows now, not at a sequence
                 self._add(k, rule)
@@ -113,7 +114,7 @@ class CompiledRules:
         return self._native[absorb]
 
     def _compile(self, absorb: Absorb) -> _native.CompiledRules:
-        masks: dict[str, Bools | None] = {"step": None, "first": None, "last": None, "token": None}
+        masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents = []
         for one in self._conjuncts:
@@ -128,13 +129,13 @@ class CompiledRules:
                     continue
             for kind, so_far in masks.items():
                 if (here := getattr(mask, kind)) is not None:
-                    masks[kind] = here if so_far is None else so_far & here
+                    masks[kind] = np.ascontiguousarray(here) if so_far is None else so_far & here
         source = _Source(self.rules, self.labels, dependents, absorb, self._automata)
         tied = any(one.absorbed(absorb) and "tied" in one.masks for one in dependents)
-        step, first, last = (_bytes(masks[kind]) for kind in ("step", "first", "last"))
+        step, first, last = (None if (bits := masks[k]) is None else bits.view(np.uint8) for k in _EDGES)
         base = None if masks["token"] is None else as_bits(masks["token"])
-        same_type = _bytes(self.labels.same_type) if tied else None
-        made = _native.CompiledRules(len(self.labels), step, same_type, first, last, self.options, base, source)
+        same_type = self.labels.same_type.view(np.uint8) if tied else None
+        made = _native.CompiledRules(len(self._everything), step, same_type, first, last, self.options, base, source)
         for rule in self.rules:
             mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
             made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
@@ -150,16 +151,13 @@ class CompiledRules:
         return _automata_of(one, sets, marks, self.labels, self._automata)
 
     def bind(
-        self, absorb: Absorb, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0, many: bool = True,
-        texts: list[str] | None = None,
-    ) -> _native.BoundRules | None:  # fmt: skip
-        """The rules for these sequences, which are numbered from `first`. None: they do not depend on sequences.
+        self, native: _native.CompiledRules, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0,
+        many: bool = True, texts: list[str] | None = None,
+    ) -> _native.BoundRules:  # fmt: skip
+        """The rules (`native`) for these sequences, which are numbered from `first`.
 
         texts: of all tokens, end to end, instead of given["tokens"].
         """
-        native = self.native(absorb)
-        if not native.depends:
-            return None
         try:
             return native.bind(offsets, givens, texts)
         except BridleError as error:
@@ -168,19 +166,19 @@ class CompiledRules:
             raise
 
 
+@dataclass(eq=False)
 class _Source:
     """Answers what the kernels ask about dependents: label sets, positions and texts that they have not met.
 
     The kernels keep it, so that it must not refer to them.
     """
 
-    def __init__(
-        self, rules: tuple[Rule, ...], labels: Labels, dependents: list[_Conjunct], absorb: Absorb,
-        known: dict[Any, list[_native.CountingAutomaton]],
-    ) -> None:  # fmt: skip
-        self._rules, self._labels, self._dependents, self._absorb = rules, labels, dependents, absorb
-        self._known = known
-        self._patterns: dict[str, re.Pattern[str]] = {}
+    _rules: tuple[Rule, ...]
+    _labels: Labels
+    _dependents: list[_Conjunct]
+    _absorb: Absorb
+    _known: dict[Any, list[_native.CountingAutomaton]]
+    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
         """A place as the kernels take it."""
@@ -247,10 +245,6 @@ def _kinds(mask: Mask | None) -> frozenset[str]:
     """The fields of a mask that say something."""
     arrays = [name for name in ("token", "step", "first", "last") if getattr(mask, name, None) is not None]
     return frozenset([*arrays, "tied"] if mask is not None and mask.tied else arrays)
-
-
-def _bytes(mask: Bools | None) -> npt.NDArray[np.uint8] | None:
-    return None if mask is None else np.ascontiguousarray(mask).view(np.uint8)
 
 
 def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:

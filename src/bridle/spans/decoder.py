@@ -231,10 +231,10 @@ class SpanDecoder:
         packed = PackedSpans(lattices, self.labels, len(self.rules))
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
-        bound = self._compiled.bind("words", packed.offsets, given, first=first, many=many)
-        if bound is not None:
+        rules, bound = self._compiled.native("words"), None
+        if rules.depends:
+            bound = self._compiled.bind(rules, packed.offsets, given, first=first, many=many)
             packed.forbid(cast("npt.NDArray[np.uint64] | None", bound.allowed))
-        rules = self._compiled.native("words")
         return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
 
     def _solve(
