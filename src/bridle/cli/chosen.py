@@ -120,7 +120,8 @@ def from_scores(
     path: str, wanted: Wanted, asked: tuple[str, ...] | None, scheme: Scheme, decoder_of: Callable[[Labels], Decoder]
 ) -> Chosen:
     """Sequences of a score file."""
-    at_the_keyboard(path)
+    if path == "-":
+        at_the_keyboard()
     lattices: list[Lattice] = []
     givens: list[dict[str, Any]] = []
     ids: list[Any] = []

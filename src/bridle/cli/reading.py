@@ -111,9 +111,9 @@ def _value(text: str) -> str | int | None:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
-def at_the_keyboard(path: str) -> None:
-    """Say that something is waited for, lest people wait too."""
-    if path == "-" and on_terminal(sys.stdin):
+def at_the_keyboard() -> None:
+    """Say that something is waited for on standard input, lest people wait too."""
+    if on_terminal(sys.stdin):
         typer.echo("bridle: reading what you type; end it with Ctrl-D", err=True)
 
 
@@ -122,12 +122,16 @@ def reading(
     reader: Reader, path: str, progress: bool | None, doing: str, out: str | None = ""
 ) -> Iterator[tuple[Examples, Bar]]:
     """Examples of a file, and the bar to move while they are read. What was left out is told."""
-    at_the_keyboard(path)
-    with reader.open(path) as examples:
+    if path == "-":
+        at_the_keyboard()
+    examples = read(path, reader.format, **reader.options)
+    try:
         with progress_bar(progress, examples, out, doing) as bar:
             yield examples, bar
         for what, count in examples.left_out.items():
             typer.echo(f"bridle: {path}: left out {count:,} {what}", err=True)
+    finally:
+        examples.close()
 
 
 def split(examples: Sequence[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:
