@@ -97,7 +97,7 @@ class SpanDecoder:
             raise EngineError("unknown engine for word lattices", got=repr(engine), wanted=", ".join(ENGINES))
         if engine == "auto":
             if self.beyond:
-                return Plan("search", f"masks cannot express: {self.beyond[0]}")
+                return Plan("search", "masks cannot express", tuple(self.beyond[:1]))
             return Plan("viterbi", "every rule is about single words" if self.rules else "there are no rules")
         if engine in ("viterbi", "ilp") and self.beyond:
             raise EngineError(
