@@ -82,7 +82,7 @@ class Stream:
                     found = known[:at]
                     break
                 n = at
-        if isinstance(found, Decodings) and (found.status == "optimal").all():
+        if isinstance(found, Decodings) and (found.optimal & ~found.relaxed).all():
             self.tally.sequences += n
         else:
             for one in found:

@@ -83,7 +83,7 @@ def tag(
     """
     keep(out, model, rules, *(data or ()))
     tagger = bridle.load(model)
-    reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
+    reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_, "missing"))
     obeyed = [] if rules is None else rules_of(rules, tagger.labels_)
     decoder = Decoder(
         tagger.labels_, obeyed, engine, time_limit=time_limit, on_infeasible=on_infeasible.value

@@ -10,15 +10,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from bridle.errors import FileError
 
 
-class Lines:
+class Lines(AbstractContextManager["Lines"]):
     """Write whole lines to a file or to standard output; a context manager.
 
     A file is written as NAME.part and gets its name at the end of the ``with`` block. If the block ends with an error,
@@ -93,9 +93,6 @@ class Lines:
             where=None if self.path is None else str(self.path),
             cause="The disk is full." if number in (errno.ENOSPC, errno.EDQUOT) else None,
         )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None

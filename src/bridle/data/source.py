@@ -23,18 +23,13 @@ BLOCK = 1 << 18  # bytes read at once
 LONGEST = 1 << 28  # characters of one line; more is no text but a mistake, or an attack
 
 
-def called(path: str | os.PathLike[str]) -> str:
-    """What messages call a file."""
-    return "<stdin>" if path == "-" else os.fspath(path)
-
-
 class Source:
     """An open file of sequences. `left_out` counts what a reader passed over on purpose."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise FileError("this is no path", got=repr(path)[:60], wanted="a path, or '-' for standard input")
-        self.name = called(path)
+        self.name = "<stdin>" if path == "-" else os.fspath(path)  # what messages call it
         self.total: int | None = None  # bytes, if known
         self.left_out: dict[str, int] = {}
         self._done = 0

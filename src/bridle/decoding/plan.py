@@ -35,7 +35,7 @@ def planned(
     """The engine that was asked for, or the one that suits the rules; and the rules compiled for it."""
     auto = isinstance(asked, str) and asked == "auto"
     engine: Engine = _SEARCH if auto else asked if isinstance(asked, Engine) else engine_named(asked)
-    compiled = CompiledRules(labels, rules, engine.options(limits), like)
+    compiled = CompiledRules(labels, rules, limits.native(engine, engine.told), like)
     if not auto:
         engine.accept(compiled)
         return engine, compiled, Plan(engine.name, "you asked for it")

@@ -35,11 +35,13 @@ class Limits:
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
             raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
 
-    def native(self) -> _native.Options:
-        """The same for the kernels."""
+    def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
+        """The same for the kernels. told: options of the engine that they are told, too."""
         out = _native.Options()
         out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
         out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
+        for name in told:
+            setattr(out, name, type(getattr(out, name))(getattr(engine, name)))
         return out
 
 

@@ -22,6 +22,7 @@ class Engine:
 
     name: ClassVar[str] = ""
     counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
+    told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
 
     def __init_subclass__(cls) -> None:
         if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
@@ -31,10 +32,6 @@ class Engine:
 
     def accept(self, rules: CompiledRules) -> None:
         """Raise EngineError if this engine cannot take such rules."""
-
-    def options(self, limits: Limits) -> _native.Options:
-        """What the kernels are told."""
-        return limits.native()
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         """Decode all sequences of the problem into `answers`."""

@@ -100,7 +100,7 @@ class CRF(Tagger):
     def _check(self) -> None:
         words = {"algorithm": tuple(_ITERATIONS), "pairs": ("seen", "all"), "average": ("averaged", "last")}
         check_settings(self, words, ("c1", "c2", "tolerance"))
-        rules = self._rules()
+        rules = () if isinstance(self.rules, (list, tuple)) and not self.rules else self._rules()
         if rules and self.algorithm != "ibt":
             raise ModelError(
                 "rules are for inference-based training only", got=f"algorithm={self.algorithm!r}",

@@ -85,14 +85,14 @@ class Linear:
         begin, label, weights = (np.ascontiguousarray(arrays[name]) for name in names)
         dtypes = [array.dtype.name for array in (begin, label, weights)]
         pairwise = arrays.get("pairwise")
-        count = np.diff(begin)
+        count, width = np.diff(begin), m + -m % _native.ROW_WIDTH  # of a full row
         fits = (
             dtypes == ["int64", "uint16", "float32"]
             and begin.shape == (n_attributes + 1,)
             and begin[0] == 0
             and bool((count >= 0).all())
             and label.shape == weights.shape == (begin[-1],)
-            and bool(((count <= m) | (count == layouts.width_of(m))).all())
+            and bool(((count <= m) | (count == width)).all())
             and (not label.size or int(label.max()) < m)
             and bool(np.isfinite(weights).all())
             and (pairwise is None or (pairwise.shape == (m, m) and pairwise.dtype == np.float64))
