@@ -208,16 +208,16 @@ class Batch:
                 wanted=f"rising numbers from 0 to {total}",
                 cause="offsets has one entry more than there are sequences: [0, n0, n0 + n1, ...].",
             )
-        self._fill(u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None)
-
-    def _fill(self, *values: Any) -> None:
+        values = (u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
     def _made(cls, *values: Any) -> Batch:
+        """A batch of values that are known to be right, field by field."""
         made = object.__new__(cls)
-        made._fill(*values)
+        for name, value in zip(cls.__slots__, values, strict=True):
+            object.__setattr__(made, name, value)
         return made
 
     @classmethod

@@ -31,7 +31,7 @@ from bridle.decoding.problem import (
 )
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import cores, in_threads
-from bridle.engines import Engine, solve_one
+from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
 from bridle.errors import BridleError, EngineError
 from bridle.explain import Explanation, explain
@@ -43,6 +43,8 @@ from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
 OnInfeasible = Literal["raise", "relax", "skip"]
+# Some sequences: their scores, what comes with them, and the texts of their tokens if those do not.
+Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, list[str] | None]
 
 
 class Decoder:
@@ -176,7 +178,8 @@ class Decoder:
             raise not_a_dict(given, None)
         unary = lattice.unary
         if self._kernel < 0 or unary.shape[1] != len(self.labels.names):
-            return only(self._decoded(lambda _low, _high, stop: self._problem(lattice, given, stop), 1, 1), self)
+            its = None if given is None else [given]
+            return only(self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None), 1, 1), self)
         ids = np.empty(len(unary), dtype=np.int32)
         try:
             score, bound, status, violations, counters = _native.decode_one(
@@ -189,7 +192,7 @@ class Decoder:
         if status == TOO_LARGE:
             raise self._engine.too_large(len(self.rules), None)
         if status > LIMIT:
-            answers = Answers.blank(len(ids), 1, len(self.rules), len(counters))
+            answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
             return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
@@ -226,28 +229,15 @@ class Decoder:
         check_lattices(lattices)
         check_given(given, count := len(lattices))
 
-        def problem(low: int, high: int, stop: _native.Stop) -> Problem:
+        def part(low: int, high: int, _stop: _native.Stop) -> Scored:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
-            its = None if given is None else given[low:high]
-            return Problem(self._compiled, some, its, first=low, many=count > 1, stop=stop)
+            return some, None if given is None else given[low:high], None
 
-        return self._decoded(problem, count, threads)
-
-    def _decoded(self, problem: Callable[[int, int, _native.Stop], Problem], count: int, threads: int) -> Decodings:
-        """The decodings of `count` sequences; problem(low, high, stop) makes a part of them."""
-        if not is_integer(threads, 0):
-            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
-
-        def solve(low: int, high: int, stop: _native.Stop) -> Part:
-            part = problem(low, high, stop)
-            return Part.of(self, part, solve_one(self._engine, part, self.limits))
-
-        return collected(self, in_threads(solve, count, int(threads) or cores()))
+        return self.decode_parts(part, count, threads)
 
     def decode_parts(
-        self, scores: Callable[[int, int, _native.Stop], tuple[Batch, Sequence[Given] | None, list[str] | None]],
-        count: int, threads: int = 0,
-    ) -> Decodings:  # fmt: skip
+        self, scores: Callable[[int, int, _native.Stop], Scored], count: int, threads: int = 0
+    ) -> Decodings:
         """Decode sequences whose scores are made part by part, each in the thread that decodes it.
 
         Parameters
@@ -265,12 +255,18 @@ class Decoder:
         Decodings
             As `decode_batch` does.
         """
+        if not is_integer(threads, 0):
+            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
+        engine = self._engine
 
-        def problem(low: int, high: int, stop: _native.Stop) -> Problem:
-            batch, given, texts = scores(low, high, stop)
-            return Problem(self._compiled, batch, given, first=low, many=count > 1, texts=texts, stop=stop)
+        def solve(low: int, high: int, stop: _native.Stop) -> Part:
+            lattices, given, texts = scores(low, high, stop)
+            problem = Problem(self._compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
+            answers = Answers.blank(problem.offsets, len(self.rules), len(engine.counters))
+            engine.solve(problem, self.limits, answers)
+            return Part.of(self, problem, answers)
 
-        return self._decoded(problem, count, threads)
+        return collected(self, in_threads(solve, count, int(threads) or cores()))
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
         """Find the k best distinct labellings under the rules.
@@ -381,11 +377,11 @@ class Decoder:
         """What the engine counted, by name."""
         return self._engine.stats(counters)
 
-    def _problem(self, lattice: Lattice, given: Given | None, stop: _native.Stop | None = None) -> Problem:
+    def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
         check_lattice(lattice)
         givens = None if given is None else [given]
         check_given(givens, 1)
-        return Problem(self._compiled, [lattice], givens, stop=stop)
+        return Problem(self._compiled, [lattice], givens)
 
 
 def _restored(

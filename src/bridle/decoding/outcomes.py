@@ -49,7 +49,8 @@ def collected(decoder: Decoder, parts: Sequence[Part]) -> Decodings:
     unanswered = {b: one for part in parts for b, one in part.unanswered.items()}
     grids = [part.grid for part in parts if part.grid is not None]
     grid = (grids[0][0], np.concatenate([begin for _, begin in grids])) if grids else None
-    out = Decodings(decoder, Answers.joined([part.answers for part in parts]), offsets, unanswered, grid)
+    answers = parts[0].answers if len(parts) == 1 else Answers.joined([part.answers for part in parts])
+    out = Decodings(decoder, answers, offsets, unanswered, grid)
     if not unanswered:
         return out
     if decoder.on_infeasible == "relax":

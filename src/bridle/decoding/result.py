@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -169,7 +170,7 @@ class Decodings(Sequence[Decoding]):
         self._decoder, self._answers, self._grid = decoder, answers, grid
         self.ids, self.offsets, self.unanswered = answers.ids, offsets, unanswered
         self.scores, self.bounds = answers.score, answers.bound
-        self.optimal = answers.status == OPTIMAL
+        self.optimal, self.relaxed = answers.status == OPTIMAL, answers.status == RELAXED
         for k in unanswered:
             self.ids[offsets[k] : offsets[k + 1]] = -1
 
@@ -182,11 +183,6 @@ class Decodings(Sequence[Decoding]):
         return np.asarray(_STATUS[self._answers.status])
 
     @property
-    def relaxed(self) -> npt.NDArray[np.bool_]:
-        """Sequences in which no labelling obeys all hard rules."""
-        return np.asarray(self._answers.status == RELAXED)
-
-    @property
     def answered(self) -> npt.NDArray[np.bool_]:
         """Sequences that have labels."""
         return np.asarray((self._answers.status <= LIMIT) | (self._answers.status == RELAXED))
@@ -194,12 +190,9 @@ class Decodings(Sequence[Decoding]):
     @property
     def labels(self) -> list[list[str]]:
         """All labellings, by names, without a Decoding for each; an empty list where there is no answer."""
-        if not self.unanswered:
-            return self._decoder.labels.named(self.ids, self.offsets)
-        names, ids, cuts = self._decoder.labels.names, self.ids.tolist(), self.offsets.tolist()
-        return [
-            [] if k in self.unanswered else [names[y] for y in ids[cuts[k] : cuts[k + 1]]] for k in range(len(self))
-        ]
+        flat = np.array(self._decoder.labels.names, dtype=object)[self.ids].tolist()  # whatever stands for -1
+        cuts = self.offsets.tolist()
+        return [[] if k in self.unanswered else flat[a:b] for k, (a, b) in enumerate(pairwise(cuts))]
 
     def padded(self, fill: int = -1) -> npt.NDArray[np.int32]:
         """The ids of all labellings as one array.
@@ -256,7 +249,7 @@ class Decodings(Sequence[Decoding]):
     ) -> None:
         """Put a relaxed labelling in the place of none."""
         self.ids[self.offsets[k] : self.offsets[k + 1]] = ids
-        self.scores[k], self.bounds[k], self.optimal[k] = score, bound, optimal
+        self.scores[k], self.bounds[k], self.optimal[k], self.relaxed[k] = score, bound, optimal, True
         self._answers.status[k], self._answers.violations[k] = RELAXED, violations
         del self.unanswered[k]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ class Engine:
 
     name: ClassVar[str] = ""
     counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
+    told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
 
     def __init_subclass__(cls) -> None:
         if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
@@ -31,10 +32,6 @@ class Engine:
 
     def accept(self, rules: CompiledRules) -> None:
         """Raise EngineError if this engine cannot take such rules."""
-
-    def options(self, limits: Limits) -> _native.Options:
-        """What the kernels are told."""
-        return limits.native()
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         """Decode all sequences of the problem into `answers`."""
@@ -58,21 +55,20 @@ class NativeEngine(Engine):
     """An engine whose work is done by a kernel of the same name."""
 
     absorb: ClassVar[Absorb] = "masks"  # which hard rules are folded into the lattice first
+    kernel: ClassVar[int] = -1  # the number of its kernel, which is found by its name
 
-    @cached_property
-    def kernel(self) -> int:
-        """The number of its kernel."""
-        try:
-            return _native.engine(self.name)
-        except ValueError:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        with suppress(ValueError):
+            cls.kernel = _native.engine(cls.name)
+
+    def accept(self, rules: CompiledRules) -> None:
+        if self.kernel < 0:
             known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if kind.__module__.startswith("bridle."))
             raise EngineError(
                 "there is no kernel for this engine", got=repr(self.name), wanted=f"the name of a kernel, as {known}",
                 cause="An engine of your own is a subclass of Engine that defines solve().",
-            ) from None
-
-    def accept(self, rules: CompiledRules) -> None:
-        _ = self.kernel
+            )
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         problem.native(self.absorb).decode(
@@ -91,7 +87,7 @@ def engine_names() -> list[str]:
 
 def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> Answers:  # noqa: B008  (it is frozen)
     """The answers of an engine to a problem, in this thread."""
-    answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules), len(engine.counters))
+    answers = Answers.blank(problem.offsets, len(problem.rules), len(engine.counters))
     engine.solve(problem, limits, answers)
     return answers
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridle import _native
 from bridle.checks import is_integer
-from bridle.decoding.problem import Limits, bad_option
+from bridle.decoding.problem import bad_option
 from bridle.engines.base import NativeEngine
 
 
@@ -21,13 +20,9 @@ class Beam(NativeEngine):
     """
 
     name = "beam"
+    told = ("width",)
     width: int = 8
 
     def __post_init__(self) -> None:
         if not is_integer(self.width, 1, 2**31 - 1):
             raise bad_option("width", self.width, "a whole number >= 1")
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.width = int(self.width)
-        return out

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from bridle import _native
-from bridle.decoding.problem import Limits
 from bridle.engines.base import NativeEngine
 
 
@@ -14,10 +13,7 @@ class Product(NativeEngine):
     """All rules intersected at once: exact, without any cleverness, and soon too large."""
 
     name = "product"
+    told = ("arcs",)
+    arcs: ClassVar[bool] = True
     absorb = "nothing"
     counters = ("states", "arcs")
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.arcs = True
-        return out

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridle import _native
 from bridle.checks import is_integer
-from bridle.decoding.problem import Limits, bad_option
+from bridle.decoding.problem import bad_option
 from bridle.engines.base import NativeEngine
 
 
@@ -21,14 +20,10 @@ class Search(NativeEngine):
     """
 
     name = "search"
+    told = ("max_product_states",)
     counters = ("rounds", "passes", "expansions", "states", "active", "multipliers")
     max_product_states: int = 64
 
     def __post_init__(self) -> None:
         if not is_integer(self.max_product_states, 1, 4096):
             raise bad_option("max_product_states", self.max_product_states, "a whole number from 1 to 4096")
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.max_product_states = int(self.max_product_states)
-        return out

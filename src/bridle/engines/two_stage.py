@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bridle import _native
 from bridle.decoding.problem import Answers, Limits, Problem, bad_option
 from bridle.engines.base import NativeEngine
 from bridle.engines.ilp import solve_each
@@ -30,6 +29,7 @@ class TwoStage(NativeEngine):
     """
 
     name = "two_stage"
+    told = ("tau",)
     counters = ("expansions",)
     tau: float = 0.9
     stage: Literal["native", "ilp"] = "native"
@@ -39,11 +39,6 @@ class TwoStage(NativeEngine):
             raise bad_option("tau", self.tau, "a number from 0 to 1")
         if self.stage not in ("native", "ilp"):
             raise bad_option("stage", self.stage, "'native' or 'ilp'")
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.tau = float(self.tau)
-        return out
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         if self.stage == "native":

@@ -309,7 +309,7 @@ class JointWeights:
         one_of("scale", self.scale, ("fixed", "learned"))
         one_of("start", self.start, ("zero", "penalties"))
         one_of("average", self.average, ("averaged", "last"))
-        positive("rate", self.rate, zero=False)
+        positive("rate", self.rate)
         for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
             value = getattr(self, name)
             if not is_integer(value, 1):

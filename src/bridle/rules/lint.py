@@ -158,6 +158,9 @@ def unknown_labels(line: Line, labels: Labels) -> list[Finding]:
             from_regex(leaf.pattern, find, 1)
         for field in leaf.names():
             asked.update((x, None) for x in field.items if isinstance(x, str))
+    strange = asked.keys() - set(labels.names)
+    if not strange:
+        return []
     known = [*labels.names, *sorted(labels.types - set(labels.names))]
     out = []
     for name in asked:

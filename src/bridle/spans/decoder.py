@@ -97,7 +97,7 @@ class SpanDecoder:
             raise EngineError("unknown engine for word lattices", got=repr(engine), wanted=", ".join(ENGINES))
         if engine == "auto":
             if self.beyond:
-                return Plan("search", f"masks cannot express: {self.beyond[0]}")
+                return Plan("search", "masks cannot express", tuple(self.beyond[:1]))
             return Plan("viterbi", "every rule is about single words" if self.rules else "there are no rules")
         if engine in ("viterbi", "ilp") and self.beyond:
             raise EngineError(
@@ -231,10 +231,10 @@ class SpanDecoder:
         packed = PackedSpans(lattices, self.labels, len(self.rules))
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
-        bound = self._compiled.bind("words", packed.offsets, given, first=first, many=many)
-        if bound is not None:
+        rules, bound = self._compiled.native("words"), None
+        if rules.depends:
+            bound = self._compiled.bind(rules, packed.offsets, given, first=first, many=many)
             packed.forbid(cast("npt.NDArray[np.uint64] | None", bound.allowed))
-        rules = self._compiled.native("words")
         return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
 
     def _solve(
