@@ -57,8 +57,8 @@ class Lattice:
 
     Notes
     -----
-    NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. A lattice owns its scores: it copies them (once,
-    if many lattices share an array) and keeps the copy read-only. Arrays that nobody can write to are not copied.
+    NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. A lattice owns its scores: it copies them and
+    keeps the copy read-only. Arrays that nobody can write to are not copied.
 
     Examples
     --------
