@@ -41,10 +41,10 @@ class Oracle:
             score = lattice.score(path)
             if score == -math.inf:
                 continue
-            scene = RuleContext(path, labels, given)
+            context = RuleContext(path, labels, given)
             cost, fine = 0.0, True
             for rule in rules:
-                broken = rule.count_violations(scene)
+                broken = rule.count_violations(context)
                 if isinstance(rule, Soft):
                     cost += rule.cost(broken)
                 elif broken:
@@ -312,9 +312,9 @@ def examine_clash(error, labels, rules, lattice, given):  # type: ignore[no-unty
     d = bridle.Decoder(labels, rules, on_infeasible="relax").decode(lattice, given)
 
     def judged(path: Path) -> tuple[int, float]:
-        scene = RuleContext(path, labels, given)
-        hard = sum(rule.count_violations(scene) for rule in rules if not isinstance(rule, Soft))
-        soft = sum(rule.cost(rule.count_violations(scene)) for rule in rules if isinstance(rule, Soft))
+        context = RuleContext(path, labels, given)
+        hard = sum(rule.count_violations(context) for rule in rules if not isinstance(rule, Soft))
+        soft = sum(rule.cost(rule.count_violations(context)) for rule in rules if isinstance(rule, Soft))
         return hard, -(lattice.score(path) - soft)
 
     best = min(judged(path) for path, *_ in rows)

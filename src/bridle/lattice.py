@@ -57,8 +57,8 @@ class Lattice:
 
     Notes
     -----
-    NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. float32 and float64 are kept without a copy if
-    they are contiguous; do not change them while the lattice is in use.
+    NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. A lattice owns its scores: it copies them and
+    keeps the copy read-only. Arrays that nobody can write to are not copied.
 
     Examples
     --------

@@ -224,7 +224,7 @@ class Decoder:
         ------
         Infeasible, LimitReached
             With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
-            whole batch has been decoded: ``error.decodings`` holds all of it.
+            whole batch has been decoded: ``error.decodings`` holds all of it. Otherwise neither is raised.
         """
         check_lattices(lattices)
         check_given(given, count := len(lattices))
@@ -373,8 +373,7 @@ class Decoder:
         """
         return explain(self, lattice, given)
 
-    def stats(self, counters: list[int]) -> dict[str, Any]:
-        """What the engine counted, by name."""
+    def _stats(self, counters: list[int]) -> dict[str, Any]:
         return self._engine.stats(counters)
 
     def _problem(self, lattice: Lattice, given: Given | None) -> Problem:

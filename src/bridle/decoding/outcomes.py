@@ -56,7 +56,7 @@ def collected(decoder: Decoder, parts: Sequence[Part]) -> Decodings:
     if decoder.on_infeasible == "relax":
         for b, one in list(unanswered.items()):
             if one.status == "infeasible" and (found := relaxed(decoder, one.lattice, one.given)) is not None:
-                out.relax(b, *found)
+                out._relax(b, *found)
     elif decoder.on_infeasible == "raise":
         b, one = min(unanswered.items())
         one.error.decodings = out

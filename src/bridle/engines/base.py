@@ -18,10 +18,22 @@ _ENGINES: dict[str, type[Engine]] = {}
 
 @dataclass(frozen=True)
 class Engine:
-    """The base of all engines. A subclass with a `name` can be asked for by it: Decoder(labels, engine="name")."""
+    """The base of all engines: a way to decode, as a frozen value whose fields are its options.
+
+    A subclass defines `solve`; one with a `name` can be asked for by it: ``Decoder(labels, engine="name")``.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> engine = bridle.engines.Beam(width=32)
+    >>> engine == bridle.engines.engine_named("beam", width=32)
+    True
+    >>> bridle.Decoder(["A", "B"], engine=engine).plan.engine
+    'beam'
+    """
 
     name: ClassVar[str] = ""
-    counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
+    counters: ClassVar[tuple[str, ...]] = ()  # names of the numbers that it leaves per sequence
     told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
 
     def __init_subclass__(cls) -> None:
@@ -31,18 +43,83 @@ class Engine:
             _ENGINES[cls.name] = cls
 
     def accept(self, rules: CompiledRules) -> None:
-        """Raise EngineError if this engine cannot take such rules."""
+        """Refuse rules that this engine cannot take.
+
+        Parameters
+        ----------
+        rules : CompiledRules
+            The rules of a decoder; ``rules.rules`` are those that its user wrote.
+
+        Raises
+        ------
+        EngineError
+            If it cannot take one of them.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> try:
+        ...     bridle.Decoder(["A", "B"], ["at most 1 token of A"], engine="viterbi")
+        ... except bridle.EngineError as error:
+        ...     print(error.what)
+        engine 'viterbi' takes only rules that are masks on labels and transitions
+        """
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
-        """Decode all sequences of the problem into `answers`."""
+        """Decode all sequences of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Lattices, rules, and the values that came with the sequences.
+        limits : Limits
+            How much work may be spent on each sequence.
+        answers : Answers
+            To be filled: ids, score, bound, status and violations of each sequence, and its counters or stats.
+
+        Raises
+        ------
+        EngineError
+            If the engine cannot finish, for instance since a product of automata is too large. That no labelling
+            obeys the rules, or that a limit came first, is a status.
+        """
         raise NotImplementedError
 
     def stats(self, counters: list[int]) -> dict[str, Any]:
-        """The counters of a sequence by name."""
+        """Give the counters of a sequence their names.
+
+        Parameters
+        ----------
+        counters : list of int
+            One number for each of the class's `counters`.
+
+        Returns
+        -------
+        dict
+            What stands in `Decoding.stats`.
+
+        Examples
+        --------
+        >>> from bridle.engines import Product
+        >>> Product().stats([12, 40])
+        {'states': 12, 'arcs': 40}
+        """
         return dict(zip(self.counters, counters, strict=True))
 
     def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
-        """The error for a product of automata that does not fit."""
+        """Make the error for a product of automata that does not fit.
+
+        Parameters
+        ----------
+        n_rules : int
+            How many rules there are.
+        sequence : int or None
+            The number of the sequence, in a batch of many.
+
+        Returns
+        -------
+        EngineError
+        """
         return EngineError(
             f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
             got=f"{n_rules} rules", wanted="fewer states than max_states or memory allows", sequence=sequence,
@@ -81,19 +158,69 @@ class NativeEngine(Engine):
 
 
 def engine_names() -> list[str]:
-    """All engines there are, `auto` not among them."""
+    """Return the names of all engines.
+
+    Returns
+    -------
+    list of str
+        Sorted; "auto", which chooses one of them, is not among them.
+
+    Examples
+    --------
+    >>> from bridle.engines import engine_names
+    >>> {"beam", "search", "viterbi"} <= set(engine_names())
+    True
+    """
     return sorted(_ENGINES)
 
 
 def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> Answers:  # noqa: B008  (it is frozen)
-    """The answers of an engine to a problem, in this thread."""
+    """Let an engine decode a problem in this thread.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine.
+    problem : Problem
+        What to decode.
+    limits : Limits
+        How much work may be spent on each sequence; no limits by default.
+
+    Returns
+    -------
+    Answers
+        What the engine found, for all sequences.
+    """
     answers = Answers.blank(problem.offsets, len(problem.rules), len(engine.counters))
     engine.solve(problem, limits, answers)
     return answers
 
 
 def engine_named(name: object, **options: Any) -> Engine:
-    """The engine of this name; options: its own, where they are not as usual."""
+    """Make an engine by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `engine_names`.
+    **options : object
+        Options of this engine that differ from its defaults.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    EngineError
+        If there is no such engine, or it has no such option.
+
+    Examples
+    --------
+    >>> from bridle.engines import engine_named
+    >>> engine_named("two_stage", tau=0.95)
+    TwoStage(tau=0.95, stage='native')
+    """
     if not isinstance(name, str) or name not in _ENGINES:
         wanted = ", ".join(["auto", *engine_names()])
         raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")

@@ -17,6 +17,24 @@ class Beam(NativeEngine):
     ----------
     width : int, default 8
         Hypotheses that are kept per token.
+
+    Raises
+    ------
+    EngineError
+        If the option is bad.
+
+    Examples
+    --------
+    A beam of one spends the only B on the first token. A wider one finds the best labelling, but does not prove it:
+
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> for width in (1, 8):
+    ...     engine = bridle.engines.Beam(width=width)
+    ...     d = bridle.Decoder(["A", "B"], ["at most 1 token of B"], engine).decode(lattice)
+    ...     print(d.labels, d.score, d.bound, d.status)
+    ['B', 'A', 'A'] 2.0 6.0 limit
+    ['A', 'A', 'B'] 3.0 6.0 limit
     """
 
     name = "beam"

@@ -23,6 +23,20 @@ class Ilp(Engine):
     ----------
     formulation : {"tight", "paper"}, default "tight"
         Rows that leave the solver little to branch on, or those of the papers.
+
+    Raises
+    ------
+    EngineError
+        If the option is bad.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> engine = bridle.engines.Ilp(formulation="paper")
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B"], engine).decode(lattice)
+    >>> d.labels, d.stats["lp_integral"]
+    (['B', 'A', 'B'], True)
     """
 
     name = "ilp"

@@ -21,6 +21,20 @@ class LazyIntersection(NativeEngine):
     ----------
     seed : int, default 0
         Seed of the order in which rules are looked at.
+
+    Raises
+    ------
+    EngineError
+        If the option is bad. A decoder raises it for soft rules with a penalty per violation.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> engine = bridle.engines.LazyIntersection(seed=1)
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B", "at most 3 tokens of A"], engine).decode(lattice)
+    >>> d.labels, d.stats["intersections"]
+    (['B', 'A', 'B'], 1)
     """
 
     name = "lazy_intersection"

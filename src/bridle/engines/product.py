@@ -10,7 +10,18 @@ from bridle.engines.base import NativeEngine
 
 @dataclass(frozen=True)
 class Product(NativeEngine):
-    """All rules intersected at once: exact, without any cleverness, and soon too large."""
+    """All rules intersected at once: exact, without any cleverness, and soon too large.
+
+    It takes no options. With many rules it raises `EngineError`, since the product does not fit.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B"], engine="product").decode(lattice)
+    >>> d.labels, sorted(d.stats)
+    (['B', 'A', 'B'], ['arcs', 'states'])
+    """
 
     name = "product"
     told = ("arcs",)

@@ -16,7 +16,22 @@ class Search(NativeEngine):
     Parameters
     ----------
     max_product_states : int, default 64
-        Violated rules are folded into the lattice while their product automaton has at most so many states.
+        Violated rules are folded into the lattice while their product automaton has at most this many states, from 1
+        to 4096. The answers do not depend on it, only the time.
+
+    Raises
+    ------
+    EngineError
+        If the option is bad.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> engine = bridle.engines.Search(max_product_states=8)
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B"], engine).decode(lattice)
+    >>> d.labels, d.optimal
+    (['B', 'A', 'B'], True)
     """
 
     name = "search"

@@ -14,7 +14,7 @@ from bridle.checks import is_integer
 from bridle.decoding.clash import infeasible
 from bridle.decoding.plan import Plan
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits, check_given
-from bridle.decoding.result import penalty_of, violations_of
+from bridle.decoding.result import violations_of
 from bridle.decoding.threads import SMALLEST, cores, in_threads, over_parts
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.labels import UNTYPED, Labels
@@ -23,9 +23,9 @@ from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
 from bridle.rules.refer import Tokens
 from bridle.spans import ilp
-from bridle.spans.lattice import Ints, SpanLattice
+from bridle.spans.lattice import SpanLattice
 from bridle.spans.packed import PackedSpans
-from bridle.spans.result import SpanDecoding, SpanDecodings
+from bridle.spans.result import SpanDecoding, SpanDecodings, span_decoding
 
 Given = Mapping[str, Any]
 
@@ -127,6 +127,13 @@ class SpanDecoder:
             If no path obeys the hard rules; it names a minimal set of rules that clash.
         LimitReached
             If a limit came before any path was found.
+
+        Examples
+        --------
+        >>> from bridle import SpanLattice
+        >>> lattice = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+        >>> SpanDecoder(rules=["at least 2 tokens of WORD"]).decode(lattice).words
+        [(0, 1), (1, 2)]
         """
         return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
 
@@ -154,6 +161,13 @@ class SpanDecoder:
         ------
         Infeasible, LimitReached
             For the first sequence without an answer (``error.sequence``).
+
+        Examples
+        --------
+        >>> from bridle import SpanLattice
+        >>> lattices = [SpanLattice(2, [(0, 2), (0, 1), (1, 2)], scores) for scores in ([3, 1, 1], [3, 2, 2])]
+        >>> [d.words for d in SpanDecoder().decode_batch(lattices)]
+        [[(0, 2)], [(0, 1), (1, 2)]]
         """
         if not is_integer(threads, 0):
             raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
@@ -196,6 +210,13 @@ class SpanDecoder:
         ------
         Infeasible, LimitReached
             As in `decode`.
+
+        Examples
+        --------
+        >>> from bridle import SpanLattice
+        >>> lattice = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+        >>> [(d.words, d.score) for d in SpanDecoder().k_best(lattice, 5)]
+        [([(0, 2)], 3.0), ([(0, 1), (1, 2)], 2.0)]
         """
         if not is_integer(k, 1):
             raise EngineError("k is not a number of paths", got=repr(k), wanted="1 or more")
@@ -210,17 +231,8 @@ class SpanDecoder:
             if self._needs_texts:
                 values["tokens"] = lattice.texts(arcs)
             violated = violations_of(self.rules, [rule.violations(ids, self.labels, values) for rule in self.rules])
-            out.append(self.made(lattice, arcs, score, violated, score, True, engine, {}))
+            out.append(span_decoding(self.labels, lattice, arcs, score, violated, score, True, engine, {}))
         return out
-
-    def made(
-        self, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
-        optimal: bool, engine: str, stats: dict[str, Any],
-    ) -> SpanDecoding:
-        """A decoding from what an engine found."""
-        words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
-        ids, penalty = lattice.labels[arcs], penalty_of(violated)
-        return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, self.labels)
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
