@@ -168,7 +168,8 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
             judge(s, found.path.data(), scratch_.verdict);
             active.add(scratch_.verdict.broken);
             const double score = scratch_.plain.score(s, found.path.data()) - scratch_.verdict.cost;
-            out.push_back({all.complete ? Status::optimal : Status::limit, score, score, std::move(found.path)});
+            const Status status = all.complete ? Status::optimal : Status::limit;
+            out.push_back({status, score, all.complete ? score : kInf, std::move(found.path)});
         }
         if (!relaxation.outdated(active)) {
             if (out.empty() && !all.complete) {  // the first is proved; a limit stopped what should follow

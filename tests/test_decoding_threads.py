@@ -195,7 +195,7 @@ def test_errors_name_the_lattice(threads: int) -> None:
     lattices: list[Any] = [Lattice(np.zeros((3, M)))] * 300
     rules = [r.fix("O", 2)]
     narrow = Lattice(np.zeros((3, 2)))
-    for wrong, text in ((narrow, f"sequence {WRONG}: the scores"), (np.zeros((3, M)), f"item {WRONG} ")):
+    for wrong, text in ((narrow, f"sequence {WRONG}: the scores"), (np.zeros((3, M)), f"sequence {WRONG}: this is not a lattice")):
         lattices[WRONG] = wrong
         with pytest.raises(bridle.LatticeError, match=text):
             Decoder(LABELS, rules).decode_batch(lattices, threads=threads)

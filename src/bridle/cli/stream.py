@@ -90,7 +90,13 @@ class Stream:
         if self.detail == "labels" and isinstance(found, Decodings):
             labels = [None if b in found.unanswered else one for b, one in enumerate(found.labels)]
             return [{"id": name, "labels": one} for name, one in zip(work.ids, labels, strict=False)], wrong
-        return [self._record(work.ids[b], one, work, b) for b, one in enumerate(found)], wrong
+        records: list[Record] = []
+        for b, one in enumerate(found):
+            try:
+                records.append(self._record(work.ids[b], one, work, b))
+            except BridleError as error:  # of the k best, or of the search for a clash
+                return records, error.at(where=work.where[b])
+        return records, wrong
 
     def _record(self, name: Any, found: Decoding, work: Work, b: int) -> Record:
         if self.detail == "labels":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -107,17 +106,14 @@ class Decoder:
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
         self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
-        self._engine, self._compiled, self.plan = planned(self.labels, self.rules, engine, limits, like)
+        self._engine, self.compiled, self.plan = planned(self.labels, self.rules, engine, limits, like)
         # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
         self._kernel = -1
         if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
-            self._kernel, self._native = self._engine.kernel, self._compiled.native(self._engine.absorb)
+            self._kernel, self._native = self._engine.kernel, self.compiled.native(self._engine.absorb)
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:
@@ -126,26 +122,45 @@ class Decoder:
         names = (item for rule in self.rules for field in rule.names() for item in field.items)
         return frozenset(places | {item.key for item in names if not isinstance(item, str)})
 
-    def with_rules(self, rules: Iterable[Rule | str], **changes: Any) -> Decoder:
+    def with_rules(
+        self, rules: Iterable[Rule | str], *, engine: str | Engine | None = None, time_limit: float | None = None,
+        max_states: int | None = None, on_infeasible: OnInfeasible | None = None,
+    ) -> Decoder:  # fmt: skip
         """The same decoder with other rules. What both have in common is not compiled again.
 
         Parameters
         ----------
         rules : iterable of Rule or str
-        **changes
-            Other arguments of `Decoder`: engine, time_limit, max_states, on_infeasible.
+        engine, time_limit, max_states, on_infeasible : optional
+            As in `Decoder`, where they should not be those of this one.
 
         Returns
         -------
         Decoder
         """
-        now = {"time_limit": self.limits.time_limit, "max_states": self.limits.max_states, **changes}
+        limits = Limits(
+            self.limits.time_limit if time_limit is None else time_limit,
+            self.limits.max_states if max_states is None else max_states,
+        )
         made = object.__new__(type(self))
+        made.__dict__.update(self._state())
         made._set(
-            self.labels, rules, changes.get("engine", self.engine), Limits(now["time_limit"], now["max_states"]),
-            changes.get("on_infeasible", self.on_infeasible), self._compiled,
+            self.labels, rules, self.engine if engine is None else engine, limits, on_infeasible or self.on_infeasible,
+            self.compiled,
         )  # fmt: skip
         return made
+
+    def _state(self) -> dict[str, Any]:
+        """All that is not made anew."""
+        made = ("compiled", "plan", "required_inputs", "_engine", "_kernel", "_native")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._state()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._set(self.labels, self.rules, self.engine, self.limits, self.on_infeasible, None)
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 
@@ -226,7 +241,7 @@ class Decoder:
             With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
             whole batch has been decoded: ``error.decodings`` holds all of it. Otherwise neither is raised.
         """
-        check_lattices(lattices)
+        lattices = check_lattices(lattices)
         check_given(given, count := len(lattices))
 
         def part(low: int, high: int, _stop: _native.Stop) -> Scored:
@@ -261,7 +276,7 @@ class Decoder:
 
         def solve(low: int, high: int, stop: _native.Stop) -> Part:
             lattices, given, texts = scores(low, high, stop)
-            problem = Problem(self._compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
+            problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
             answers = Answers.blank(problem.offsets, len(self.rules), len(engine.counters))
             engine.solve(problem, self.limits, answers)
             return Part.of(self, problem, answers)
@@ -295,15 +310,14 @@ class Decoder:
         if not found:
             raise infeasible_on(self, lattice, given)
         out = []
-        for path, score, status in found:
+        for path, score, status, bound in found:
             if status == NOTHING_FOUND:
-                raise nothing_found(self.plan.engine, math.inf)
+                raise nothing_found("search", bound)
             ids = np.array(path, dtype=np.int32)
             violated = violations_of(self.rules, [rule.violations(ids, self.labels, given) for rule in self.rules])
-            proved = status == OPTIMAL
             out.append(
                 Decoding(
-                    ids, score, penalty_of(violated), violated, score if proved else math.inf, proved, "search", {},
+                    ids, score, penalty_of(violated), violated, bound, status == OPTIMAL, "search", {},
                     self.labels, status_of(status),
                 )
             )  # fmt: skip
@@ -380,13 +394,4 @@ class Decoder:
         check_lattice(lattice)
         givens = None if given is None else [given]
         check_given(givens, 1)
-        return Problem(self._compiled, [lattice], givens)
-
-
-def _restored(
-    kind: type[Decoder], labels: Labels, rules: Sequence[Rule], engine: str | Engine, limits: Limits, on: OnInfeasible
-) -> Decoder:
-    """A decoder as it was before it was pickled."""
-    return kind(
-        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on
-    )
+        return Problem(self.compiled, [lattice], givens)

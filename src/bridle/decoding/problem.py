@@ -16,7 +16,7 @@ from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
 
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
-OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
+OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/answer.h
 RELAXED = 5
 
 
@@ -29,7 +29,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         seconds = self.time_limit
-        number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        number = isinstance(seconds, (int, float, np.integer, np.floating)) and not isinstance(seconds, bool)
         if seconds is not None and not (number and seconds >= 0):
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
@@ -38,7 +38,7 @@ class Limits:
     def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
         """The same for the kernels. told: options of the engine that they are told, too."""
         out = _native.Options()
-        out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
+        out.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
         out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
         for name in told:
             setattr(out, name, type(getattr(out, name))(getattr(engine, name)))
@@ -70,7 +70,7 @@ class Answers:
             np.zeros(int(offsets[-1]), dtype=np.int32),
             np.full(n_sequences, -np.inf),
             np.full(n_sequences, np.inf),
-            np.zeros(n_sequences, dtype=np.uint8),
+            np.full(n_sequences, NOTHING_FOUND, dtype=np.uint8),
             np.zeros((n_sequences, n_rules), dtype=np.int32),
             np.zeros((n_sequences, n_counters), dtype=np.int64),
             [],
@@ -146,6 +146,12 @@ class Problem:
         """What came with sequence b."""
         return {} if self.givens is None else self.givens[b]
 
+    def all_given(self, b: int) -> Mapping[str, Any] | None:
+        """What came with sequence b, the texts of its tokens among it."""
+        if self.texts is None:
+            return None if self.givens is None else self.givens[b]
+        return {**self.given(b), "tokens": self.texts[self.offsets[b] : self.offsets[b + 1]]}
+
     def native(self, absorb: Absorb = "masks") -> _native.Problem:
         """The problem in the kernels' hands."""
         if absorb not in self._native:
@@ -174,10 +180,10 @@ def check_lattice(lattice: Any) -> None:
         raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
 
 
-def check_lattices(lattices: Any) -> None:
+def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
     """A batch is a Batch or a list of lattices."""
     if isinstance(lattices, Batch):
-        return
+        return lattices
     if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
         raise LatticeError(
             "a batch is not a list of lattices", got=type(lattices).__name__, wanted="a list of Lattice, or a Batch",
@@ -185,7 +191,9 @@ def check_lattices(lattices: Any) -> None:
         )
     for k, lattice in enumerate(lattices):
         if not isinstance(lattice, Lattice):
-            raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+            got = type(lattice).__name__
+            raise LatticeError("this is not a lattice", got=got, wanted="bridle.Lattice", sequence=k)
+    return lattices if isinstance(lattices, (list, tuple)) else list(lattices)
 
 
 def check_given(given: Givens, count: int, name: str = "given") -> None:

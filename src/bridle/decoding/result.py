@@ -27,7 +27,7 @@ _NAMES: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "noth
 _STATUS = np.array([_NAMES.get(code, "") for code in range(RELAXED + 1)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decoding:
     """The best labelling of one sequence under the rules, and how we know.
 
@@ -241,13 +241,13 @@ class Decodings(Sequence[Decoding]):
         Parameters
         ----------
         fill : int, default -1
-            What stands where there is no token.
+            What stands where there is no token, or no answer.
 
         Returns
         -------
         array of int32, shape (B, T)
             T and the places of the tokens are those of the scores if they came from `Batch.from_padded`; otherwise T is
-            the length of the longest sequence, and every sequence begins at 0. -1 where there is no answer.
+            the length of the longest sequence, and every sequence begins at 0.
 
         Examples
         --------
@@ -260,7 +260,7 @@ class Decodings(Sequence[Decoding]):
         length, begin = self._grid or (int(sizes.max(initial=0)), np.zeros(len(self), dtype=np.int64))
         out = np.full((len(self), length), fill, dtype=np.int32)
         at = np.arange(length)
-        out[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = self.ids
+        out[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = np.where(self.ids < 0, fill, self.ids)
         return out
 
     @overload

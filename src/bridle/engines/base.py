@@ -37,10 +37,11 @@ class Engine:
     told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
 
     def __init_subclass__(cls) -> None:
+        if "name" not in cls.__dict__:
+            return
         if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
             raise TypeError(f"two engines are called {cls.name!r}")
-        if "name" in cls.__dict__:
-            _ENGINES[cls.name] = cls
+        _ENGINES[cls.name] = cls
 
     def accept(self, rules: CompiledRules) -> None:
         """Refuse rules that this engine cannot take.
@@ -141,7 +142,7 @@ class NativeEngine(Engine):
 
     def accept(self, rules: CompiledRules) -> None:
         if self.kernel < 0:
-            known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if kind.__module__.startswith("bridle."))
+            known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if getattr(kind, "kernel", -1) >= 0)
             raise EngineError(
                 "there is no kernel for this engine", got=repr(self.name), wanted=f"the name of a kernel, as {known}",
                 cause="An engine of your own is a subclass of Engine that defines solve().",

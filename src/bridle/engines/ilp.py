@@ -11,6 +11,7 @@ import numpy as np
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Limits, Problem, bad_option
 from bridle.engines.base import Engine
 from bridle.engines.ilp_model import IlpAnswer, solve
+from bridle.errors import BridleError
 from bridle.lattice import Lattice
 from bridle.rules.base import Soft
 
@@ -63,7 +64,12 @@ def solve_each(
     """One integer program per sequence."""
     for b in range(len(problem)):
         lattice, given = problem.lattices[b], problem.given(b)
-        made = solve_one(lattice, given)
+        try:
+            made = solve_one(lattice, given)
+        except BridleError as error:
+            if problem.many:
+                error.at(sequence=problem.first + b)
+            raise
         answers.bound[b] = made.bound
         answers.stats.append(
             {

@@ -19,8 +19,8 @@ class Viterbi(NativeEngine):
     --------
     >>> import bridle
     >>> decoder = bridle.Decoder(["A", "B"], ["forbid B at 0"])
-    >>> decoder.plan
-    Plan(engine='viterbi', why='every rule is a mask on labels and transitions')
+    >>> decoder.plan.engine, decoder.plan.why
+    ('viterbi', 'every rule is a mask on labels and transitions')
     """
 
     name = "viterbi"

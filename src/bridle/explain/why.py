@@ -200,7 +200,7 @@ class Explanation:
     def _ranking(self, k: int) -> tuple[list[Decoding], str]:
         if k not in self._ranked:
             try:
-                limited = self.decoder.with_rules(self.decoder.rules, **_limit(self.decoder, PATIENCE))
+                limited = self.decoder.with_rules(self.decoder.rules, time_limit=_limit(self.decoder, PATIENCE))
                 found = limited.k_best(self.lattice, k + 1, self.given)
                 others = [d for d in found if _apart(d, self.best)][:k]
                 why = "" if all(d.optimal for d in found) else "a limit came before all were found and proved"
@@ -354,7 +354,7 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     begun, effects = time.monotonic(), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
         left = max(begun + PATIENCE - time.monotonic(), 0.0)
-        others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], **_limit(decoder, left))
+        others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], time_limit=_limit(decoder, left))
         without = _found(others, lattice, given)
         price = 0.0 if without is None else max(0.0, without.score - best.score)
         if (broken[k] and id(rule) not in given_up) or price > LEAST:
@@ -371,16 +371,16 @@ def _placed(effect: RuleEffect, places: set[int], told: Explanation) -> RuleEffe
     """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
     if not effect.broken_by_plain:
         return effect
-    alone = _found(told.decoder.with_rules([effect.rule], **_limit(told.decoder, 1.0)), told.lattice, told.given)
+    single = told.decoder.with_rules([effect.rule], time_limit=_limit(told.decoder, 1.0))
+    alone = _found(single, told.lattice, told.given)
     if alone is None:
         return effect
     return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_apart(told.plain, alone))})))
 
 
-def _limit(decoder: Decoder, seconds: float) -> dict[str, float]:
+def _limit(decoder: Decoder, seconds: float) -> float | None:
     """A time limit for a decoder that has no limit of its own."""
-    own = decoder.limits != Limits()
-    return {} if own else {"time_limit": seconds}
+    return seconds if decoder.limits == Limits() else None
 
 
 def _found(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Decoding | None:

@@ -106,9 +106,8 @@ class CompiledRules:
 
     def native(self, absorb: Absorb) -> _native.CompiledRules:
         """The rules as the kernels hold them."""
-        if absorb not in self._native:
-            self._native[absorb] = self._compile(absorb)
-        return self._native[absorb]
+        found = self._native.get(absorb)
+        return found if found is not None else self._native.setdefault(absorb, self._compile(absorb))
 
     def _compile(self, absorb: Absorb) -> _native.CompiledRules:
         masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
@@ -231,12 +230,13 @@ def _automata_of(
     rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels, known: dict[Any, Any]
 ) -> list[_native.CountingAutomaton]:
     key = (rule, sets, marks)
-    if key not in known:
+    found: list[_native.CountingAutomaton] | None = known.get(key)
+    if found is None:  # other threads may clear what is known at any time
+        m = len(labels.names)
+        found = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in rule.automata(sets, labels)]
         if len(known) >= _MOST_KEPT:
             known.clear()
-        m = len(labels.names)
-        known[key] = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in rule.automata(sets, labels)]
-    found: list[_native.CountingAutomaton] = known[key]
+        known[key] = found
     return found
 
 

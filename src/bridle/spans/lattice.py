@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bridle.arrays import Scores, as_array, own_scores
 from bridle.checks import is_integer
 from bridle.errors import GivenError, LatticeError
-from bridle.lattice import Scores, as_scores
 
 Ints = npt.NDArray[np.int32]
 Path = Sequence[int] | npt.NDArray[np.integer]  # arcs, left to right
@@ -82,7 +82,8 @@ class SpanLattice:
         put = object.__setattr__
         put(self, "n", n)
         put(self, "spans", np.ascontiguousarray(pairs, dtype=np.int32))
-        put(self, "scores", as_scores("scores", scores, (count,), "one per span").astype(np.float64, copy=False))
+        double = np.asarray(as_array("scores", scores), dtype=np.float64)
+        put(self, "scores", own_scores("scores", double, (count,), "one per span"))
         put(self, "labels", np.ascontiguousarray(ids, dtype=np.int32))
         put(self, "characters", characters if characters is None or isinstance(characters, str) else tuple(characters))
 
