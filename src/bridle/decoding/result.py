@@ -221,7 +221,7 @@ class Decodings(Sequence[Decoding]):
     @property
     def status(self) -> npt.NDArray[np.str_]:
         """How each sequence came out."""
-        return np.asarray(_STATUS[self._answers.status])
+        return statuses_of(self._answers.status)
 
     @property
     def answered(self) -> npt.NDArray[np.bool_]:
@@ -315,3 +315,8 @@ def penalty_of(violated: list[tuple[Rule, int]]) -> float:
 def status_of(code: int) -> Status:
     """The name of an outcome."""
     return _NAMES[code]
+
+
+def statuses_of(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.str_]:
+    """The names of many outcomes."""
+    return np.asarray(_STATUS[codes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,16 @@ from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.clash import infeasible
 from bridle.decoding.plan import Plan
-from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits, check_given
+from bridle.decoding.problem import (
+    INFEASIBLE,
+    LIMIT,
+    NOTHING_FOUND,
+    OPTIMAL,
+    TOO_LARGE,
+    Limits,
+    bad_option,
+    check_given,
+)
 from bridle.decoding.result import violations_of
 from bridle.decoding.threads import SMALLEST, cores, in_threads, over_parts
 from bridle.errors import EngineError, Infeasible, LimitReached
@@ -47,6 +56,9 @@ class SpanDecoder:
         rules about single words. All are exact.
     time_limit, max_states
         As in `Decoder`.
+    on_infeasible : {"raise", "skip"}, default "raise"
+        What to do when no path obeys the hard rules, or none was found in time: raise an error, or give a `SpanDecoding`
+        without words whose status says so.
 
     Raises
     ------
@@ -65,7 +77,11 @@ class SpanDecoder:
     def __init__(
         self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule | str] = (), engine: str = "auto", *,
         time_limit: float | None = None, max_states: int | None = None,
-    ) -> None:
+        on_infeasible: Literal["raise", "skip"] = "raise",
+    ) -> None:  # fmt: skip
+        if on_infeasible not in ("raise", "skip"):
+            raise bad_option("on_infeasible", on_infeasible, "'raise' or 'skip'")
+        self.on_infeasible = on_infeasible
         self.labels = labels if isinstance(labels, Labels) else Labels([UNTYPED] if labels is None else labels)
         self.rules = as_rules(rules)
         for rule in self.rules:
@@ -84,7 +100,7 @@ class SpanDecoder:
         return f"SpanDecoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.labels, self.rules, self.engine, self.limits)
+        return _restored, (self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     @property
     def beyond(self) -> tuple[Rule, ...]:
@@ -160,7 +176,8 @@ class SpanDecoder:
         Raises
         ------
         Infeasible, LimitReached
-            For the first sequence without an answer (``error.sequence``).
+            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
+            whole batch has been decoded: ``error.decodings`` holds all of it.
 
         Examples
         --------
@@ -183,12 +200,15 @@ class SpanDecoder:
             packed = PackedSpans.joined(over_parts(solve, chunks, workers))
         else:
             packed = PackedSpans.joined(in_threads(solve, count, workers))
-        for b in np.flatnonzero(packed.status > LIMIT).tolist():
+        found = SpanDecodings(self, packed)
+        for b in np.flatnonzero(packed.status > LIMIT).tolist() if self.on_infeasible == "raise" else ():
             error = self._failure(int(packed.status[b]), lattices[b], None if given is None else given[b])
             if isinstance(error, LimitReached):
                 error.bound = float(packed.bound[b])
+            if isinstance(error, (LimitReached, Infeasible)):
+                error.decodings = found
             raise error.at(sequence=b) if count > 1 else error
-        return SpanDecodings(self, packed)
+        return found
 
     def k_best(self, lattice: SpanLattice, k: int, given: Given | None = None) -> list[SpanDecoding]:
         """Find the k best paths under the rules: two paths differ if their arcs do.
@@ -231,7 +251,7 @@ class SpanDecoder:
             if self._needs_texts:
                 values["tokens"] = lattice.texts(arcs)
             violated = violations_of(self.rules, [rule.violations(ids, self.labels, values) for rule in self.rules])
-            out.append(span_decoding(self.labels, lattice, arcs, score, violated, score, True, engine, {}))
+            out.append(span_decoding(self.labels, lattice, arcs, score, violated, score, "optimal", engine, {}))
         return out
 
     # ---- inside ---------------------------------------------------------------------------------------------------
@@ -240,7 +260,7 @@ class SpanDecoder:
         self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, *, first: int = 0, many: bool = False
     ) -> tuple[PackedSpans, _native.Problem]:
         """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
-        packed = PackedSpans(lattices, self.labels, len(self.rules))
+        packed = PackedSpans(lattices, self.labels, len(self.rules), first)
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
         rules, bound = self._compiled.native("words"), None
@@ -290,6 +310,10 @@ class SpanDecoder:
         }, "path")  # fmt: skip
 
 
-def _restored(labels: Labels, rules: Sequence[Rule], engine: str, limits: Limits) -> SpanDecoder:
+def _restored(
+    labels: Labels, rules: Sequence[Rule], engine: str, limits: Limits, on_infeasible: Literal["raise", "skip"]
+) -> SpanDecoder:
     """A decoder as it was before it was pickled."""
-    return SpanDecoder(labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states)
+    return SpanDecoder(
+        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on_infeasible
+    )

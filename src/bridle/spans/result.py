@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from bridle.decoding.judge import Verdict
 from bridle.decoding.problem import OPTIMAL
-from bridle.decoding.result import penalty_of, violations_of
+from bridle.decoding.result import Status, penalty_of, status_of, statuses_of, violations_of
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.spans.lattice import Ints, SpanLattice
@@ -48,6 +51,8 @@ class SpanDecoding:
         What the engine counted.
     label_set : Labels
         The labels that `ids` are numbers of.
+    status : {"optimal", "limit", "infeasible", "nothing_found"}
+        As in `Decoding`. Without an answer there are no words.
 
     Examples
     --------
@@ -69,6 +74,7 @@ class SpanDecoding:
     engine: str
     stats: dict[str, Any]
     label_set: Labels = field(repr=False)
+    status: Status = "optimal"
 
     @property
     def labels(self) -> list[str]:
@@ -81,12 +87,12 @@ class SpanDecoding:
 
 def span_decoding(
     labels: Labels, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
-    optimal: bool, engine: str, stats: dict[str, Any],
+    status: Status, engine: str, stats: dict[str, Any],
 ) -> SpanDecoding:  # fmt: skip
     """A decoding from what an engine found."""
     words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
-    ids, penalty = lattice.labels[arcs], penalty_of(violated)
-    return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, labels)
+    ids, penalty, optimal = lattice.labels[arcs], penalty_of(violated), status == "optimal"
+    return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, labels, status)
 
 
 class SpanDecodings(Sequence[SpanDecoding]):
@@ -97,6 +103,8 @@ class SpanDecodings(Sequence[SpanDecoding]):
     scores, bounds : arrays of float, shape (B,)
         As in `SpanDecoding`.
     optimal : array of bool, shape (B,)
+        As in `SpanDecoding`.
+    status : array of str, shape (B,)
         As in `SpanDecoding`.
 
     Examples
@@ -116,6 +124,11 @@ class SpanDecodings(Sequence[SpanDecoding]):
     def __len__(self) -> int:
         return len(self._packed.n)
 
+    @property
+    def status(self) -> npt.NDArray[np.str_]:
+        """How each sequence came out."""
+        return statuses_of(self._packed.status)
+
     @overload
     def __getitem__(self, k: int) -> SpanDecoding: ...
     @overload
@@ -129,9 +142,9 @@ class SpanDecodings(Sequence[SpanDecoding]):
         arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
         stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
         violated = violations_of(self._decoder.rules, p.violations[k].tolist())
-        score, bound, optimal = float(p.score[k]), float(p.bound[k]), bool(self.optimal[k])
+        score, bound, status = float(p.score[k]), float(p.bound[k]), status_of(int(p.status[k]))
         labels, engine = self._decoder.labels, self._decoder.plan.engine
-        return span_decoding(labels, p.lattices[k], arcs, score, violated, bound, optimal, engine, stats)
+        return span_decoding(labels, p.lattices[k], arcs, score, violated, bound, status, engine, stats)
 
 
 def check_spans(
