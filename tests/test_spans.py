@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
+import bridle
 import bridle.rules as r
 from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
 from bridle.labels import Labels
@@ -349,7 +350,7 @@ ONE = [(0, 1)]
         (lambda: SpanLattice(1, ONE, [0]).score([7]), "not a path"),
         (lambda: SpanLattice(1, ONE, [0]).score([0.0]), "not a path"),
         (lambda: SpanDecoder().decode(SpanLattice(1, ONE, [0], [1])), "a label that no name stands for"),
-        (lambda: SpanDecoder().decode_batch([3]), "item 0 is not a word lattice"),  # type: ignore[list-item]
+        (lambda: SpanDecoder().decode_batch([3]), "this is not a word lattice"),  # type: ignore[list-item]
     ],
 )
 def test_bad_lattices(make: Any, match: str) -> None:

@@ -57,8 +57,8 @@ class SpanDecoder:
     time_limit, max_states
         As in `Decoder`.
     on_infeasible : {"raise", "skip"}, default "raise"
-        What to do when no path obeys the hard rules, or none was found in time: raise an error, or give a `SpanDecoding`
-        without words whose status says so.
+        What to do when no path obeys the hard rules, or none was found in time: raise an error, or give a
+        `SpanDecoding` without words whose status says so.
 
     Raises
     ------
