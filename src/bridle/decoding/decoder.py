@@ -37,7 +37,6 @@ from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
-from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
@@ -96,17 +95,12 @@ class Decoder:
         max_states: int | None = None,
         on_infeasible: OnInfeasible = "raise",
     ) -> None:
-        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible, None)
-
-    def _set(
-        self, labels: Labels | Iterable[str], rules: Iterable[Rule | str], engine: str | Engine, limits: Limits,
-        on_infeasible: OnInfeasible, like: CompiledRules | None,
-    ) -> None:  # fmt: skip
         if on_infeasible not in ("raise", "relax", "skip"):
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
-        self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
-        self._engine, self._compiled, self.plan = planned(self.labels, self.rules, engine, limits, like)
+        self.rules, self.engine, self.on_infeasible = as_rules(rules), engine, on_infeasible
+        self.limits = Limits(time_limit, max_states)
+        self._engine, self._compiled, self.plan = planned(self.labels, self.rules, engine, self.limits)
         # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
         self._kernel = -1
         if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
@@ -138,13 +132,11 @@ class Decoder:
         -------
         Decoder
         """
-        now = {"time_limit": self.limits.time_limit, "max_states": self.limits.max_states, **changes}
-        made = object.__new__(type(self))
-        made._set(
-            self.labels, rules, changes.get("engine", self.engine), Limits(now["time_limit"], now["max_states"]),
-            changes.get("on_infeasible", self.on_infeasible), self._compiled,
-        )  # fmt: skip
-        return made
+        now = {
+            "engine": self.engine, "time_limit": self.limits.time_limit, "max_states": self.limits.max_states,
+            "on_infeasible": self.on_infeasible,
+        }  # fmt: skip
+        return type(self)(self.labels, rules, **{**now, **changes})
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 
