@@ -70,23 +70,24 @@ class CompiledRules:
         self._everything = frozenset(range(len(labels.names)))
         for number, rule in enumerate(self.rules):
             try:  # what is wrong with a rule by itself shows now, not at a sequence
-                for part in (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts():
-                    self._conjuncts.append(self._conjunct(number, part, isinstance(rule, Soft)))
+                self._add(number, rule)
             except BridleError as error:
                 error.at(rule=rule)
                 raise
         self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
 
-    def _conjunct(self, number: int, rule: Rule, soft: bool) -> _Conjunct:
-        names, places = rule.names(), rule.places()
-        keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
-        if len(places) > _MOST_PLACES:
-            raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
-        mask = None if soft else rule.mask(((self._everything,),) * len(names), self.labels)
-        kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
-        if mask is not None and mask.tied:
-            kinds.append("tied")
-        return _Conjunct(number, rule, names, keys, places, frozenset(kinds))
+    def _add(self, number: int, rule: Rule) -> None:
+        soft = isinstance(rule, Soft)
+        for part in (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts():
+            names, places = part.names(), part.places()
+            if len(places) > _MOST_PLACES:
+                raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
+            keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
+            mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
+            kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
+            if mask is not None and mask.tied:
+                kinds.append("tied")
+            self._conjuncts.append(_Conjunct(number, part, names, keys, places, frozenset(kinds)))
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
         """Which rules become masks as a whole, whatever is given."""
