@@ -293,6 +293,26 @@ def test_the_contract_asks_every_engine() -> None:
     assert {"auto", *engine_names()} <= words
 
 
+# ---- how far a sentence travels ------------------------------------------------------------------------------------
+
+# What benchmarks/trace.py printed, plus 5 %: functions and changes of file on the way of one sentence.
+FURTHEST = {"without rules": (102, 97), "with rules": (172, 198)}
+
+
+def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("trace_of_a_sentence", ROOT / "benchmarks" / "trace.py")
+    assert spec is not None and spec.loader is not None
+    trace = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, trace)  # where dataclasses look for their module
+    spec.loader.exec_module(trace)
+    for name, found in trace.traces(tmp_path).items():
+        figures = found.figures()
+        assert found.by_file["cli/tagging.py"] and figures["functions"] > 50, "it was traced"
+        functions, changes = FURTHEST[name]
+        told = f"{figures}: python benchmarks/trace.py --list"
+        assert figures["functions"] <= functions and figures["changes"] <= changes, told
+
+
 # ---- tests are found by the name of what they test ------------------------------------------------------------------
 
 TESTS = {path.stem for path in (ROOT / "tests").glob("test_*.py")}

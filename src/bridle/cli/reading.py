@@ -132,7 +132,7 @@ def reading(
     try:
         with progress_bar(progress, examples, out, doing) as bar:
             yield examples, bar
-        for what, count in examples.left_out.items():
+        for what, count in examples.source.left_out.items():
             typer.echo(f"bridle: {path}: left out {count:,} {what}", err=True)
     finally:
         examples.close()
@@ -155,7 +155,7 @@ def rules_of(path: Path | None, labels: Labels | None) -> list[Rule]:
     labels: None where they are not known yet, but mistakes of other kinds should be told before the data is read.
     """
     lines = [] if path is None else load_lines(path)
-    wrong = [] if labels is None else [one for line in lines for one in unknown_labels(line, labels)]
+    wrong = [] if labels is None else unknown_labels(lines, labels)
     if wrong:
         more = [f"{path}:{one.line}: {one.message}" for one in wrong[1:]]
         cause = "\n".join([*more, "Are these rules for other data, or other labels?"])

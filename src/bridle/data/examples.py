@@ -92,6 +92,7 @@ class Example:
         return FileError(what, where=self.where or None, **parts)
 
 
+@dataclass(eq=False)
 class Examples(Iterator[Example]):
     """Sequences of a file, read as you iterate; `read` makes one.
 
@@ -107,14 +108,19 @@ class Examples(Iterator[Example]):
         Name of its format.
     """
 
-    def __init__(self, items: Iterator[Example], source: Source, format: str) -> None:
-        self._items, self._source, self.format = items, source, format
-        self.left_out = source.left_out  # count, by name, of what an option of the format has passed over so far
+    items: Iterator[Example]
+    source: Source
+    format: str
 
     @property
     def total(self) -> int | None:
         """Number of bytes there are to read; None if that is not known."""
-        return self._source.total
+        return self.source.total
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Count, by name, of what an option of the format has passed over so far."""
+        return dict(self.source.left_out)
 
     def done(self) -> int:
         """Tell how much has been read.
@@ -124,7 +130,7 @@ class Examples(Iterator[Example]):
         int
             Number of bytes.
         """
-        return self._source.done()
+        return self.source.done()
 
     def take(self, sequences: int, tokens: int) -> list[Example]:
         """Read some sequences at once.
@@ -143,7 +149,7 @@ class Examples(Iterator[Example]):
         """
         some: list[Example] = []
         try:
-            for example in islice(self._items, sequences):
+            for example in islice(self.items, sequences):
                 some.append(example)
                 tokens -= len(example)
                 if tokens <= 0:
@@ -157,12 +163,12 @@ class Examples(Iterator[Example]):
 
     def close(self) -> None:
         """Close the file; no more sequences are read."""
-        self._items = iter(())
-        self._source.close()
+        self.items = iter(())
+        self.source.close()
 
     def __next__(self) -> Example:
         try:
-            return next(self._items)
+            return next(self.items)
         except BaseException:  # the end, or an error
             self.close()
             raise

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from codecs import IncrementalDecoder, getincrementaldecoder
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -91,8 +91,11 @@ class Source:
 
     def opening(self, encoding: str) -> str:
         """The first bytes as text; what is no text is left out."""
-        _decoder(encoding)
-        return self.head().decode(encoding, "ignore").removeprefix("\ufeff")
+        head = self.head()
+        try:
+            return head.decode(encoding, "ignore").removeprefix("\ufeff")
+        except (LookupError, TypeError, ValueError):
+            raise _unknown(encoding) from None
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes, unpacked."""
@@ -118,7 +121,12 @@ class Source:
 
     def runs(self, encoding: str = "utf-8") -> Iterator[tuple[int, list[str]]]:
         """The lines in lists, with the number of the first of each."""
-        decoder, block = _decoder(encoding), b"-"
+        try:
+            with suppress(UnicodeError):
+                b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
+            decoder, block = getincrementaldecoder(encoding)(), b"-"
+        except (LookupError, TypeError, ValueError):
+            raise _unknown(encoding) from None
         number, held, size = 1, list[str](), 0
         before, began = 0, False  # bytes before the block; has any text come?
         while block:
@@ -131,11 +139,7 @@ class Source:
             if text and not began:
                 text, began = text.removeprefix("\ufeff"), True
             if (nul := text.find("\0")) >= 0:
-                raise self.error(
-                    number + text.count("\n", 0, nul), "a NUL character", got="a zero byte", wanted="text",
-                    cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
-                    argument=Argument("encoding", "utf-16"),
-                )  # fmt: skip
+                raise self._nul(number + text.count("\n", 0, nul))
             end = text.rfind("\n")
             if end >= 0:
                 whole = "".join((*held, text[:end]))
@@ -151,6 +155,12 @@ class Source:
                 raise self.error(number, "a line is too long", got=f"{size:,} characters", wanted=f"{LONGEST:,}")
         if tail := "".join(held).removesuffix("\r"):
             yield number, [tail]
+
+    def _nul(self, line: int) -> FileError:
+        return self.error(
+            line, "a NUL character", got="a zero byte", wanted="text", argument=Argument("encoding", "utf-16"),
+            cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
+        )  # fmt: skip
 
     def _no_text(self, error: UnicodeError, encoding: str, line: int, end: int) -> FileError:
         """The error for bytes that are not in the encoding. end: how many bytes have been read, these too."""
@@ -168,10 +178,5 @@ class Source:
         )  # fmt: skip
 
 
-def _decoder(encoding: str) -> IncrementalDecoder:
-    try:
-        with suppress(UnicodeError):
-            b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
-        return getincrementaldecoder(encoding)()
-    except (LookupError, TypeError, ValueError):
-        raise FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'") from None
+def _unknown(encoding: object) -> FileError:
+    return FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'")

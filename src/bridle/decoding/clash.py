@@ -51,7 +51,7 @@ def infeasible_on(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] |
     limits = Limits(time_limit=decoder.limits.time_limit)
 
     def impossible(rules: Sequence[Rule]) -> bool:
-        compiled = CompiledRules(decoder.labels, rules, limits.native(), decoder.compiled)
+        compiled = CompiledRules(decoder.labels, rules, limits.native())
         problem = Problem(compiled, [lattice], None if given is None else [given])
         return bool(solve_one(Search(), problem, limits).status[0] == INFEASIBLE)
 

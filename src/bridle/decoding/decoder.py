@@ -37,7 +37,6 @@ from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
-from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
@@ -96,17 +95,17 @@ class Decoder:
         max_states: int | None = None,
         on_infeasible: OnInfeasible = "raise",
     ) -> None:
-        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible, None)
+        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible)
 
     def _set(
         self, labels: Labels | Iterable[str], rules: Iterable[Rule | str], engine: str | Engine, limits: Limits,
-        on_infeasible: OnInfeasible, like: CompiledRules | None,
+        on_infeasible: OnInfeasible,
     ) -> None:  # fmt: skip
         if on_infeasible not in ("raise", "relax", "skip"):
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
         self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
-        self._engine, self.compiled, self.plan = planned(self.labels, self.rules, engine, limits, like)
+        self._engine, self.compiled, self.plan = planned(self.labels, self.rules, engine, limits)
         # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
         self._kernel = -1
         if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
@@ -144,10 +143,8 @@ class Decoder:
         )
         made = object.__new__(type(self))
         made.__dict__.update(self._state())
-        made._set(
-            self.labels, rules, self.engine if engine is None else engine, limits, on_infeasible or self.on_infeasible,
-            self.compiled,
-        )  # fmt: skip
+        asked = self.engine if engine is None else engine
+        made._set(self.labels, rules, asked, limits, on_infeasible or self.on_infeasible)
         return made
 
     def _state(self) -> dict[str, Any]:
@@ -160,7 +157,7 @@ class Decoder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._set(self.labels, self.rules, self.engine, self.limits, self.on_infeasible, None)
+        self._set(self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 

@@ -30,12 +30,12 @@ class Plan:
 
 
 def planned(
-    labels: Labels, rules: Sequence[Rule], asked: str | Engine, limits: Limits, like: CompiledRules | None
+    labels: Labels, rules: Sequence[Rule], asked: str | Engine, limits: Limits
 ) -> tuple[Engine, CompiledRules, Plan]:
     """The engine that was asked for, or the one that suits the rules; and the rules compiled for it."""
     auto = isinstance(asked, str) and asked == "auto"
     engine: Engine = _SEARCH if auto else asked if isinstance(asked, Engine) else engine_named(asked)
-    compiled = CompiledRules(labels, rules, limits.native(engine, engine.told), like)
+    compiled = CompiledRules(labels, rules, limits.native(engine, engine.told))
     if not auto:
         engine.accept(compiled)
         return engine, compiled, Plan(engine.name, "you asked for it")

@@ -278,9 +278,7 @@ def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:
     if hashlib.sha256(start[:_CHECKED] + header).digest() != checksum:
         raise _altered(shown, "the header")
     kind, head, entries = _parse(header, shown)
-    data, end = n + length + -(n + length) % ALIGN, 0
-    for entry in entries:
-        end = _end_of(entry, end, longest, shown)
+    data, end = n + length + -(n + length) % ALIGN, _check_entries(entries, longest, shown)
     if data + end != size:
         raise _cut(shown, size, data + end)
     return Stored(kind, head, _arrays(file, data, entries, shown))
@@ -300,12 +298,6 @@ def _parse(header: bytes, shown: str) -> tuple[str, dict[str, Any], list[dict[st
             pass
         case _:
             raise _wrong(shown, "the header has other parts", repr(value)[:200])
-    for entry in entries:
-        if not isinstance(entry, dict) or {key: type(part) for key, part in entry.items()} != _KEYS:
-            raise _wrong(shown, "an array is not described as it should be", repr(entry)[:200])
-    names = [entry["name"] for entry in entries]
-    if len(set(names)) < len(names) or "" in names:
-        raise _wrong(shown, "arrays without a name, or with the same one", repr(names)[:200])
     return kind, head, entries
 
 
@@ -316,21 +308,28 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _end_of(entry: dict[str, Any], at: int, longest: Longest, shown: str) -> int:
-    """Where the array ends, if it begins at the first multiple of 64 from `at` on and is as long as it says."""
-    shape, name = entry["shape"], repr(entry["name"])[:80]
-    if entry["dtype"] not in DTYPES:
-        raise _wrong(shown, f"array {name} has an unknown type", repr(entry["dtype"])[:80])
-    width = np.dtype(entry["dtype"]).itemsize
-    if len(shape) > _MOST_AXES or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
-        raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
-    if entry["name"] in longest and max(shape, default=0) > longest[entry["name"]][0]:
-        raise _wrong(shown, longest[entry["name"]][1], f"an array of {shape}")
-    if math.prod(max(n, 1) for n in shape) * width >= 1 << 63:  # NumPy counts like this, zeros left out
-        raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
-    if entry["length"] != math.prod(shape) * width or entry["offset"] != at + -at % ALIGN:
-        raise _wrong(shown, f"array {name} is not where, or not as long as, it should be", repr(entry)[:200])
-    return int(entry["offset"] + entry["length"])
+def _check_entries(entries: list[dict[str, Any]], longest: Longest, shown: str) -> int:
+    """Where the last array ends, if each is described as it should be and begins at the next multiple of 64."""
+    end, seen = 0, {""}
+    for entry in entries:
+        if not isinstance(entry, dict) or {key: type(part) for key, part in entry.items()} != _KEYS:
+            raise _wrong(shown, "an array is not described as it should be", repr(entry)[:200])
+        shape, name = entry["shape"], repr(entry["name"])[:80]
+        if entry["name"] in seen:
+            raise _wrong(shown, "arrays without a name, or with the same one", name)
+        if entry["dtype"] not in DTYPES:
+            raise _wrong(shown, f"array {name} has an unknown type", repr(entry["dtype"])[:80])
+        width, sound = np.dtype(entry["dtype"]).itemsize, all(type(n) is int and 0 <= n < 1 << 63 for n in shape)
+        # NumPy counts like this, zeros left out
+        if not sound or len(shape) > _MOST_AXES or math.prod(max(n, 1) for n in shape) * width >= 1 << 63:
+            raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
+        if entry["name"] in longest and max(shape, default=0) > longest[entry["name"]][0]:
+            raise _wrong(shown, longest[entry["name"]][1], f"an array of {shape}")
+        if entry["length"] != math.prod(shape) * width or entry["offset"] != end + -end % ALIGN:
+            raise _wrong(shown, f"array {name} is not where, or not as long as, it should be", repr(entry)[:200])
+        end = entry["offset"] + entry["length"]
+        seen.add(entry["name"])
+    return end
 
 
 def _arrays(file: IO[bytes], data: int, entries: list[dict[str, Any]], shown: str) -> dict[str, Array]:

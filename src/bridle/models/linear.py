@@ -49,7 +49,8 @@ class Linear:
     def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
         """The lattices of encoded sequences."""
         unary = np.empty((int(encoded.offsets[-1]), self.layout.m), dtype=np.float32)
-        self.layout.native.score(encoded.native(), self.weights, unary, stop or _native.Stop())
+        tokens = _native.Examples(encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, None)
+        self.layout.native.score(tokens, self.weights, unary, stop or _native.Stop())
         if kind == "softmax" and unary.size:
             unary -= unary.max(axis=1, keepdims=True)
             unary -= np.log(np.exp(unary).sum(axis=1, keepdims=True))

@@ -58,44 +58,36 @@ class CompiledRules:
     rules : sequence of Rule
     options : _native.Options
         Limits, and what the engine was told.
-    like : CompiledRules, optional
-        Rules with the same labels, whose automata are used again.
     absorb : {"masks", "words", "nothing"}
         What will be asked for first.
     """
 
     def __init__(
-        self, labels: Labels, rules: Sequence[Rule], options: _native.Options, like: CompiledRules | None = None, *,
-        absorb: Absorb = "masks",
-    ) -> None:  # fmt: skip
+        self, labels: Labels, rules: Sequence[Rule], options: _native.Options, *, absorb: Absorb = "masks"
+    ) -> None:
         self.labels, self.rules, self.options = labels, tuple(rules), options
         self._conjuncts: list[_Conjunct] = []
         self._everything = frozenset(range(len(labels.names)))
         for number, rule in enumerate(self.rules):
             try:  # what is wrong with a rule by itself shows now, not at a sequence
-                for part in (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts():
-                    self._conjuncts.append(self._conjunct(number, part, isinstance(rule, Soft)))
+                self._add(number, rule)
             except BridleError as error:
                 error.at(rule=rule)
                 raise
-        self._automata: dict[Any, list[_native.CountingAutomaton]] = {} if like is None else like._automata
         self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
 
-    def _conjunct(self, number: int, rule: Rule, soft: bool) -> _Conjunct:
-        names, places = rule.names(), rule.places()
-        keys = []
-        for item in (item for some in names for item in some.items):
-            if isinstance(item, Given):
-                keys.append(item.key)
-            else:
-                self.labels.matching(item)
-        if len(places) > _MOST_PLACES:
-            raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
-        mask = None if soft else rule.mask(((self._everything,),) * len(names), self.labels)
-        kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
-        if mask is not None and mask.tied:
-            kinds.append("tied")
-        return _Conjunct(number, rule, names, keys, places, frozenset(kinds))
+    def _add(self, number: int, rule: Rule) -> None:
+        soft = isinstance(rule, Soft)
+        for part in (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts():
+            names, places = part.names(), part.places()
+            if len(places) > _MOST_PLACES:
+                raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
+            keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
+            mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
+            kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
+            if mask is not None and mask.tied:
+                kinds.append("tied")
+            self._conjuncts.append(_Conjunct(number, part, names, keys, places, frozenset(kinds)))
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
         """Which rules become masks as a whole, whatever is given."""
@@ -114,14 +106,16 @@ class CompiledRules:
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents = []
         for one in self._conjuncts:
-            if one.places or one.keys:
-                dependents.append(one)
-                continue
             try:
+                if one.places or one.keys:
+                    for name in (item for some in one.names for item in some.items if isinstance(item, str)):
+                        self.labels.matching(name)  # unknown labels show now
+                    dependents.append(one)
+                    continue
                 sets = tuple(names.resolve(self.labels, {}) for names in one.names)
                 mask = one.rule.mask(sets, self.labels) if one.absorbed(absorb) else None
                 if mask is None:
-                    found = _automata_of(one.rule, sets, (0,), self.labels, self._automata)
+                    found = _automata_of(one.rule, sets, (0,), self.labels)
                     automata += [(one.number, automaton) for automaton in found]
                     continue
             except BridleError as error:
@@ -130,7 +124,7 @@ class CompiledRules:
             for kind, so_far in masks.items():
                 if (here := getattr(mask, kind)) is not None:
                     masks[kind] = np.ascontiguousarray(here) if so_far is None else so_far & here
-        source = _Source(self.rules, self.labels, dependents, absorb, self._automata)
+        source = _Source(self.rules, self.labels, dependents, absorb)
         tied = any(one.absorbed(absorb) and "tied" in one.masks for one in dependents)
         step, first, last = (None if (bits := masks[k]) is None else bits.view(np.uint8) for k in _EDGES)
         base = None if masks["token"] is None else as_bits(masks["token"])
@@ -173,7 +167,6 @@ class _Source:
     _labels: Labels
     _dependents: list[_Conjunct]
     _absorb: Absorb
-    _known: dict[Any, list[_native.CountingAutomaton]]
     _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
@@ -199,7 +192,7 @@ class _Source:
                 got, wanted = f"{len(marks)} combinations", "a few; split the rule"
                 raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
             all_marks = tuple(marks) or tuple(range(1 << len(one.places)))
-            return _automata_of(one.rule, sets, all_marks, self._labels, self._known)
+            return _automata_of(one.rule, sets, all_marks, self._labels)
         except BridleError as error:
             raise self._about(one, sequence, error) from None
 
@@ -227,9 +220,10 @@ class _Source:
 
 
 def _automata_of(
-    rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels, known: dict[Any, Any]
+    rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels
 ) -> list[_native.CountingAutomaton]:
-    key = (rule, sets, marks)
+    """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
+    known, key = labels.automata, (rule, sets, marks)
     found: list[_native.CountingAutomaton] | None = known.get(key)
     if found is None:  # other threads may clear what is known at any time
         m = len(labels.names)
