@@ -34,6 +34,9 @@ class Part:
         for b in np.flatnonzero(answers.status > LIMIT).tolist():
             status, bound = status_of(int(answers.status[b])), float(answers.bound[b])
             given = None if problem.givens is None else problem.givens[b]
+            if problem.texts is not None:  # what explains or relaxes it asks for them
+                low, high = problem.offsets[b : b + 2].tolist()
+                given = {"tokens": problem.texts[low:high], **(given or {})}
             unanswered[problem.first + b] = Unanswered(decoder, problem.lattices[b], given, status, bound)
         grid, lattices = None, problem.lattices
         if isinstance(lattices, Batch) and lattices.first is not None and lattices.length is not None:
