@@ -133,12 +133,13 @@ def test_caches_are_bounded() -> None:
             assert all(rule.violations(d.ids, labels, its) == 0 for rule in decoder.rules)
 
 
-def test_automata_are_shared_between_decoders_with_some_rules_in_common() -> None:
+def test_automata_are_shared_between_decoders_with_the_same_labels() -> None:
+    labels = Labels(["A", "B"])
     rules = [r.at_most(1, of="A"), r.before("A", "B").soft(1.0), r.at_most(2, of=r.given("x"))]
-    first = CompiledRules(LABELS, rules, Limits().native())
-    known = dict(first._automata)
-    second = CompiledRules(LABELS, [rules[0], r.before("A", "B").soft(7.0)], Limits().native(), first)
-    assert second._automata == known and known  # other prices, the same automata
+    CompiledRules(labels, rules, Limits().native())
+    known = dict(labels.automata)
+    CompiledRules(labels, [rules[0], r.before("A", "B").soft(7.0)], Limits().native())
+    assert labels.automata == known and len(known) == 2  # other prices, the same automata
 
 
 def test_nothing_is_kept_when_a_decoder_goes() -> None:
