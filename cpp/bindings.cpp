@@ -63,6 +63,7 @@ struct PyProblem {
     void rule(PyCompiled& compiled, const PyBound* bound) {
         options = &compiled.core.options;
         problem.tables = &compiled.core.tables;
+        problem.searches = &compiled.core.searches;
         problem.m = problem.tables->m;
         problem.rules = compiled.core.rules;
         problem.automata = compiled.core.automata;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heads.h"
+#include "serial.h"
 
 namespace bridle {
 
@@ -31,6 +32,7 @@ struct CountingAutomaton {
     std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
     // If the state is always that of the last label, the automaton is local: it speaks of neighbours and single tokens only.
     std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
+    int64_t serial = next_serial();
 
     void find_local();  // fills `after_class`
     bool local() const { return !after_class.empty(); }
@@ -54,6 +56,8 @@ struct RuleAutomaton {
     const uint8_t* marks;                 // (N) which of the automaton's tables to use at a token, or null: the first
 };
 
+class SearchPool;
+
 struct Problem {
     int m = 0;  // labels
     int64_t B = 0, N = 0;
@@ -66,6 +70,7 @@ struct Problem {
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
     int words = 0;
     const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
+    SearchPool* searches = nullptr; // of a decoder; null: there is none
     TableCache* tables = nullptr;   // has the transition masks
     std::span<const Rule> rules;
     std::span<const RuleAutomaton> automata;  // ordered by rule

@@ -182,4 +182,17 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
     }
 }
 
+std::unique_ptr<Search> SearchPool::take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<Search>();
+    std::unique_ptr<Search> search = std::move(free_.back());
+    free_.pop_back();
+    return search;
+}
+
+void SearchPool::give_back(std::unique_ptr<Search> search) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(search));
+}
+
 }  // namespace bridle

@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "answer.h"
@@ -34,6 +36,17 @@ class Search {
     std::vector<int> start(Instance& instance, Incumbent& incumbent);
 
     Scratch scratch_;  // nothing else outlives a sequence
+};
+
+// Searches that are not in use: what one of them knows of the rules of a decoder serves the next sequence too.
+class SearchPool {
+  public:
+    std::unique_ptr<Search> take();
+    void give_back(std::unique_ptr<Search> search);
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Search>> free_;
 };
 
 }  // namespace bridle
