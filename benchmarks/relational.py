@@ -121,7 +121,7 @@ class Side:
             "hard": ([rule.rule if isinstance(rule, Soft) else rule for rule in soft], {}),
             "soft": (soft, {}),
             "tuned": (scaled(soft, tuned["factor"]), {}),
-            "two stages": (soft, {"engine": "two_stage", "tau": tuned["tau"], "time_limit": 5.0}),
+            "two stages": (soft, {"engine": TwoStage(tau=tuned["tau"]), "time_limit": 5.0}),
         }
 
     def tune(self, name: str) -> dict[str, float]:

@@ -29,6 +29,7 @@ from rich.table import Table  # noqa: E402
 from growth import plot_growth, run_growth  # noqa: E402
 from latency import run_latency  # noqa: E402
 from many_labels import run_labels  # noqa: E402
+from many_rules import run_many  # noqa: E402
 from measure import Report, Row, told, where  # noqa: E402
 from padded import run_padded  # noqa: E402
 from papers import plot_papers, run_papers, show_papers  # noqa: E402
@@ -41,6 +42,7 @@ SECTIONS = {
     "chunk": run_chunk,
     "bioes": run_bioes,
     "latency": run_latency,
+    "many": run_many,
     "padded": run_padded,
     "peak": run_peak,
     "labels": run_labels,

@@ -1,4 +1,4 @@
-// Pieces that walk side by side over a labelling, each in its own state, and what their violations cost together.
+// Automata that read a labelling side by side, each in its own state, and what their violations cost together.
 //
 // A rule that is paid once per sequence may have several automata: the first violation of any pays, and all are done.
 #pragma once

@@ -64,6 +64,7 @@ struct PyProblem {
         options = &compiled.core.options;
         problem.tables = &compiled.core.tables;
         problem.groups = &compiled.core.groups;
+        problem.searches = &compiled.core.searches;
         problem.m = problem.tables->m;
         problem.rules = compiled.core.rules;
         problem.automata = compiled.core.automata;
@@ -81,6 +82,7 @@ void make_problem(PyProblem* self, nb::object compiled, nb::object bound, nb::ob
                   nb::list heads, nb::object head_of) {
     new (self) PyProblem();
     Problem& p = self->problem;
+    if (!bound.is_none() && !nb::cast<const PyBound&>(bound).compiled.is(compiled)) throw nb::value_error("rules bound by others");
     self->rule(nb::cast<PyCompiled&>(compiled), bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound));
     self->kept.push_back(std::move(compiled));
     self->kept.push_back(std::move(bound));
@@ -120,19 +122,19 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
     double score = -kInf, upper = kInf;
     uint8_t status = 0;
     std::vector<int32_t> violations(p.rules.size(), 0);
-    int64_t counters[kCounters] = {};
-    const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters, static_cast<size_t>(n_counters)};
+    std::vector<int64_t> counters(n_counters, 0);
+    const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size()};
     freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); });
     nb::object broken = nb::none();
     if (std::any_of(violations.begin(), violations.end(), [](int32_t v) { return v != 0; })) broken = nb::cast(violations);
-    return nb::make_tuple(score, upper, status, broken, nb::cast(std::vector<int64_t>(counters, counters + n_counters)));
+    return nb::make_tuple(score, upper, status, broken, nb::cast(counters));
 }
 
 nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
     const Options& options = *self.options;
     nb::list out;
     for (const Answer& a : freely({}, options.time_limit, [&](Control& c) { return k_best(self.problem, b, k, options, c); }))
-        out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status)));
+        out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound));
     return out;
 }
 

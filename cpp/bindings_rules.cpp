@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMostChoices = 1024;  // of label names that come with sequences, per rule
 constexpr size_t kMostTexts = 65536;   // whose matches are remembered
+constexpr size_t kMostMarks = 256;     // of one automaton
 
 std::vector<double> mask_of(const nb::object& allowed) {  // None: nothing is masked
     if (allowed.is_none()) return {};
@@ -359,7 +360,7 @@ class Binder {
         if (B_ == 0) return;
         if (!one.few) ask_for_marks(d);
         const uint8_t* marks = of.marks.empty() ? nullptr : bound_->core.marks.emplace_back(std::move(of.marks)).data();
-        if (one.keys.empty()) {
+        if (one.few ? one.keys.empty() : of.choice.size() == 1) {
             const std::shared_ptr<Choice>& same = one.few ? one.fixed : of.choice[0];
             bound_->kept.push_back(same);
             for (const CountingAutomaton* automaton : same->automata) bound_->core.automata.push_back({one.rule, {automaton}, marks});
@@ -374,23 +375,31 @@ class Binder {
         }
     }
 
-    // A rule with many places has tables only for the marks that occur.
+    // A rule with many places has tables only for the marks that occur: in the batch, or, if these are too many, in a sequence.
     void ask_for_marks(size_t d) {
         const Dependent& one = self_.dependents[d];
         Of& of = of_[d];
-        std::vector<uint64_t> found = of.wide;
+        std::vector<uint64_t> marks = distinct(of.wide.begin(), of.wide.end());
+        const bool apart = marks.size() > kMostMarks;
+        of.choice.resize(one.keys.empty() && !apart ? 1 : B_);
+        of.marks.resize(of.wide.size());
+        for (int64_t b = 0; b < static_cast<int64_t>(of.choice.size()); ++b) {
+            const auto first = of.wide.begin() + (apart ? offsets_[b] : 0), last = apart ? of.wide.begin() + offsets_[b + 1] : of.wide.end();
+            if (apart) marks = distinct(first, last);
+            given_ = given_of_(b);
+            of.choice[b] = choice_of(one, asked("choice", b, d, nb::cast(marks)));
+            for (auto mark = first; mark != last && (apart || b == 0); ++mark)
+                of.marks[mark - of.wide.begin()] =
+                    static_cast<uint8_t>(std::lower_bound(marks.begin(), marks.end(), *mark) - marks.begin());
+        }
+    }
+
+    template <class At> static std::vector<uint64_t> distinct(At first, At last) {  // sorted, 0 among them
+        std::vector<uint64_t> found(first, last);
         found.push_back(0);
         std::sort(found.begin(), found.end());
         found.erase(std::unique(found.begin(), found.end()), found.end());
-        const nb::object marks = nb::cast(found);
-        of.choice.resize(one.keys.empty() ? 1 : B_);
-        for (size_t b = 0; b < of.choice.size(); ++b) {
-            given_ = given_of_(static_cast<int64_t>(b));
-            of.choice[b] = choice_of(one, asked("choice", static_cast<int64_t>(b), d, marks));
-        }
-        of.marks.resize(of.wide.size());
-        for (size_t t = 0; t < of.wide.size(); ++t)
-            of.marks[t] = static_cast<uint8_t>(std::lower_bound(found.begin(), found.end(), of.wide[t]) - found.begin());
+        return found;
     }
 
     PyCompiled& self_;
@@ -403,11 +412,14 @@ class Binder {
     std::vector<int> spots_;
 };
 
-std::unique_ptr<PyBound> bind_batch(PyCompiled& self, In<int64_t> offsets, nb::object givens, nb::object texts) {
+std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts) {
+    PyCompiled& self = nb::cast<PyCompiled&>(compiled);
     const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) && PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
     if (!listed) throw nb::value_error("texts: a list with one text per token");
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
-    return Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);
+    auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);
+    made->compiled = std::move(compiled);
+    return made;
 }
 
 nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words), or None
@@ -433,6 +445,8 @@ void bind_rules(nb::module_& module) {
         .def_rw("max_states", &Options::max_states)
         .def_rw("width", &Options::width)
         .def_rw("max_product_states", &Options::max_product_states)
+        .def_rw("max_group_states", &Options::max_group_states)
+        .def_rw("decompose_after", &Options::decompose_after)
         .def_rw("tau", &Options::tau)
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);

@@ -54,6 +54,7 @@ struct PyCompiled {
 
 struct PyBound {
     BoundRules core;
+    nb::object compiled;  // whose automata it points to; invalid: those of the caller
     std::vector<std::shared_ptr<Choice>> kept;
 };
 

@@ -12,6 +12,7 @@ namespace bridle {
 struct CompiledRules {
     TableCache tables;  // transition, start and end scores with the masks of the rules
     GroupCache groups;
+    SearchPool searches;
     Options options;
     std::vector<Rule> rules;
     std::vector<RuleAutomaton> automata;  // of rules that are the same for all sequences, ordered by rule

@@ -18,7 +18,7 @@ Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search& 
 
 Answer run_search(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     Counters c;
-    Answer out = search.best(s, {options.max_states, options.max_product_states}, control, c);
+    Answer out = search.best(s, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, c);
     const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
     std::copy(std::begin(values), std::end(values), counters);
     return out;
@@ -71,6 +71,8 @@ Engine engine_numbered(int number) { return kEngines[number].run; }
 
 namespace {
 
+constexpr int64_t kKeptCells = 1 << 16;  // tokens x labels of a sequence after which a search is used again
+
 // Violations of each rule by an answer.
 void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
     if (answer.violations.empty()) judge(s, answer.path.data(), verdict);
@@ -84,12 +86,15 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft rules a labelling that was found breaks nothing
     for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
-    Search search;
+    std::unique_ptr<Search> own = problem.searches ? problem.searches->take() : std::make_unique<Search>();
+    Search& search = *own;
     Verdict verdict;
+    int64_t largest = 0;
     for (int64_t b = 0; b < problem.B; ++b) {
         if ((b & 15) == 0) control.check();
         control.begin();
         const Sequence s(problem, b);
+        largest = std::max<int64_t>(largest, static_cast<int64_t>(s.n) * s.m);
         int64_t counters[kCounters] = {};
         const Answer answer = engine(s, options, control, search, counters);
         std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
@@ -100,13 +105,14 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
         if (soft) count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
+    if (problem.searches && largest <= kKeptCells) problem.searches->give_back(std::move(own));  // else its memory is large
 }
 
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
     control.begin();
     Search search;
     Counters counters;
-    return search.k_best(Sequence(problem, b), k, {options.max_states, options.max_product_states}, control, counters);
+    return search.k_best(Sequence(problem, b), k, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, counters);
 }
 
 }  // namespace bridle

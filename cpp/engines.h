@@ -12,7 +12,9 @@ struct Options {
     double time_limit = -1;    // seconds per sequence; negative: none
     int64_t max_states = -1;   // negative: none
     int width = 8;             // beam
-    int max_product_states = 64;      // search: fold while the product has at most so many states
+    int max_product_states = 64;  // search: fold while the product has at most so many states
+    int max_group_states = 128;     // search: of the product automaton of a group
+    int64_t decompose_after = 500;  // search: expansions before rules are decomposed into groups
     double tau = 1.0;          // two_stage
     uint64_t seed = 0;         // lazy_intersection: the order in which rules are looked at
     bool arcs = false;         // product, lazy_intersection: count lattice arcs

@@ -117,7 +117,7 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
         int64_t bits;
         static_assert(sizeof bits == sizeof p.penalty);
         std::memcpy(&bits, &p.penalty, sizeof bits);
-        key.insert(key.end(), {reinterpret_cast<int64_t>(p.automaton), static_cast<int64_t>(p.mode) << 32 | p.rule, bits});
+        key.insert(key.end(), {p.automaton->serial, static_cast<int64_t>(p.mode) << 32 | p.rule, bits});
         if (p.marks && n > 0)
             for (int t : first) key.push_back(p.marks[t]);
     }

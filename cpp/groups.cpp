@@ -9,8 +9,7 @@
 namespace bridle {
 namespace {
 
-constexpr int kMostStates = 128;       // of a group of several
-constexpr int kMostStatesAlone = 4096;
+constexpr int kMostStatesAlone = 4096;  // of a rule
 constexpr double kHardWeight = 20.0;   // what a hard rule is worth beside penalties
 constexpr size_t kMostEntries = 32;
 
@@ -27,8 +26,8 @@ struct Merger {
 
 class Greedy {
   public:
-    Greedy(const std::vector<BoundAutomaton>& automata, int n, int m, Control& control)
-        : automata_(automata), n_(n), m_(m), control_(control) {}
+    Greedy(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control)
+        : automata_(automata), n_(n), m_(m), most_(most), control_(control) {}
 
     Grouping run() {
         if (!start()) return {};
@@ -76,8 +75,8 @@ class Greedy {
 
     Merger merger(const Group& a, const Group& b) {
         const double apart = static_cast<double>(a.states) * b.states;
-        if (apart > 4.0 * kMostStates * kMostStates) return {};
-        const int states = states_of(joined(a, b), kMostStates);
+        if (apart > 4.0 * most_ * most_) return {};
+        const int states = states_of(joined(a, b), most_);
         if (states < 0) return {};
         return {std::log(states / apart) / std::sqrt(std::max(1e-9, std::min(a.weight, b.weight))), states};
     }
@@ -103,7 +102,7 @@ class Greedy {
     }
 
     const std::vector<BoundAutomaton>& automata_;
-    const int n_, m_;
+    const int n_, m_, most_;
     Control& control_;
     Fold fold_;
     std::vector<Group> groups_;
@@ -112,20 +111,20 @@ class Greedy {
 
 }  // namespace
 
-std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, Control& control) {
-    Key key;
+std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control) {
+    Key key{static_cast<uint64_t>(most)};
     for (const BoundAutomaton& p : automata) {
         uint64_t bits;
         static_assert(sizeof bits == sizeof p.penalty);
         std::memcpy(&bits, &p.penalty, sizeof bits);
-        key.insert(key.end(), {p.automaton->id, static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
+        key.insert(key.end(), {static_cast<uint64_t>(p.automaton->serial), static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
     }
     {
         const std::lock_guard lock(mutex_);
         for (const auto& [known, grouping] : entries_)
             if (known == key) return grouping;
     }
-    auto made = std::make_shared<const Grouping>(Greedy(automata, n, m, control).run());
+    auto made = std::make_shared<const Grouping>(Greedy(automata, n, m, most, control).run());
     const std::lock_guard lock(mutex_);
     entries_.emplace_front(std::move(key), made);
     if (entries_.size() > kMostEntries) entries_.pop_back();

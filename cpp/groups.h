@@ -18,8 +18,9 @@ using Grouping = std::vector<std::vector<int>>;  // of each group: which automat
 // Groupings of the lists that were met last. Finding one takes as long as decoding, and a decoder meets few lists.
 class GroupCache {
   public:
-    // The groups of some automata of a sequence of n tokens and m labels; empty if one alone has too many states.
-    std::shared_ptr<const Grouping> find(const std::vector<BoundAutomaton>& automata, int n, int m, Control& control);
+    // The groups of some automata of a sequence of n tokens and m labels, with products of at most `most` states; empty if one
+    // automaton alone has far too many.
+    std::shared_ptr<const Grouping> find(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control);
 
   private:
     using Key = std::vector<uint64_t>;

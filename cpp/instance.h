@@ -13,7 +13,9 @@ namespace bridle {
 
 struct SearchLimits {
     int64_t max_states = -1;      // expansions of best-first search; negative: no limit
-    int max_product_states = 64;  // fold everything while the product has at most so many states
+    int max_product_states = 64;    // fold everything while the product has at most so many states
+    int max_group_states = 128;     // of the product automaton of a group
+    int64_t decompose_after = 500;  // expansions before rules are decomposed into groups
 };
 
 struct Counters {

@@ -57,14 +57,17 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
 const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control) {
     const Table& usual = plain.table(t - 1);
     const int m = trellis.m;
-    key_.assign(1, reinterpret_cast<int64_t>(&usual));
+    key_.assign(1, usual.serial());
+    held_.clear();
     for (const BoundAutomaton& p : automata) {
         const CountingAutomaton& automaton = *p.automaton;
         const int mark = p.marks ? p.marks[t] : 0;
         const ptrdiff_t cells = static_cast<ptrdiff_t>(automaton.states) * automaton.classes;
         const auto first = automaton.moves.begin() + mark * cells;
-        if (automaton.states > 1 && std::any_of(first, first + cells, [](const Move& move) { return move.violations > 0; }))
-            key_.insert(key_.end(), {reinterpret_cast<int64_t>(&automaton), mark});
+        if (automaton.states > 1 && std::any_of(first, first + cells, [](const Move& move) { return move.violations > 0; })) {
+            key_.insert(key_.end(), {automaton.serial, mark});
+            held_.emplace_back(&automaton, mark);
+        }
     }
     if (key_.size() == 1) return &usual;
     std::unique_ptr<Table>& made = known_[key_];
@@ -73,10 +76,8 @@ const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vecto
     for (int i = 0; i < m; ++i)
         for (int j = 0; j < m; ++j) {
             double score = usual.at(i, j);
-            for (size_t k = 1; k < key_.size(); k += 2) {
-                const CountingAutomaton& automaton = *reinterpret_cast<const CountingAutomaton*>(key_[k]);
-                if (automaton.read(static_cast<int>(key_[k + 1]), automaton.after(i), j).violations) score = -kInf;
-            }
+            for (const auto& [automaton, mark] : held_)
+                if (automaton->read(mark, automaton->after(i), j).violations) score = -kInf;
             dense_[static_cast<size_t>(i) * m + j] = score;
         }
     made = std::make_unique<Table>();

@@ -27,6 +27,7 @@ class MaskedTrellis {
     std::vector<const Table*> tables_;
     std::map<Key, std::unique_ptr<Table>> known_;  // the same rules meet the same transitions again and again
     Key key_;
+    std::vector<std::pair<const CountingAutomaton*, int>> held_;  // what `key_` stands for: automata and marks
     std::vector<double> dense_;
 };
 

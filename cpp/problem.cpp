@@ -1,7 +1,6 @@
 #include "problem.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 
 #include "automaton_set.h"
@@ -9,8 +8,6 @@
 namespace bridle {
 
 void CountingAutomaton::find_local() {
-    static std::atomic<uint64_t> last{0};
-    id = ++last;
     after_class.resize(classes);
     for (int c = 0; c < classes; ++c) after_class[c] = moves[c].to;
     for (size_t c = 0; c < moves.size(); ++c)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heads.h"
+#include "serial.h"
 
 namespace bridle {
 
@@ -31,9 +32,9 @@ struct CountingAutomaton {
     std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
     // If the state is always that of the last label, the automaton is local: it speaks of neighbours and single tokens only.
     std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
-    uint64_t id = 0;  // no two automata of a process have the same
+    int64_t serial = next_serial();
 
-    void find_local();  // fills `after_class` and `id`
+    void find_local();  // fills `after_class`
     bool local() const { return !after_class.empty(); }
     int after(int y) const { return after_class[class_of[y]]; }
     const Move& read(int mark, int state, int y) const { return moves[(mark * states + state) * classes + class_of[y]]; }
@@ -56,6 +57,7 @@ struct RuleAutomaton {
 };
 
 class GroupCache;
+class SearchPool;
 
 struct Problem {
     int m = 0;  // labels
@@ -70,6 +72,7 @@ struct Problem {
     int words = 0;
     const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
     GroupCache* groups = nullptr;   // of the automata of a decoder; null: there is none
+    SearchPool* searches = nullptr; // of a decoder; null: there is none
     TableCache* tables = nullptr;   // has the transition masks
     std::span<const Rule> rules;
     std::span<const RuleAutomaton> automata;  // ordered by rule

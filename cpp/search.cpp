@@ -37,8 +37,8 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
     if (std::any_of(broken.begin(), broken.end(), is_soft) && enforce_broken_rules(instance, broken, incumbent))
         return status_when_finished(incumbent);
     active.add(broken);
-    if (s.automata.size() > 8 && decompose(instance, active, incumbent)) return status_when_finished(incumbent);
 
+    bool decomposed = false;
     for (int64_t patience = kPatience;;) {
         ++counters.rounds;
         control.check();
@@ -60,9 +60,10 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
         if (!incumbent.found()) improve_by_beam(instance, relaxation, 64, incumbent);
         else if (!relaxation.estimates.empty()) improve_by_beam(instance, relaxation, 8, incumbent);
 
-        const bool larger = relaxation.fold_limit < kLargeFold;  // may a larger fold be tried?
+        const bool larger = !decomposed || relaxation.fold_limit < kLargeFold;  // may something else be tried?
         const int64_t left = instance.expansions_left();
-        const int64_t most = larger ? (left < 0 ? patience : std::min(left, patience)) : left;
+        const int64_t few = decomposed ? patience : instance.limits.decompose_after;
+        const int64_t most = larger ? (left < 0 ? few : std::min(left, few)) : left;
         BestFirst between = best_first(instance, relaxation);
         const double floor = incumbent.found() ? incumbent.score + instance.rounding() : -kInf;
         between.run(1, floor, most, control);
@@ -71,6 +72,11 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
             incumbent.tighten(std::max(between.bound, incumbent.score));
             if (!larger || control.late() || instance.expansions_left() == 0)
                 return status_when_stopped(instance, incumbent);
+            if (!decomposed) {
+                decomposed = true;
+                if (decompose(instance, active, incumbent)) return status_when_finished(incumbent);
+                continue;
+            }
             relaxation.fold_limit *= 8;
             patience *= 4;
             continue;
@@ -170,7 +176,8 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
             judge(s, found.path.data(), scratch_.verdict);
             active.add(scratch_.verdict.broken);
             const double score = scratch_.plain.score(s, found.path.data()) - scratch_.verdict.cost;
-            out.push_back({all.complete ? Status::optimal : Status::limit, score, score, std::move(found.path)});
+            const Status status = all.complete ? Status::optimal : Status::limit;
+            out.push_back({status, score, all.complete ? score : kInf, std::move(found.path)});
         }
         if (!relaxation.outdated(active)) {
             if (out.empty() && !all.complete) {  // the first is proved; a limit stopped what should follow
@@ -181,6 +188,19 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
         }
         relaxation.fold_limit = std::max(relaxation.fold_limit, limits.max_product_states * 8);
     }
+}
+
+std::unique_ptr<Search> SearchPool::take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<Search>();
+    std::unique_ptr<Search> search = std::move(free_.back());
+    free_.pop_back();
+    return search;
+}
+
+void SearchPool::give_back(std::unique_ptr<Search> search) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(search));
 }
 
 }  // namespace bridle

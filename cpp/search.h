@@ -10,10 +10,13 @@
 //      improved by subgradient steps, each one pass over the trellis; every labelling met may be the answer.
 //                                                                                               (relaxation.h)
 //   5. If bound and answer do not meet, best-first search between them.                         (best_first.h)
+//   6. If that takes long, because many rules interact: rules in groups that share out the scores.   (decompose.h)
 // Rules that the outcome breaks become active too, until none is left.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "answer.h"
@@ -34,6 +37,17 @@ class Search {
     std::vector<int> start(Instance& instance, Incumbent& incumbent);
 
     Scratch scratch_;  // nothing else outlives a sequence
+};
+
+// Searches that are not in use: what one of them knows of the rules of a decoder serves the next sequence too.
+class SearchPool {
+  public:
+    std::unique_ptr<Search> take();
+    void give_back(std::unique_ptr<Search> search);
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Search>> free_;
 };
 
 }  // namespace bridle

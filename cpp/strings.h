@@ -20,7 +20,7 @@ class Strings {
     const std::vector<char>& bytes() const { return bytes_; }     // all strings, end to end
     const std::vector<int64_t>& ends() const { return ends_; }    // (size) where each ends
 
-    // `count` automata of `text`, cut at line feeds; numbers into out (count). False: there are more or fewer automata.
+    // `count` parts of `text`, cut at line feeds; numbers into out (count). False: there are more or fewer parts.
     bool add_all(std::string_view text, int64_t count, int32_t* out);
     bool find_all(std::string_view text, int64_t count, int32_t* out) const;
 

@@ -84,6 +84,7 @@ void Table::publish() {
 }
 
 void Table::build(int m, const double* pairwise, const double* mask, Control& control) {
+    serial_ = next_serial();
     const size_t square = static_cast<size_t>(m) * m;
     const auto zero = [&](const double* x) { return !x || std::all_of(x, x + square, [](double v) { return v == 0; }); };
     if (zero(pairwise) && zero(mask)) {
@@ -114,6 +115,7 @@ void Table::build(int m, const double* pairwise, const double* mask, Control& co
 }
 
 void Table::adjust(const Table& base, const double* adjust, Control& control) {
+    serial_ = next_serial();
     const int m = base.view_.m;
     if (base.view_.flat) return build(m, adjust, nullptr, control);
     shape(m);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control.h"
+#include "serial.h"
 #include "simd/kernels.h"
 
 namespace bridle {
@@ -39,6 +40,7 @@ class Table {
         return view_.flat ? view_.rows : rows_.get() + static_cast<size_t>(i) * view_.width;
     }
     const TableView& view() const { return view_; }
+    int64_t serial() const { return serial_; }  // another one whenever it is made anew
 
   private:
     enum class From : uint8_t { all, some, others };  // column j leads from all labels of D, from some, or from others too
@@ -52,6 +54,7 @@ class Table {
     void publish();         // the view
 
     TableView view_{};
+    int64_t serial_ = 0;
     Doubles rows_, columns_;  // (m, width)
     size_t room_ = 0;         // of each
     std::vector<double> least_, most_;

@@ -41,10 +41,10 @@ class Oracle:
             score = lattice.score(path)
             if score == -math.inf:
                 continue
-            scene = RuleContext(path, labels, given)
+            context = RuleContext(path, labels, given)
             cost, fine = 0.0, True
             for rule in rules:
-                broken = rule.count_violations(scene)
+                broken = rule.count_violations(context)
                 if isinstance(rule, Soft):
                     cost += rule.cost(broken)
                 elif broken:
@@ -171,7 +171,9 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
         return d
 
     exact = [
-        ("search", {}), ("search", {"max_product_states": int(rng.choice([1, 3]))}), ("product", {}),
+        ("search", {}), ("search", {"max_product_states": int(rng.choice([1, 3]))}),
+        ("search", {"max_product_states": 1, "max_group_states": int(rng.choice([1, 4])), "decompose_after": 0}),
+        ("product", {}),
         ("lazy_intersection", {}),
         ("viterbi", {}), ("auto", {}),
     ]  # fmt: skip
@@ -208,18 +210,22 @@ def examine_outcomes(labels, rules, lattice, given, oracle):  # type: ignore[no-
     """A batch has a status per sequence; decoder, scores and decodings are the same after a journey."""
     decoder, lattice = travelled(bridle.Decoder(labels, rules, on_infeasible="skip")), travelled(lattice)
     found = travelled(decoder.decode_batch([lattice] * 2, [given] * 2, threads=1))
+    engine = decoder.plan.engine
     one, wanted = travelled(decoder.decode(lattice, given)), "optimal" if oracle.ranked else "infeasible"
     if found.status.tolist() != [wanted] * 2 or one.status != wanted:
-        yield f"status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
+        yield f"{engine}: status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
     if oracle.ranked and not all(close(score, oracle.ranked[0][0]) for score in (*found.scores, one.score)):
-        yield f"scores {found.scores.tolist()} and {one.score}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
+        got = [*found.scores.tolist(), one.score]
+        yield f"{engine}: scores {got}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
     if not oracle.ranked:
         if found.labels != [[], []] or one.labels or (found.ids >= 0).any() or found.answered.any():
-            yield f"labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
+            yield f"{engine}: labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
+        if 1 not in found.unanswered:
+            return
         told = found.unanswered[1].error
         yield from examine_clash(told, labels, rules, lattice, given)
         if travelled(told).clash != told.clash or str(travelled(told)) != str(told) or found[0].clash != told.clash:
-            yield f"the clash {told.clash} became {travelled(told).clash}"
+            yield f"{engine}: the clash {told.clash} became {travelled(told).clash}"
 
 
 def travelled(value: Any) -> Any:
@@ -308,9 +314,9 @@ def examine_clash(error, labels, rules, lattice, given):  # type: ignore[no-unty
     d = bridle.Decoder(labels, rules, on_infeasible="relax").decode(lattice, given)
 
     def judged(path: Path) -> tuple[int, float]:
-        scene = RuleContext(path, labels, given)
-        hard = sum(rule.count_violations(scene) for rule in rules if not isinstance(rule, Soft))
-        soft = sum(rule.cost(rule.count_violations(scene)) for rule in rules if isinstance(rule, Soft))
+        context = RuleContext(path, labels, given)
+        hard = sum(rule.count_violations(context) for rule in rules if not isinstance(rule, Soft))
+        soft = sum(rule.cost(rule.count_violations(context)) for rule in rules if isinstance(rule, Soft))
         return hard, -(lattice.score(path) - soft)
 
     best = min(judged(path) for path, *_ in rows)
@@ -339,6 +345,7 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
     scores = {}
     for name, options in [
         ("product", {}), ("search", {}), ("search", {"max_product_states": 1}), ("search", {"max_product_states": 8}),
+        ("search", {"max_product_states": 1, "max_group_states": int(rng.choice([1, 4])), "decompose_after": 0}),
         ("lazy_intersection", {}),
     ]:  # fmt: skip
         key = " ".join([name, *map(str, options.values())])

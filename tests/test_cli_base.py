@@ -243,8 +243,9 @@ def test_gold_alone_is_not_compared_in_silence(run: Cli, folder: Path) -> None:
 def test_a_terminal_is_told_that_it_is_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "on_terminal", lambda stream: stream is sys.stdin)
-    reading.at_the_keyboard("x.txt")
+    monkeypatch.setattr(reading, "on_terminal", lambda stream: False)
+    reading.at_the_keyboard()
     assert capsys.readouterr().err == ""
-    reading.at_the_keyboard("-")
+    monkeypatch.setattr(reading, "on_terminal", lambda stream: stream is sys.stdin)
+    reading.at_the_keyboard()
     assert "Ctrl-D" in capsys.readouterr().err

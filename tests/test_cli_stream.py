@@ -18,7 +18,8 @@ import bridle
 import bridle.__main__ as entry
 from bridle.cli import bars, tagging
 from bridle.cli.stream import Stream
-from bridle.data import Example, Pace
+from bridle.data import Example, Examples, Pace
+from bridle.data.source import Source
 from bridle.models import CRF
 from commands import Cli
 
@@ -54,10 +55,15 @@ def test_tagging_holds_a_chunk_at_most(folder: Path) -> None:
             yield Example({"word": ["the", "man"], "pos": ["D", "N"]})
 
     decoder = model.decoder(bridle.rules.load(folder / "my.rules"))
+    stream = Stream(decoder, None, "labels")
     pace = Pace(sequences=1, most=512)
-    for some in tagging._tagged(endless(), model, Stream(decoder), 1, pace):
-        given += len(some)
+    examples = Examples(endless(), Source(folder / "my.rules"), "conll")
+    while some := examples.take(pace.sequences, pace.tokens):
+        records, wrong = stream.records(tagging.work_of(some, model, decoder, 1))
+        pace.took(0)
+        given += len(records)
         most = max(most, taken - given + len(some))
+        assert wrong is None and len(records) == len(some)
     assert given == 12_000 and 512 <= most <= 513
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ import bridle
 from bridle import Batch, Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.decoding import clash
-from bridle.engines import Beam
+from bridle.decoding.problem import Answers, Limits, Problem
+from bridle.engines import Beam, Engine
 
 LABELS = Labels(["O", "A", "B"])
 FINE = Lattice([[0.0, 2, 1], [0, 1, 0], [3, 0, 0]])
+SCORES = np.zeros((3, 3))
 NO_PATH = Lattice(np.full((3, 3), -np.inf))
 CLASH = [r.fix("A", r.given("x")), r.fix("B", r.given("y"))]
 APART, TOGETHER = {"x": 0, "y": 1}, {"x": 0, "y": 0}
@@ -110,3 +113,65 @@ def test_padded_batches_keep_their_shape() -> None:
 def test_engines_that_users_make_have_outcomes_too() -> None:
     found = Decoder(LABELS, CLASH, "ilp", on_infeasible="skip").decode_batch(*batch())
     assert found.status.tolist().count("infeasible") == 2 and found[0].stats["lp_integral"] is True
+
+
+@pytest.mark.parametrize("what", ["raise", "relax", "skip"])
+def test_texts_of_a_model_are_known_when_rules_clash(what: str) -> None:
+    """Scores come part by part, and the texts of tokens with them; relaxing and the search for a clash need them."""
+    model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+    rules = ["forbid D", "fix D at tokens /the/"]
+    decoder = model.decoder(rules, on_infeasible=what)
+    if what == "raise":
+        with pytest.raises(bridle.Infeasible) as caught:
+            model.decode([["cat"], ["the", "cat"]], decoder)
+        assert caught.value.sequence == 1 and len(caught.value.clash) == 2 and caught.value.decodings.labels[0] == ["N"]
+        return
+    found = model.decode([["cat"], ["the", "cat"]], decoder)
+    assert found.status.tolist() == ["optimal", "relaxed" if what == "relax" else "infeasible"]
+    assert found.labels == [["N"], ["D", "N"] if what == "relax" else []]
+    assert len(found[1].clash) == (0 if what == "relax" else 2)
+
+
+def test_relaxed_scores_are_true_beside_very_low_ones() -> None:
+    """A finite mask, as networks use them, is so far away that a price above it swallows other scores."""
+    unary = np.array([[1.5, 2.25, 0.1], [0.3, np.finfo(np.float32).min, 0.7], [0.2, 0.9, 0.4]], dtype=np.float32)
+    rules = [r.forbid("A"), r.fix("A", 0)]
+    for lowest in (np.finfo(np.float32).min, -1e9, -50.0):
+        lattice = Lattice(np.where(unary < -1e30, lowest, unary.astype(float)))
+        d = Decoder(LABELS, rules, on_infeasible="relax").decode(lattice)
+        assert d.score == pytest.approx(lattice.score(d.ids)) and d.bound >= d.score and d.relaxed
+        assert d.optimal == (lowest == -50.0) and bridle.check(lattice, rules, d).ok
+    low = np.zeros((5, 3))
+    low[:, 1] = -1e290
+    assert Decoder(LABELS, rules, on_infeasible="relax").decode(Lattice(low)).relaxed
+
+
+def test_a_batch_may_be_any_sequence() -> None:
+    found = Decoder(LABELS).decode_batch(deque([FINE, FINE]))
+    assert len(found) == 2
+    with pytest.raises(bridle.LatticeError) as caught:
+        Decoder(LABELS).decode_batch([FINE, SCORES])  # type: ignore[list-item]
+    assert caught.value.sequence == 1
+
+
+def test_an_engine_that_writes_nothing_has_found_nothing() -> None:
+    class Lazy(Engine):
+        def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+            pass
+
+    found = Decoder(LABELS, engine=Lazy(), on_infeasible="skip").decode_batch([FINE])
+    assert found.status.tolist() == ["nothing_found"] and found.labels == [[]]
+
+
+def test_misspelt_options_are_refused() -> None:
+    with pytest.raises(TypeError):
+        Decoder(LABELS).with_rules([], on_infeasable="skip")  # type: ignore[call-arg]
+
+
+def test_the_k_best_that_a_limit_stopped_have_a_bound() -> None:
+    rng = np.random.default_rng(3)
+    labels = Labels([f"L{k}" for k in range(8)])
+    rules = [r.before(f"L{a}", f"L{b}").soft(2.0) for a in range(8) for b in range(8) if a != b]
+    lattice = Lattice(rng.normal(size=(30, 8)))
+    decoder = Decoder(labels, rules, max_states=1)
+    assert decoder.k_best(lattice, 3)[0].bound == pytest.approx(decoder.decode(lattice).bound)

@@ -194,8 +194,8 @@ def test_errors_name_the_sequence(rule: r.Rule, given: Values, kind: type[Except
 def test_errors_name_the_lattice(threads: int) -> None:
     lattices: list[Any] = [Lattice(np.zeros((3, M)))] * 300
     rules = [r.fix("O", 2)]
-    narrow = Lattice(np.zeros((3, 2)))
-    for wrong, text in ((narrow, f"sequence {WRONG}: the scores"), (np.zeros((3, M)), f"item {WRONG} ")):
+    narrow, prefix = Lattice(np.zeros((3, 2))), f"sequence {WRONG}: "
+    for wrong, text in ((narrow, prefix + "the scores"), (np.zeros((3, M)), prefix + "this is not")):
         lattices[WRONG] = wrong
         with pytest.raises(bridle.LatticeError, match=text):
             Decoder(LABELS, rules).decode_batch(lattices, threads=threads)

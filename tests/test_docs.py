@@ -143,9 +143,9 @@ def test_the_drawn_automaton_accepts_what_holds(kind: object) -> None:
     dfa, m = pages.automaton(subject), len(subject.labels)
     given = subject.given(pages.EXAMPLE)
     marked = {t for place in subject.hard.places() for t in place.positions(pages.EXAMPLE, given)}
-    for names, hits in pages.labellings(subject).items():
+    for names, violations in pages.labellings(subject).items():
         letters = [y + m * (t in marked) for t, y in enumerate(subject.labels.ids(names))]
-        assert dfa.accepts(letters) == (hits == 0)
+        assert dfa.accepts(letters) == (violations == 0)
 
 
 def test_the_table_of_rules_leads_to_every_page() -> None:

@@ -1,4 +1,4 @@
-"""Surveys: what rules did to a data set adds up what explanations say, also where rules clash or limits are hit."""
+"""Impact: what rules did to a data set adds up what explanations say, also where rules clash or a limit comes first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridle.engines import Beam
 from bridle.explain.impact import Impact, impact
 from bridle.explain.page import impact_page
 from bridle.explain.terminal import show_impact
-from bridle.explain.words import shares, toll_rows
+from bridle.explain.words import impact_rows, shares
 
 AB = Labels(["A", "B", "C"])
 
@@ -81,7 +81,7 @@ def test_the_impact_without_gold() -> None:
     decoder, lattices, _ = some_data()
     found = impact(decoder, lattices, threads=1)
     assert found.right is None and found.helped == [] and found.rules[0].helped is None
-    assert found.dearest and "helped" not in toll_rows(found)[0]
+    assert found.dearest and "helped" not in impact_rows(found)[0]
 
 
 def test_the_impact_with_gold_labels_that_the_model_lacks() -> None:
@@ -126,7 +126,7 @@ def test_the_impact_tells_what_is_not_proved() -> None:
     rules = [*(r.at_most(1, of=name) for name in labels), r.before("F1", "F0")]
     found = impact(Decoder(labels, rules, max_states=1), [hard, Lattice(np.zeros((1, 12)))], threads=1)
     assert found.unproved == (0,) and {impact.unproved for impact in found.rules} == {1}
-    prices = [row[-2] for row in toll_rows(found)[1]]
+    prices = [row[-2] for row in impact_rows(found)[1]]
     assert prices[0].startswith("about ") and all(text == "?" or text.startswith("about ") for text in prices)
     assert "In 1 sequence a limit came before the proof: better labels may be there." in shares(found)
     made = found.to_dict(["a", "b"])

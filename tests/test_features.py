@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridle.errors import FeatureError
-from bridle.features import SETS, Encoded, Features, Templates, features_of, restored
+from bridle.features import FEATURES, SETS, Encoded, Features, Templates, features_of
 from bridle.features.derived import OF_PLACE, OF_TEXT
 from bridle.features.templates import split
 
@@ -27,6 +27,11 @@ PLACES = st.tuples(COLUMNS, st.integers(-1000, 1000), st.sampled_from(["", "+"])
     lambda place: f"{place[0]}[{place[2] if place[1] >= 0 else ''}{place[1]}]"
 )
 LINES = st.lists(st.tuples(st.lists(PLACES, min_size=1, max_size=4), st.sampled_from([" ", "\t", "   "])), max_size=4)
+
+
+def restored(head: dict[str, Any], arrays: Any) -> Features:
+    """Features as a model file keeps them."""
+    return FEATURES[head["kind"]].restored(head, arrays)
 
 
 @given(LINES, st.booleans())

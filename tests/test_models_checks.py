@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from bridle import rules as r
-from bridle.errors import BridleError, FeatureError, LabelError, ModelError
+from bridle.errors import BridleError, FeatureError, Infeasible, LabelError, ModelError
 from bridle.models import CRF, LocalTagger, Tagger
 from learning import noisy
 
@@ -261,3 +261,14 @@ def test_a_failed_fit_leaves_the_old_model() -> None:
     with pytest.raises(LabelError):
         model.fit(X, [["D"] * 3] * 2)
     assert model.predict(X) == Y
+
+
+@pytest.mark.parametrize("given", [None, [{}, {}]])
+def test_what_cannot_hold_is_relaxed_with_the_texts_of_its_tokens(given: Any) -> None:
+    model = LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+    decoder = model.decoder(["fix D at tokens /the/", "forbid D"], on_infeasible="relax")
+    found = model.decode([["the", "cat"], ["cat"]], decoder, given=given)
+    assert found.status.tolist() == ["relaxed", "optimal"]
+    with pytest.raises(Infeasible) as caught:
+        model.predict([["the", "cat"], ["cat"]], ["fix D at tokens /the/", "forbid D"], given=given)
+    assert caught.value.sequence == 0 and len(caught.value.clash) == 2

@@ -170,11 +170,32 @@ def test_what_lattices_share_is_copied_once() -> None:
     assert third.pairwise is not first.pairwise and third.pairwise[0, 0] == 1.0 and first.pairwise[0, 0] == 0.0  # type: ignore[index]
 
 
-def test_what_is_read_only_is_not_copied() -> None:
+def test_what_only_looks_read_only_is_copied() -> None:
     scores = SCORES.copy()
     view = scores[:]
-    view.flags.writeable = False
-    assert not np.shares_memory(Lattice(view).unary, scores)  # the array below can be written to
-    scores.flags.writeable = False
-    assert np.shares_memory(Lattice(scores[1:]).unary, scores)
-    assert np.shares_memory(Batch(scores, [0, 6]).unary, scores)  # a batch borrows
+    scores.setflags(write=False)
+    lattice, words = Lattice(scores), SpanLattice(6, [(k, k + 1) for k in range(6)], scores[:, 0])
+    view[0, 0] = np.nan
+    assert not np.isnan(lattice.unary).any() and not np.isnan(words.scores).any()
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        lattice.unary.setflags(write=True)
+    assert np.shares_memory(Batch(view[1:], [0, 5]).unary, scores)  # a batch borrows
+
+
+def test_lattices_of_a_batch_share_its_transitions() -> None:
+    batch = Batch(SCORES, [0, 2, 6], np.zeros((3, 3)))
+    assert batch[0].pairwise is batch[1].pairwise is batch.pairwise
+
+
+class Own(Decoder):
+    """A decoder of a user, made in another way."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(LABELS, RULES)
+        self.name = name
+
+
+def test_decoders_of_users() -> None:
+    again = pickle.loads(pickle.dumps(Own("mine")))
+    assert type(again) is Own and again.name == "mine" and again.decode(Lattice(SCORES), GIVEN).optimal
+    assert again.with_rules([]).name == "mine" and again.with_rules([]).rules == ()

@@ -350,7 +350,7 @@ def test_bad_rules_are_typed_errors(case: int) -> None:
     assert error.what and error.got is not None and error.wanted is not None
 
 
-def test_a_machine_that_grows_too_large_says_so() -> None:
+def test_an_automaton_that_grows_too_large_says_so() -> None:
     rule = r.at_most(20_000, of="A")
     with pytest.raises(RuleError, match="too large"):
         machines_of(rule, PLAIN, 1, {})

@@ -6,13 +6,14 @@ import gc
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bridle import Decoder, GivenError, Labels, Lattice, RuleError
+from bridle import Decoder, GivenError, Labels, Lattice, RuleError, _native
 from bridle import rules as r
 from bridle.decoding.problem import Limits
 from bridle.rules.compiled import CompiledRules
@@ -132,18 +133,19 @@ def test_caches_are_bounded() -> None:
             assert all(rule.violations(d.ids, labels, its) == 0 for rule in decoder.rules)
 
 
-def test_automata_are_shared_between_decoders_with_some_rules_in_common() -> None:
+def test_automata_are_shared_between_decoders_with_the_same_labels() -> None:
+    labels = Labels(["A", "B"])
     rules = [r.at_most(1, of="A"), r.before("A", "B").soft(1.0), r.at_most(2, of=r.given("x"))]
-    first = CompiledRules(LABELS, rules, Limits().native())
-    known = dict(first._automata)
-    second = CompiledRules(LABELS, [rules[0], r.before("A", "B").soft(7.0)], Limits().native(), first)
-    assert second._automata == known and known  # other prices, the same automata
+    CompiledRules(labels, rules, Limits().native())
+    known = dict(labels.automata)
+    CompiledRules(labels, [rules[0], r.before("A", "B").soft(7.0)], Limits().native())
+    assert labels.automata == known and len(known) == 2  # other prices, the same automata
 
 
 def test_nothing_is_kept_when_a_decoder_goes() -> None:
     decoder = Decoder(LABELS, [r.fix("B", r.given("at")), r.at_most(1, of=r.given("x")), r.forbid("A", r.tokens("a"))])
     decoder.decode(FLAT, {"at": 1, "x": ["A"], "tokens": list("abcde")})
-    gone = weakref.ref(decoder._compiled)
+    gone = weakref.ref(decoder.compiled)
     del decoder
     gc.collect()
     assert gone() is None
@@ -152,7 +154,46 @@ def test_nothing_is_kept_when_a_decoder_goes() -> None:
 def test_texts_may_come_end_to_end() -> None:
     compiled = CompiledRules(LABELS, [r.forbid("A", r.tokens("a"))], Limits().native())
     offsets = np.array([0, 2, 3])
-    bound = compiled.bind("masks", offsets, None, texts=["a", "b", "a"])
-    assert bound is not None and (np.asarray(bound.allowed)[:, 0] >> 1 & 1).tolist() == [0, 1, 0]
+    native = compiled.native("masks")
+    bound = compiled.bind(native, offsets, None, texts=["a", "b", "a"])
+    assert (np.asarray(bound.allowed)[:, 0] >> 1 & 1).tolist() == [0, 1, 0]
     with pytest.raises(ValueError, match="one text per token"):
-        compiled.bind("masks", offsets, None, texts=["a"])
+        compiled.bind(native, offsets, None, texts=["a"])
+
+
+def test_many_places_and_many_marks() -> None:
+    """A batch may have more combinations of places than an automaton has tables for; no sequence has."""
+    keys = [f"p{k}" for k in range(10)]
+    rule = r.fix("A", r.given(keys[0]))
+    for key in keys[1:]:
+        rule = rule | r.fix("A", r.given(key))
+    rng = np.random.default_rng(2)
+    given = [{key: np.flatnonzero(rng.random(N) < 0.5).tolist() for key in keys} for _ in range(120)]
+    decoder = Decoder(LABELS, [rule])
+    many = decoder.decode_batch([FLAT] * len(given), given, threads=1)
+    for d, its in zip(many, given, strict=True):
+        one = decoder.decode(FLAT, its)
+        assert rule.violations(d.ids, LABELS, its) == 0 and one.score == d.score
+
+
+def test_what_is_bound_belongs_to_its_rules() -> None:
+    first, second = (CompiledRules(LABELS, [r.at_most(1, of=r.given("x"))], Limits().native()) for _ in range(2))
+    offsets = np.array([0, N])
+    bound = first.native("masks").bind(offsets, [{"x": "A"}], None)
+    with pytest.raises(ValueError, match="bound by others"):
+        _native.Problem(second.native("masks"), bound, FLAT.unary, offsets, None, [(None, None, None)], None)
+
+
+def test_automata_are_made_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridle.rules.compiled._MOST_KEPT", 2)
+    decoder = Decoder(LABELS, [r.at_most(1, of=r.given("x")), r.before(r.given("y"), r.given("x")).soft(1.0)])
+    names = [["A"], ["B"], ["A", "B"], ["O"], ["O", "A"], ["O", "B"]]
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            x, y = rng.integers(len(names), size=2)
+            decoder.decode(FLAT, {"x": names[x], "y": names[y]})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
+import bridle
 import bridle.rules as r
 from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
 from bridle.labels import Labels
@@ -349,7 +350,7 @@ ONE = [(0, 1)]
         (lambda: SpanLattice(1, ONE, [0]).score([7]), "not a path"),
         (lambda: SpanLattice(1, ONE, [0]).score([0.0]), "not a path"),
         (lambda: SpanDecoder().decode(SpanLattice(1, ONE, [0], [1])), "a label that no name stands for"),
-        (lambda: SpanDecoder().decode_batch([3]), "item 0 is not a word lattice"),  # type: ignore[list-item]
+        (lambda: SpanDecoder().decode_batch([3]), "this is not a word lattice"),  # type: ignore[list-item]
     ],
 )
 def test_bad_lattices(make: Any, match: str) -> None:
@@ -396,3 +397,17 @@ def test_bad_decoders() -> None:
 
 def test_sentences_are_rules() -> None:
     assert SpanDecoder(["A", "B"], ["at most 1 segment of A"]).rules == (r.at_most(1, of="A"),)
+
+
+def test_sequences_without_an_answer_have_a_status() -> None:
+    fine, broken = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1]), SpanLattice(2, [(0, 1)], [1])
+    for engine in ("auto", "ilp"):
+        found = SpanDecoder(engine=engine, on_infeasible="skip").decode_batch([fine, broken, fine])
+        assert found.status.tolist() == ["optimal", "infeasible", "optimal"] and found[1].words == []
+        assert found[1].status == "infeasible" and found[1].score == -np.inf
+        with pytest.raises(bridle.Infeasible) as caught:
+            SpanDecoder(engine=engine).decode_batch([fine, broken, fine])
+        assert caught.value.sequence == 1 and caught.value.decodings[2].words == [(0, 2)]
+    assert SpanDecoder(on_infeasible="skip").decode(broken).status == "infeasible"
+    with pytest.raises(bridle.EngineError, match="bad option on_infeasible"):
+        SpanDecoder(on_infeasible="relax")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,47 +91,40 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
     return array
 
 
-def own_scores(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> AnyScores:
+def own_scores(
+    name: str, values: Any, shape: tuple[int | None, ...], meaning: str, *, shared: bool = False
+) -> AnyScores:
     """The same as `as_scores`, read-only and out of reach of whoever has `values`.
 
-    Arrays that many lattices share are copied once as long as they do not change. What is read-only is not copied.
+    shared: the array is likely to come again, and is copied once while it is the same.
     """
-    if not isinstance(values, np.ndarray):
-        listed = isinstance(values, (list, tuple))
-        array = as_scores(name, values, shape, meaning)
-        return _read_only(array if listed else array.copy())
-    if _is_private(values) and values.dtype in (np.float32, np.float64) and values.flags.c_contiguous:
-        return as_scores(name, values, shape, meaning)
-    source, copy = _copies.get(id(values), (None, None))
-    if copy is not None and source is not None and source() is values and np.array_equal(copy, values):
-        check_shape(name, copy, shape, meaning, _SHAPE)
-        return copy
-    array = np.array(as_array(name, values), order="C")
-    if len(_copies) >= _MOST_COPIES:
-        _copies.clear()
-    made = _read_only(as_scores(name, array, shape, meaning))
-    _copies[id(values)] = weakref.ref(values), made
+    source, copy = _copies.get(id(values), _NOTHING) if shared else _NOTHING
+    known = copy()
+    if known is not None and (known is values or (source() is values and _same(known, np.asarray(values)))):
+        check_shape(name, known, shape, meaning, _SHAPE)
+        return known
+    private = isinstance(values, (list, tuple))
+    array = as_array(name, values)
+    array = as_scores(name, array if private else np.array(array, order="C"), shape, meaning)
+    array.setflags(write=False)
+    made = array.view()  # which nobody can make writable again
+    if shared:
+        if len(_copies) >= _MOST_COPIES:
+            _copies.clear()
+        if isinstance(values, np.ndarray):
+            _copies[id(values)] = weakref.ref(values), weakref.ref(made)
+        _copies[id(made)] = weakref.ref(made), weakref.ref(made)  # it may come again itself, from a batch
     return made
 
 
-_copies: dict[int, tuple[weakref.ref[npt.NDArray[Any]], AnyScores]] = {}
-_MOST_COPIES = 8
+_Reference = Callable[[], "npt.NDArray[Any] | None"]  # a weak one: lattices keep the copies
+_NOTHING: tuple[_Reference, _Reference] = (lambda: None, lambda: None)
+_copies: dict[int, tuple[_Reference, _Reference]] = {}  # by the id of an array: itself, and its copy
+_MOST_COPIES = 16
 
 
-def _read_only(array: AnyScores) -> AnyScores:
-    array.setflags(write=False)
-    return array
-
-
-def _is_private(array: npt.NDArray[Any]) -> bool:
-    """Is its memory read-only for everybody?"""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return False
-        if array.base is None:
-            return True
-        array = array.base
-    return False
+def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def check_square(m: int) -> None:
@@ -151,7 +145,7 @@ def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
         per_step = False
     if per_step:
         return own_scores("pairwise", values, (steps, m, m), "positions - 1 x labels x labels")
-    return own_scores("pairwise", values, (m, m), "labels x labels")
+    return own_scores("pairwise", values, (m, m), "labels x labels", shared=True)
 
 
 def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -96,14 +96,50 @@ class BridleError(Exception):
         self.sequence, self.rule, self.where, self.argument = sequence, rule, where, argument
 
     def at(self, **fields: Any) -> Self:
-        """Fill in fields that are not known yet: `error.at(sequence=3)`. Returns the error itself."""
+        """Fill in fields that are not known yet.
+
+        Parameters
+        ----------
+        **fields : object
+            Fields of the error by name, for example ``sequence=3``. One that is known already keeps its value.
+
+        Returns
+        -------
+        BridleError
+            The error itself, so that it can be raised at once.
+
+        Examples
+        --------
+        >>> error = RuleError("no such label", got="'TITEL'")
+        >>> print(error.at(where="my.rules:3"))
+        my.rules:3: no such label; got 'TITEL'.
+        """
         for name, value in fields.items():
             if getattr(self, name) is None:
                 setattr(self, name, value)
         return self
 
     def message(self, spell: Callable[[Argument], str] = str) -> str:
-        """The text of the error. spell: how to write an argument."""
+        """Make the text of the error from its fields.
+
+        Parameters
+        ----------
+        spell : callable, optional
+            How to write the argument that the error is about; as in a Python call by default.
+
+        Returns
+        -------
+        str
+            What is wrong, what was got and wanted; the likely cause on a line of its own.
+
+        Examples
+        --------
+        >>> error = EngineError("bad {argument}", argument=Argument("time_limit", -1), wanted="seconds >= 0")
+        >>> error.message()
+        'bad time_limit=-1; wanted seconds >= 0.'
+        >>> error.message(spell=lambda argument: f"--{argument.name.replace('_', '-')}")
+        'bad --time-limit; wanted seconds >= 0.'
+        """
 
         def spelt(text: object) -> str:
             return str(text) if self.argument is None else str(text).replace("{argument}", spell(self.argument))
@@ -150,15 +186,60 @@ class RuleError(BridleError):
 
 
 class RuleSyntaxError(RuleError):
-    """A line of text that is not a rule."""
+    """A line of text that is not a rule.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    file : str, optional
+        The file that the line is in.
+    line : int, optional
+        Its number, from 1. `file` and `line` make up `where`.
+    **parts : object
+        Other fields of `BridleError`.
+
+    Attributes
+    ----------
+    others : tuple of RuleSyntaxError
+        The errors of further lines of the same file.
+
+    Examples
+    --------
+    >>> from bridle import rules
+    >>> try:
+    ...     rules.parse_lines(["A before B", "A befor B", "most 1 of A"], file="my.rules")
+    ... except RuleSyntaxError as error:
+    ...     print(error.where, [other.line for other in error.others])
+    my.rules:2 [3]
+    """
 
     def __init__(self, what: str, *, file: str | None = None, line: int | None = None, **parts: Any) -> None:
         self.file, self.line = file, line
-        self.others: tuple[RuleSyntaxError, ...] = ()  # more lines of the same file
+        self.others: tuple[RuleSyntaxError, ...] = ()
         super().__init__(what, where=":".join(str(x) for x in (file, line) if x is not None) or None, **parts)
 
     def message(self, spell: Callable[[Argument], str] = str) -> str:
-        """The text of the error; of others in the same file the first lines."""
+        """Make the text of the error, followed by the first lines of those in `others`.
+
+        Parameters
+        ----------
+        spell : callable, optional
+            As in `BridleError.message`.
+
+        Returns
+        -------
+        str
+            One line per further error, five at most.
+
+        Examples
+        --------
+        >>> first, second = RuleSyntaxError("odd", line=2), RuleSyntaxError("odder", line=3)
+        >>> first.others = (second,)
+        >>> print(first.message())
+        2: odd.
+        3: odder.
+        """
         more = [other.message(spell).split("\n")[0] for other in self.others[:5]]
         more += [f"and {len(self.others) - 5} more"] * (len(self.others) > 5)
         return "\n".join([super().message(spell), *more])
@@ -189,9 +270,31 @@ class EngineError(BridleError):
 
 
 class LimitReached(BridleError):
-    """A limit stopped the work before any labelling that obeys the rules was found; `bound` holds all the same.
+    """A limit stopped the work before any labelling that obeys the rules was found.
 
-    Raised by `decode_batch`, it carries all that was decoded in `decodings`.
+    Parameters
+    ----------
+    what : str
+        What happened.
+    bound : float
+        No labelling under the rules scores higher; true in spite of the limit.
+    decodings : Decodings, optional
+        Everything that was decoded, if `Decoder.decode_batch` raised it; `sequence` is the first without an answer.
+    **parts : object
+        Other fields of `BridleError`.
+
+    Examples
+    --------
+    The one hypothesis that this beam keeps never carries a B:
+
+    >>> import bridle
+    >>> beam = bridle.engines.Beam(width=1)
+    >>> decoder = bridle.Decoder(["A", "B"], ["at least 1 token of B"], beam)
+    >>> try:
+    ...     decoder.decode(bridle.Lattice([[2, 1], [2, 1], [2, 1]]))
+    ... except bridle.LimitReached as error:
+    ...     print(error.bound)
+    6.0
     """
 
     def __init__(self, what: str, *, bound: float, decodings: Any = None, **parts: Any) -> None:
@@ -200,9 +303,30 @@ class LimitReached(BridleError):
 
 
 class Infeasible(BridleError):
-    """No labelling obeys the hard rules. `clash` is a minimal set of rules that cannot hold together.
+    """No labelling obeys the hard rules.
 
-    Raised by `decode_batch`, it carries all that was decoded in `decodings`.
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    clash : sequence of Rule
+        A minimal set of hard rules that cannot hold together: without any one of them, the others can. Empty if the
+        scores alone leave no path.
+    decodings : Decodings, optional
+        Everything that was decoded, if `Decoder.decode_batch` raised it; `sequence` is the first without an answer.
+    **parts : object
+        Other fields of `BridleError`.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> rules = ["at most 1 token of A", "starts with A", "ends with A"]
+    >>> decoder = bridle.Decoder(["A", "B"], rules)
+    >>> try:
+    ...     decoder.decode_batch([bridle.Lattice([[1, 0]]), bridle.Lattice([[1, 0], [1, 0]])])
+    ... except bridle.Infeasible as error:
+    ...     print(error.sequence, len(error.clash), error.decodings.status.tolist())
+    1 3 ['optimal', 'infeasible']
     """
 
     def __init__(self, what: str, *, clash: Sequence[object] = (), decodings: Any = None, **parts: Any) -> None:

@@ -71,12 +71,13 @@ class Labels:
     [Segment(start=0, end=2, type='PER'), Segment(start=3, end=4, type='PER')]
     """
 
-    __slots__ = ("__dict__", "_ids", "names", "outside", "scheme")
+    __slots__ = ("__dict__", "_ids", "automata", "names", "outside", "scheme")
 
     def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
         if not isinstance(names, Iterable) or (isinstance(names, str) and not names.isalpha()):  # "BMES" is a list too
             raise LabelError("labels are not a list of names", got=repr(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
+        self.automata: dict[Any, Any] = {}  # of rules about these labels, for all decoders (rules/compiled.py)
         self.scheme: Scheme | None = scheme
         self.outside = outside
         if not self.names:

@@ -57,8 +57,8 @@ class Lattice:
 
     Notes
     -----
-    NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. float32 and float64 are kept without a copy if
-    they are contiguous; do not change them while the lattice is in use.
+    NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. A lattice owns its scores: it copies them and
+    keeps the copy read-only. Arrays that nobody can write to are not copied.
 
     Examples
     --------
@@ -89,8 +89,8 @@ class Lattice:
             raise LatticeError("unary has no labels", got=u.shape, wanted="at least one column")
         put(self, "unary", u)
         put(self, "pairwise", None if pairwise is None else as_pairwise(pairwise, max(n - 1, 0), m))
-        put(self, "start", None if start is None else own_scores("start", start, (m,), "labels"))
-        put(self, "end", None if end is None else own_scores("end", end, (m,), "labels"))
+        put(self, "start", None if start is None else own_scores("start", start, (m,), "labels", shared=True))
+        put(self, "end", None if end is None else own_scores("end", end, (m,), "labels", shared=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.unary, self.pairwise, self.start, self.end)
@@ -208,16 +208,16 @@ class Batch:
                 wanted=f"rising numbers from 0 to {total}",
                 cause="offsets has one entry more than there are sequences: [0, n0, n0 + n1, ...].",
             )
-        self._fill(u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None)
-
-    def _fill(self, *values: Any) -> None:
+        values = (u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
     def _made(cls, *values: Any) -> Batch:
+        """A batch of values that are known to be right, field by field."""
         made = object.__new__(cls)
-        made._fill(*values)
+        for name, value in zip(cls.__slots__, values, strict=True):
+            object.__setattr__(made, name, value)
         return made
 
     @classmethod
@@ -344,9 +344,9 @@ def _shared(
     if pairwise is not None:
         check_square(m)
     return (
-        None if pairwise is None else own_scores("pairwise", pairwise, (m, m), "labels x labels"),
-        None if start is None else own_scores("start", start, (m,), "labels"),
-        None if end is None else own_scores("end", end, (m,), "labels"),
+        None if pairwise is None else own_scores("pairwise", pairwise, (m, m), "labels x labels", shared=True),
+        None if start is None else own_scores("start", start, (m,), "labels", shared=True),
+        None if end is None else own_scores("end", end, (m,), "labels", shared=True),
     )
 
 

@@ -134,7 +134,8 @@ def _explore(automaton: LazyAutomaton, labels: list[int], marks: Sequence[int]) 
                 todo.append(nxt)
         step.append([[ids[nxt] for nxt, _ in row] for row in moves])
         violations.append([[v for _, v in row] for row in moves])
-        _check_size(len(todo), len(todo) * len(marks) * len(labels))
+        if len(todo) > MAX_STATES or len(todo) * len(marks) * len(labels) > MAX_CELLS:
+            raise _too_large(len(todo))
     final = np.array([automaton.final(s) for s in todo], dtype=np.int64)
     return np.array(step, dtype=np.int64), np.array(violations, dtype=np.int64), final, np.zeros_like(final)
 
@@ -158,23 +159,18 @@ def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) 
 
 def _counting(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
     """The automaton of a count; most rules of a decoder count in one of a few ways, each of other labels."""
-    return (_small_count if count.edges.size * (count.limit + 1) < 1 << 14 else _any_count)(count, marks)
+    return (_small_count if count.edges.size * (count.limit + 1) < 1 << 14 else _count)(count, marks)
 
 
-def _any_count(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
-    return _minimal(_count(count, len(marks)), marks, count)
-
-
-_small_count = lru_cache(maxsize=64)(_any_count)
-
-
-def _count(count: Count, n_marks: int) -> _Tables:
+def _count(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
     """The automaton of a count, made at once. States: (count so far, kind of the class before), where classes after
     which the same things count are of one kind.
     """
     rows, kind = np.unique(count.edges, axis=0, return_inverse=True)
     kind, kinds, most = kind.reshape(-1), len(rows), count.sense == "<="
-    _check_size((count.limit + 1) * kinds, (count.limit + 1) * kinds * n_marks * count.edges.shape[1])
+    n_states, n_marks = (count.limit + 1) * kinds, len(marks)
+    if n_states > MAX_STATES or n_states * n_marks * count.edges.shape[1] > MAX_CELLS:
+        raise _too_large(n_states)
     seen, before = np.divmod(np.arange((count.limit + 1) * kinds), kinds)
     hit, full = rows[before], (seen == count.limit)[:, None]
     step = (seen[:, None] + (hit & ~full)) * kinds + kind[None, :-1]
@@ -184,7 +180,10 @@ def _count(count: Count, n_marks: int) -> _Tables:
     step, violations = new[step[reached]], ((hit & full)[reached] & most).astype(np.int64)
     left = (count.limit - seen)[reached]
     step, violations = (np.repeat(table[:, None], n_marks, axis=1) for table in (step, violations))
-    return step, violations, left * (not most), left if most else -left
+    return _minimal((step, violations, left * (not most), left if most else -left), marks, count)
+
+
+_small_count = lru_cache(maxsize=64)(_count)
 
 
 def _reached(step: Ints, start: int) -> Ints:
@@ -200,11 +199,10 @@ def _reached(step: Ints, start: int) -> Ints:
     return np.concatenate(levels)
 
 
-def _check_size(states: int, cells: int) -> None:
-    if states > MAX_STATES or cells > MAX_CELLS:
-        raise RuleError(
-            "the automaton of a rule is too large",
-            got=f"over {MAX_STATES} states" if states > MAX_STATES else f"{states} states over very many labels",
-            wanted="a smaller rule",
-            cause="A Boolean formula over many positions, or a large count? Split it into several rules.",
-        )
+def _too_large(states: int) -> RuleError:
+    return RuleError(
+        "the automaton of a rule is too large",
+        got=f"over {MAX_STATES} states" if states > MAX_STATES else f"{states} states over very many labels",
+        wanted="a smaller rule",
+        cause="A Boolean formula over many positions, or a large count? Split it into several rules.",
+    )

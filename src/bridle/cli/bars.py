@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from rich.console import Console
@@ -50,13 +51,15 @@ def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str
             step.bar.stop()
 
 
+@dataclass
 class Bar:
     """Moves the bar; makes it when it is time."""
 
-    def __init__(self, source: Source, doing: str) -> None:
-        self.source, self.doing, self.begun = source, doing, time.monotonic()
-        self.wait = float("inf")
-        self.bar: Progress | None = None
+    source: Source
+    doing: str
+    wait: float = float("inf")  # seconds before it is shown
+    begun: float = field(default_factory=time.monotonic)
+    bar: Progress | None = None
 
     def __call__(self) -> None:
         if time.monotonic() - self.begun < self.wait:

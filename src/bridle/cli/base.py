@@ -7,8 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -19,7 +18,6 @@ from typer.core import TyperGroup
 
 import bridle
 from bridle.cli.stream import Tally
-from bridle.data import Lines
 from bridle.errors import Argument, BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
 from bridle.models.files import MAGIC
@@ -56,33 +54,30 @@ class Commands(TyperGroup):
         names = list(self.commands)
         return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER) + names.index(name))
 
-    def make_context(self, *args: Any, **named: Any) -> Any:
-        """Read the options."""
-        with exits():
-            return super().make_context(*args, **named)
-
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
-        with exits():
+        """Run a command. Typer would let Ctrl-C pass without a word."""
+        try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Exit(_told(error)) from None
 
     def main(self, *args: Any, **named: Any) -> Any:
         """Run a command line, and exit."""
         alone = named.get("standalone_mode", True)
         named["standalone_mode"] = False
-        if not alone:
-            return super().main(*args, **named)
         words = (args[0] if args else named.get("args")) or sys.argv[1:]
-        if isinstance(sys.stdout, TextIOWrapper):  # a terminal may lack characters that the data has
+        if alone and isinstance(sys.stdout, TextIOWrapper):  # a terminal may lack characters that the data has
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with exits():
-                try:
-                    code = super().main(*args, **named)
-                except _Misuse as error:
-                    code = _misused(error, words)
-        except typer.Exit as ended:
-            code = ended.exit_code
+            code = super().main(*args, **named)
+        except _Misuse as error:
+            if not alone:
+                raise
+            code = _misused(error, words)
+        except BaseException as error:
+            code = _told(error)
+        if not alone:
+            return code
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -142,39 +137,39 @@ def main(
     """The best labelling of a sequence that obeys your rules: exact, fast, and with a proof."""
 
 
-@contextmanager
-def exits() -> Iterator[None]:
-    """Errors become one message on stderr and an exit code."""
-    try:
-        yield
-    except (Infeasible, LimitReached) as error:
-        fail(error.message(option), NO_ANSWER)
-    except BridleError as error:
-        fail(error.message(option), BAD)
-    except MemoryError:
-        fail("out of memory", BAD)
-    except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        _no_reader()
-    except SystemExit as ended:  # what prints has seen it already, and calls it an error
-        if isinstance(ended.__context__, BrokenPipeError):
-            _no_reader()
-        raise
-    except OSError as error:  # standard output, mostly: files are looked after where they are written
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        wanted = "; wanted a place with room for the output" if full else ""
-        fail(f"cannot {'write' if full else 'go on'}; got {error.strerror or error}{wanted}.", BAD)
+def _told(error: BaseException) -> int:
+    """Say in one message on stderr what ended a command; its exit code."""
+    code, message = BAD, ""
+    match error:
+        case Infeasible() | LimitReached():
+            code, message = NO_ANSWER, error.message(option)
+        case BridleError():
+            message = error.message(option)
+        case MemoryError():
+            message = "out of memory"
+        case KeyboardInterrupt() | typer.Abort():
+            code, message = INTERRUPTED, "interrupted"
+        case BrokenPipeError() | SystemExit(__context__=BrokenPipeError()):  # what prints calls the second an error
+            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  (what is left in the buffer is not tried again)
+            return NO_READER
+        case OSError():  # standard output, mostly: files are looked after where they are written
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            wanted = "; wanted a place with room for the output" if full else ""
+            message = f"cannot {'write' if full else 'go on'}; got {error.strerror or error}{wanted}."
+        case _:
+            raise error
+    warn(message)
+    return code
 
 
-def _no_reader() -> NoReturn:
-    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  (what is left in the buffer is not tried again)
-    raise typer.Exit(NO_READER) from None
+def warn(message: str) -> None:
+    """Say something on stderr."""
+    typer.echo(f"bridle: {message}", err=True)
 
 
 def fail(message: str, code: int) -> NoReturn:
     """Say what is wrong and end."""
-    typer.echo(f"bridle: {message}", err=True)
+    warn(message)
     raise typer.Exit(code) from None
 
 
@@ -246,21 +241,9 @@ def labels_of(names: tuple[str, ...], scheme: Scheme) -> bridle.Labels:
     return bridle.Labels(names, None if scheme is Scheme.NONE else cast(KnownScheme, scheme.value))
 
 
-@contextmanager
-def writing(out: str | None) -> Iterator[Lines]:
-    """Lines to a file or to standard output; if the work does not end, it is told where they are."""
-    lines = Lines(out)
-    try:
-        with lines:
-            yield lines
-    except BaseException:
-        if lines.kept is not None:
-            typer.echo(f"bridle: {lines.count:,} lines were written; they are kept in {lines.kept}", err=True)
-        raise
-
-
 def ended(tally: Tally) -> NoReturn:
     """Tell what did not go as it should, and end with its exit code."""
-    if not tally.clean or tally.unproved:
-        typer.echo(f"bridle: {tally}", err=True)
-    raise typer.Exit(0 if tally.clean else LOOK)
+    look = tally.infeasible or tally.relaxed or tally.unfound
+    if look or tally.unproved:
+        warn(str(tally))
+    raise typer.Exit(LOOK if look else 0)

@@ -14,10 +14,9 @@ import typer
 import bridle
 from bridle.cli.base import Scheme, labels_of
 from bridle.cli.decoding import agreed
-from bridle.cli.reading import Reader, at_the_keyboard, reader_of, reading, tell_unknown
+from bridle.cli.reading import Reader, at_the_keyboard, called, reader_of, reading, tell_unknown
 from bridle.data import Example, open_scores
 from bridle.data.markup import TOKENS
-from bridle.data.source import called
 from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, FileError, LabelError
 from bridle.labels import Labels
@@ -120,7 +119,8 @@ def from_scores(
     path: str, wanted: Wanted, asked: tuple[str, ...] | None, scheme: Scheme, decoder_of: Callable[[Labels], Decoder]
 ) -> Chosen:
     """Sequences of a score file."""
-    at_the_keyboard(path)
+    if path == "-":
+        at_the_keyboard()
     lattices: list[Lattice] = []
     givens: list[dict[str, Any]] = []
     ids: list[Any] = []
@@ -155,7 +155,8 @@ def from_model(
     if wanted.text is not None:
         found = [_example(wanted.text, reader_of(*reads, before))]
     else:
-        tags = before.to_tag()  # labels may be missing; but where the markup is the labels, it is wanted
+        tags = Reader.noted(tagger.notes_, "missing")
+        # Labels may be missing; but where the markup is the labels, it is wanted.
         reader = reader_of(*reads, before if tags.format == "text" else tags)
         with reading(reader, str(data), progress, "reading") as (examples, bar):
             found = list(_picked(examples, wanted, bar))

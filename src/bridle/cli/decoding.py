@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
@@ -19,12 +20,12 @@ from bridle.cli.base import (
     keep,
     labels_of,
     names_of,
-    writing,
+    warn,
 )
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads
 from bridle.cli.reading import at_the_keyboard, rules_of
 from bridle.cli.stream import Stream, Work, to_json
-from bridle.data import Chunk, Pace, open_scores
+from bridle.data import Chunk, Lines, Pace, open_scores
 from bridle.errors import LabelError
 
 
@@ -82,7 +83,8 @@ def decode(
     names = names_of(labels, labels_file)
     rules_of(rules, None)
     pace = Pace()
-    at_the_keyboard(scores)
+    if scores == "-":
+        at_the_keyboard()
     with open_scores(scores, pace, None if names is None else len(names)) as source:
         known = labels_of(agreed(names, source.labels), scheme)
         decoder = bridle.Decoder(
@@ -90,10 +92,15 @@ def decode(
             max_states=max_states, on_infeasible=on_infeasible.value,
         )  # fmt: skip
         stream = Stream(decoder, k)
-        with writing(out) as lines, progress_bar(progress, source, out) as step:
-            for records in stream.records((_work(chunk, decoder, threads) for chunk in source.chunks), pace):
+        with Lines(out, warn) as lines, progress_bar(progress, source, out) as step:
+            for chunk in source.chunks:
+                begun = time.perf_counter()
+                records, wrong = stream.records(_work(chunk, decoder, threads))
                 lines.write(map(to_json, records))
+                if wrong is not None:
+                    raise wrong
                 step()
+                pace.took(time.perf_counter() - begun)
     ended(stream.tally)
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bridle.cli.base import app, check_place, json_line, writing
+from bridle.cli.base import app, check_place, json_line, warn
 from bridle.cli.options import AsJson
+from bridle.data import Lines
 
 PAGE = "bridle-demo.html"
 
@@ -47,6 +48,6 @@ def demo(
     else:
         console = Console()
         demonstration.show(story, console if console.is_terminal else Console(width=100))
-    with writing(str(out)) as lines:
+    with Lines(str(out), warn) as lines:
         lines.write([demonstration.page(story)])
     typer.echo(f"The report: {out}", err=as_json)

@@ -21,13 +21,13 @@ from bridle.cli.reading import (
     TheFormat,
     TheLabel,
     TheOptions,
+    called,
     reader_of,
     reading,
     rules_of,
     tell_unknown,
 )
 from bridle.data import Example
-from bridle.data.source import called
 from bridle.errors import FileError
 from bridle.models import Tagger
 from bridle.report import Scores, score

@@ -27,11 +27,12 @@ from bridle.cli.base import (
     json_line,
     keep,
     names_of,
-    writing,
+    warn,
 )
 from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
 from bridle.cli.options import AsJson, TheEngine, TheLimit, TheProgress, TheRules, TheThreads
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
+from bridle.data import Lines
 from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError
 from bridle.explain import Explanation
@@ -207,7 +208,7 @@ def _clash(told: Explanation) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with writing(str(path)) as lines:
+    with Lines(str(path), warn) as lines:
         lines.write([text.rstrip("\n")])
 
 

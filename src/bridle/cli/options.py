@@ -40,7 +40,7 @@ FORMATS = one_of(formats)
 ENGINES = one_of(lambda: ["auto", *engine_names()])
 FEATURES = one_of(lambda: ["auto", *SETS])
 RECIPES = one_of(_recipes)
-_ENGINES = "auto, search, viterbi, product, relax, ilp, beam, two_stage."
+_ENGINES = "auto, search, viterbi, product, lazy_intersection, ilp, beam, two_stage."
 
 Labelled = Annotated[
     list[str], typer.Argument(metavar="DATA", help="Labelled sequences; .gz is fine, - is stdin.", show_default=False)

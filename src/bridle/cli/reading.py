@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
 from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.options import FORMATS
 from bridle.data import Example, Examples, read
-from bridle.data.source import called
 from bridle.errors import FileError, ModelFileError, RuleError
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.rules.base import Rule
@@ -59,13 +58,21 @@ class Reader:
         return asdict(self)
 
     @classmethod
-    def noted(cls, notes: Mapping[str, Any]) -> Reader:
-        """How the training data of a model was read; a guess if it does not say."""
+    def noted(cls, notes: Mapping[str, Any], labels: Literal["there", "missing"] = "there") -> Reader:
+        """How the training data of a model was read; a guess if it does not say.
+
+        labels="missing": how to read what has no labels yet.
+        """
         kept = notes.get("reader", {})
         fits = isinstance(kept, dict) and set(kept) <= {"format", "options"}
         if not fits or not isinstance(kept.get("options", {}), dict):
             raise ModelFileError("the model does not say how its data was read", got=repr(kept)[:60], wanted="a reader")
-        return cls(kept.get("format"), dict(kept.get("options", {})))
+        format, options = kept.get("format"), dict(kept.get("options", {}))
+        if labels == "missing" and format in _MARKUP:
+            return cls("text", {"tokens": options.get("tokens", "blanks")})
+        if labels == "missing" and format in ("conll", "conllu") and options.get("columns"):
+            options["unlabelled"] = "allow"
+        return cls(format, options)
 
     def settled(self, example: Example) -> Reader:
         """With the columns that a file turned out to have, so that other files must have them too."""
@@ -76,14 +83,6 @@ class Reader:
             return self
         at = label - 1 if label > 0 else len(names) + 1 + label
         return replace(self, options={**self.options, "columns": [*names[:at], "label", *names[at:]], "label": "label"})
-
-    def to_tag(self) -> Reader:
-        """How to read what has no labels yet."""
-        if self.format in _MARKUP:
-            return Reader("text", {"tokens": self.options.get("tokens", "blanks")})
-        if self.format in ("conll", "conllu") and self.options.get("columns"):
-            return replace(self, options={**self.options, "unlabelled": "allow"})
-        return self
 
 
 def reader_of(
@@ -111,9 +110,14 @@ def _value(text: str) -> str | int | None:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
-def at_the_keyboard(path: str) -> None:
-    """Say that something is waited for, lest people wait too."""
-    if path == "-" and on_terminal(sys.stdin):
+def called(path: str) -> str:
+    """What messages call a file."""
+    return "<stdin>" if path == "-" else path
+
+
+def at_the_keyboard() -> None:
+    """Say that something is waited for on standard input, lest people wait too."""
+    if on_terminal(sys.stdin):
         typer.echo("bridle: reading what you type; end it with Ctrl-D", err=True)
 
 
@@ -122,12 +126,16 @@ def reading(
     reader: Reader, path: str, progress: bool | None, doing: str, out: str | None = ""
 ) -> Iterator[tuple[Examples, Bar]]:
     """Examples of a file, and the bar to move while they are read. What was left out is told."""
-    at_the_keyboard(path)
-    with reader.open(path) as examples:
+    if path == "-":
+        at_the_keyboard()
+    examples = read(path, reader.format, **reader.options)
+    try:
         with progress_bar(progress, examples, out, doing) as bar:
             yield examples, bar
-        for what, count in examples.left_out.items():
+        for what, count in examples.source.left_out.items():
             typer.echo(f"bridle: {path}: left out {count:,} {what}", err=True)
+    finally:
+        examples.close()
 
 
 def split(examples: Sequence[Example]) -> tuple[list[Any], list[list[str]], list[dict[str, Any]]]:
@@ -147,7 +155,7 @@ def rules_of(path: Path | None, labels: Labels | None) -> list[Rule]:
     labels: None where they are not known yet, but mistakes of other kinds should be told before the data is read.
     """
     lines = [] if path is None else load_lines(path)
-    wrong = [] if labels is None else [one for line in lines for one in unknown_labels(line, labels)]
+    wrong = [] if labels is None else unknown_labels(lines, labels)
     if wrong:
         more = [f"{path}:{one.line}: {one.message}" for one in wrong[1:]]
         cause = "\n".join([*more, "Are these rules for other data, or other labels?"])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from bridle.data.chunk import Pace
 from bridle.decoding.decoder import Decoder, Given
-from bridle.decoding.result import Decoding
+from bridle.decoding.result import Decoding, Decodings
 from bridle.errors import BridleError
 from bridle.lattice import Lattice
 from bridle.rules.base import Rule
@@ -28,9 +26,6 @@ class Work:
     decode: Callable[[int], Sequence[Decoding]]  # decodes the first n of them
     scores: Callable[[int], tuple[Lattice, Given | None]]  # of one of them
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
 
 @dataclass(slots=True)
 class Tally:
@@ -41,10 +36,6 @@ class Tally:
     relaxed: int = 0  # a labelling that breaks some of them
     unfound: int = 0  # a limit came before the first labelling
     unproved: int = 0  # a limit came before the proof
-
-    @property
-    def clean(self) -> bool:
-        return not (self.infeasible or self.relaxed or self.unfound)
 
     def count(self, found: Decoding) -> None:
         """Add a decoding."""
@@ -74,35 +65,38 @@ class Stream:
     # Prints rules: a few are broken again and again, and need be printed once.
     _text: Callable[[Rule], str] = field(default_factory=lambda: lru_cache(maxsize=1024)(str), repr=False)
 
-    def records(self, works: Iterable[Work], pace: Pace | None = None) -> Iterator[list[Record]]:
-        """The records of all sequences, some at a time. Those before a bad sequence come before the error."""
-        for work in works:
-            begun = time.perf_counter()
-            found, wrong = self._answers(work)
-            for one in found:
-                self.tally.count(one)
-            if found:
-                yield [self._record(work.ids[b], one, work, b) for b, one in enumerate(found)]
-            if wrong is not None:
-                raise wrong
-            if pace is not None:
-                pace.took(time.perf_counter() - begun)
-
-    def _answers(self, work: Work) -> tuple[Sequence[Decoding], BridleError | None]:
-        """The decodings of all sequences, or of those before a bad one, with what is wrong with it."""
-        n, wrong = len(work), None
+    def records(self, work: Work) -> tuple[list[Record], BridleError | None]:
+        """The records of all sequences, or of those before a bad one, with what is wrong with it."""
+        found: Sequence[Decoding] = []
+        n, wrong = len(work.ids), None
         while n:
             try:
-                return work.decode(n), wrong
+                found = work.decode(n)
+                break
             except BridleError as error:
                 at = error.sequence if error.sequence is not None else 0 if n == 1 else None
                 if at is None:
                     raise
                 wrong = error.at(where=work.where[at])
-                if getattr(error, "decodings", None) is not None:
-                    return error.decodings[:at], wrong  # type: ignore[attr-defined]
+                if (known := getattr(error, "decodings", None)) is not None:
+                    found = known[:at]
+                    break
                 n = at
-        return [], wrong
+        if isinstance(found, Decodings) and (found.optimal & ~found.relaxed).all():
+            self.tally.sequences += n
+        else:
+            for one in found:
+                self.tally.count(one)
+        if self.detail == "labels" and isinstance(found, Decodings):
+            labels = [None if b in found.unanswered else one for b, one in enumerate(found.labels)]
+            return [{"id": name, "labels": one} for name, one in zip(work.ids, labels, strict=False)], wrong
+        records: list[Record] = []
+        for b, one in enumerate(found):
+            try:
+                records.append(self._record(work.ids[b], one, work, b))
+            except BridleError as error:  # of the k best, or of the search for a clash
+                return records, error.at(where=work.where[b])
+        return records, wrong
 
     def _record(self, name: Any, found: Decoding, work: Work, b: int) -> Record:
         if self.detail == "labels":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.cli.base import OnInfeasible, app, ended, keep, writing
+from bridle.cli.base import OnInfeasible, app, ended, keep, warn
 from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads, one_of
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_of
 from bridle.cli.stream import Record, Stream, Work, to_json
-from bridle.data import Example, Pace
+from bridle.data import Example, Lines, Pace
 from bridle.data.base import Format, format_named
 from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError, ModelError
@@ -82,9 +83,10 @@ def tag(
     """
     keep(out, model, rules, *(data or ()))
     tagger = bridle.load(model)
-    reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_).to_tag())
-    decoder = tagger.decoder(
-        rules_of(rules, tagger.labels_), engine=engine, time_limit=time_limit, on_infeasible=on_infeasible.value
+    reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_, "missing"))
+    obeyed = [] if rules is None else rules_of(rules, tagger.labels_)
+    decoder = Decoder(
+        tagger.labels_, obeyed, engine, time_limit=time_limit, on_infeasible=on_infeasible.value
     )
     lines_of_json = as_json or k is not None or scores
     if to is not None and to not in ("jsonl", "json") and lines_of_json:
@@ -92,22 +94,18 @@ def tag(
     made = None if lines_of_json else _output(to, reader, tagger)
     stream = Stream(decoder, k, "all" if made is None else "labels")
     pace = Pace(sequences=1, most=4096)  # the first answer comes at once
-    with writing(out) as lines:
+    with Lines(out, warn) as lines:
         for path in data or ["-"]:
             with reading(reader, path, progress, "tagging", out) as (examples, bar):
-                for some in _tagged(examples, tagger, stream, threads, pace):
-                    lines.write(_lines(some, made, tagger, decoder if scores else None))
+                while some := examples.take(pace.sequences, pace.tokens):  # at most a chunk of them is held
+                    begun = time.perf_counter()
+                    records, wrong = stream.records(work_of(some, tagger, decoder, threads, stream.tally.sequences))
+                    lines.write(_lines(some, records, made, tagger, decoder if scores else None))
+                    if wrong is not None:
+                        raise wrong
                     bar()
+                    pace.took(time.perf_counter() - begun)
     ended(stream.tally)
-
-
-def _tagged(
-    examples: Iterable[Example], tagger: Tagger, stream: Stream, threads: int, pace: Pace
-) -> Iterator[list[tuple[Example, Record]]]:
-    """Examples with their records, some at a time; at most a chunk of them is held."""
-    for some in _chunks(examples, pace):
-        for records in stream.records([work_of(some, tagger, stream.decoder, threads, stream.tally.sequences)], pace):
-            yield list(zip(some, records, strict=False))  # an error may cut the records short
 
 
 def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int, first: int = 0) -> Work:
@@ -125,19 +123,6 @@ def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int,
     )  # fmt: skip
 
 
-def _chunks(examples: Iterable[Example], pace: Pace) -> Iterator[list[Example]]:
-    held: list[Example] = []
-    tokens = 0
-    for example in examples:
-        held.append(example)
-        tokens += len(example)
-        if len(held) >= pace.sequences or tokens >= pace.tokens:
-            yield held
-            held, tokens = [], 0
-    if held:
-        yield held
-
-
 def _output(to: str | None, reader: Reader, tagger: Tagger) -> Format | None:
     """The format of the output; None: JSON lines."""
     name = to or (reader.format if reader.format in ("conll", "slashed", "segmented", "jsonl") else None)
@@ -152,21 +137,28 @@ def _output(to: str | None, reader: Reader, tagger: Tagger) -> Format | None:
 
 
 def _lines(
-    some: list[tuple[Example, Record]], made: Format | None, tagger: Tagger, decoder: Decoder | None
-) -> Iterator[str]:
-    for example, record in some:
-        if made is None:
-            more = {} if decoder is None else {"probability": _probability(example, record, tagger, decoder)}
-            others = {name: list(column) for name, column in list(example.columns.items())[1:]}
-            if example.labels is not None:
-                others["gold"] = list(example.labels)
-            yield to_json({"id": record["id"], "tokens": list(example.tokens), **others, **record, **more})
-            continue
+    some: list[Example], records: list[Record], made: Format | None, tagger: Tagger, decoder: Decoder | None
+) -> list[str]:
+    """The lines of examples with their records, of which an error may have left fewer."""
+    if made is None:
+        return [_json(example, record, tagger, decoder) for example, record in zip(some, records, strict=False)]
+    tagged = []
+    for example, record in zip(some, records, strict=False):
         labels = record["labels"] if record["labels"] is not None else [_MISSING] * len(example)
         columns = example.columns
         if made.name == "conll" and example.labels is not None:  # gold beside guess, as bridle eval reads them
             columns = {**columns, "gold": example.labels}
-        yield from made.text([replace(example, columns=columns, labels=labels)])
+        tagged.append(replace(example, columns=columns, labels=labels))
+    return list(made.text(tagged))
+
+
+def _json(example: Example, record: Record, tagger: Tagger, decoder: Decoder | None) -> str:
+    """A line of JSON; with a decoder, the probability of each label too."""
+    more = {} if decoder is None else {"probability": _probability(example, record, tagger, decoder)}
+    others = {name: list(column) for name, column in list(example.columns.items())[1:]}
+    if example.labels is not None:
+        others["gold"] = list(example.labels)
+    return to_json({"id": record["id"], "tokens": list(example.tokens), **others, **record, **more})
 
 
 def _probability(example: Example, record: Record, tagger: Tagger, decoder: Decoder) -> list[float] | None:

@@ -87,13 +87,14 @@ class Format:
                 _encoded("".join(some))
                 out.write(some)
 
-    def check(self, option: str, choices: Sequence[str | None]) -> None:
+    def check(self, **choices: Sequence[str | None]) -> None:
         """Raise if an option is none of its words."""
-        if (value := getattr(self, option)) not in choices:
-            raise FileError(
-                f"`{option}` has an unknown value", got=repr(value), wanted=" or ".join(map(repr, choices)),
-                argument=Argument(option, value),
-            )  # fmt: skip
+        for option, words in choices.items():
+            if (value := getattr(self, option)) not in words:
+                raise FileError(
+                    f"`{option}` has an unknown value", got=repr(value), wanted=" or ".join(map(repr, words)),
+                    argument=Argument(option, value),
+                )  # fmt: skip
 
 
 def _encoded(text: str) -> bytes:

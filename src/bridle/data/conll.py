@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from bridle.data.base import Format
@@ -68,9 +68,7 @@ class Conll(Format):
     unlabelled: Literal["refuse", "allow"] = "refuse"
 
     def __post_init__(self) -> None:
-        self.check("docstart", ("skip", "keep"))
-        self.check("separator", ("auto", "tab", "blanks"))
-        self.check("unlabelled", ("refuse", "allow"))
+        self.check(docstart=("skip", "keep"), separator=("auto", "tab", "blanks"), unlabelled=("refuse", "allow"))
         names = self.columns
         if names is not None and (
             isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names)
@@ -99,10 +97,24 @@ class Conll(Format):
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, source: Source) -> Iterator[Example]:
-        table = _Table(self, source)
-        for number, lines in _blocks(source, self.encoding):
-            if (example := table.example(number, lines)) is not None:
-                yield example
+        prefix = "# " if self.comment == "auto" else "\n" if self.comment is None else self.comment
+        table = _Table(
+            self, source, prefix, (prefix, DOCSTART) if self.docstart == "skip" else (prefix,),
+            None if self.separator == "auto" else self.separator == "tab", len(self.columns or ()),
+        )  # fmt: skip
+        begun, held = 1, list[str]()  # lines that stand together, and the number of the first
+        for number, lines in source.runs(self.encoding):
+            at = 0
+            # lines of blanks only are empty too
+            for k in [k for k, x in enumerate(lines) if not x or (x[0] in BLANK and not x.strip(BLANK))]:
+                if held or k > at:
+                    if (example := table.example(begun, held + lines[at:k])) is not None:
+                        yield example
+                    held = []
+                at, begun = k + 1, number + k + 1
+            held += lines[at:]
+        if held and (example := table.example(begun, held)) is not None:
+            yield example
         if not table.names and table.doubtful:  # nothing else is in the file
             raise table.unclear(*table.doubtful[0])
 
@@ -116,15 +128,12 @@ class Conll(Format):
         for line in example.comments:
             if not line.startswith(prefix) or "\n" in line or "\r" in line:
                 raise example.error("this is no comment", got=repr(line)[:80], wanted=f"one line, {prefix!r} first")
-            yield line
-        blanks = self.separator == "blanks"
-        between = " " if blanks else "\t"
+        between = " " if self.separator == "blanks" else "\t"
         rows = list(zip(*columns, strict=True))
         lines = list(map(between.join, rows))
         if not _plain(rows, lines, between):
             self._check_rows(example, rows, lines, prefix)
-        yield from lines
-        yield ""
+        return [*example.comments, *lines, ""]
 
     def _check_rows(self, example: Example, rows: list[tuple[str, ...]], lines: list[str], prefix: str) -> None:
         blanks = self.separator == "blanks"
@@ -151,29 +160,29 @@ def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
     return not odd and width > 1 and counts == (n - 1, n * (width - 1)) and all(map(all, rows))
 
 
+@dataclass(eq=False)
 class _Table:
     """What is known of one file: how its lines are cut, how many columns there are, which one holds the labels."""
 
-    def __init__(self, format: Conll, source: Source) -> None:
-        self.format, self.source = format, source
-        self.tab: bool | None = None if format.separator == "auto" else format.separator == "tab"
-        self.width = 0 if format.columns is None else len(format.columns)
-        self.names: list[str] = []  # once the width is sure
-        self.at = -1  # the column of the labels; -1: none
-        self.inputs: list[tuple[str, int]] = []
-        self.seen: set[str] = set()  # values of the column of the labels
-        self.comments: list[str] = []  # that stand above the next sequence
-        self.doubtful: list[tuple[int, str]] = []  # those met before anything was known of the file
-        prefix = format.comment
-        self.prefix = "# " if prefix == "auto" else "\n" if prefix is None else prefix  # no line begins with "\n"
-        self.odd = (self.prefix, DOCSTART) if format.docstart == "skip" else (self.prefix,)
+    format: Conll
+    source: Source
+    prefix: str  # of comments; no line begins with "\n"
+    odd: tuple[str, ...]  # what may stand above a sequence begins with one of these
+    tab: bool | None
+    width: int
+    names: list[str] = field(default_factory=list)  # once the width is sure
+    at: int = -1  # the column of the labels; -1: none
+    inputs: list[tuple[str, int]] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # values of the column of the labels
+    comments: list[str] = field(default_factory=list)  # that stand above the next sequence
+    doubtful: list[tuple[int, str]] = field(default_factory=list)  # those met before anything was known of the file
 
     def example(self, number: int, lines: list[str]) -> Example | None:
         """The sequence of some lines that stand together; None if they are comments and the like."""
         if lines[0].startswith(self.odd):
             k = self.peel(number, lines)
             number, lines = number + k, lines[k:]
-        columns = self.quick(lines)
+        columns = self.quick(lines) if self.names else None
         if columns is None:
             number, rows = self.rows(number, lines)
             columns = list(map(list, zip(*rows, strict=True)))
@@ -209,7 +218,7 @@ class _Table:
 
     def quick(self, lines: list[str]) -> list[list[str]] | None:
         """Columns of lines that have nothing special, which are nearly all; None if they might have."""
-        if not self.names or (not self.tab and "\t" in "\n".join(lines)):
+        if not self.tab and "\t" in "\n".join(lines):
             return None
         separator = "\t" if self.tab else " "
         try:
@@ -226,7 +235,7 @@ class _Table:
         for at, line in enumerate(lines, number):
             if self.tab is None:
                 self.tab = "\t" in line
-            row = _cut(line, self.tab)
+            row = line.split("\t") if self.tab else _FIELD.findall(line)
             if not self.names:
                 self.settle(at, len(row))
             if self.tab and len(row) == 1 < self.width and line.startswith(self.prefix):
@@ -316,18 +325,3 @@ def _columns(count: int) -> str:
 
 def _cut(line: str, tab: bool) -> list[str]:
     return line.split("\t") if tab else _FIELD.findall(line)
-
-
-def _blocks(source: Source, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines that stand together, with the number of the first; lines of blanks only are empty too."""
-    begun, held = 1, list[str]()
-    for number, lines in source.runs(encoding):
-        at = 0
-        for k in [k for k, x in enumerate(lines) if not x or (x[0] in BLANK and not x.strip(BLANK))]:
-            if held or k > at:
-                yield begun, held + lines[at:k]
-                held = []
-            at, begun = k + 1, number + k + 1
-        held += lines[at:]
-    if held:
-        yield begun, held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Self
 
 from bridle.data.source import Source
@@ -66,7 +67,7 @@ class Example:
                 )
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        return len(next(iter(self.columns.values())))
 
     @property
     def tokens(self) -> Sequence[str]:
@@ -91,6 +92,7 @@ class Example:
         return FileError(what, where=self.where or None, **parts)
 
 
+@dataclass(eq=False)
 class Examples(Iterator[Example]):
     """Sequences of a file, read as you iterate; `read` makes one.
 
@@ -106,18 +108,19 @@ class Examples(Iterator[Example]):
         Name of its format.
     """
 
-    def __init__(self, items: Iterator[Example], source: Source, format: str) -> None:
-        self._items, self._source, self.format = items, source, format
+    items: Iterator[Example]
+    source: Source
+    format: str
 
     @property
     def total(self) -> int | None:
         """Number of bytes there are to read; None if that is not known."""
-        return self._source.total
+        return self.source.total
 
     @property
     def left_out(self) -> dict[str, int]:
         """Count, by name, of what an option of the format has passed over so far."""
-        return dict(self._source.left_out)
+        return dict(self.source.left_out)
 
     def done(self) -> int:
         """Tell how much has been read.
@@ -127,16 +130,45 @@ class Examples(Iterator[Example]):
         int
             Number of bytes.
         """
-        return self._source.done()
+        return self.source.done()
+
+    def take(self, sequences: int, tokens: int) -> list[Example]:
+        """Read some sequences at once.
+
+        Parameters
+        ----------
+        sequences : int
+            The most sequences.
+        tokens : int
+            No more sequences are read once they have so many tokens.
+
+        Returns
+        -------
+        list of Example
+            The next sequences; none at the end of the file.
+        """
+        some: list[Example] = []
+        try:
+            for example in islice(self.items, sequences):
+                some.append(example)
+                tokens -= len(example)
+                if tokens <= 0:
+                    break
+        except BaseException:
+            self.close()
+            raise
+        if not some:
+            self.close()
+        return some
 
     def close(self) -> None:
         """Close the file; no more sequences are read."""
-        self._items = iter(())
-        self._source.close()
+        self.items = iter(())
+        self.source.close()
 
     def __next__(self) -> Example:
         try:
-            return next(self._items)
+            return next(self.items)
         except BaseException:  # the end, or an error
             self.close()
             raise
@@ -147,5 +179,4 @@ class Examples(Iterator[Example]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        self.close()
+    __del__ = close

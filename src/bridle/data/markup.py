@@ -76,7 +76,7 @@ class Markup(Format):
     on_error: Literal["raise", "skip"] = "raise"
 
     def __post_init__(self) -> None:
-        self.check("on_error", ("raise", "skip"))
+        self.check(on_error=("raise", "skip"))
 
     def wrong(self, source: Source, line: int, what: str, **parts: object) -> None:
         """Raise, or count a sequence as left out."""

@@ -9,16 +9,16 @@ import errno
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from bridle.errors import FileError
 
 
-class Lines:
+class Lines(AbstractContextManager["Lines"]):
     """Write whole lines to a file or to standard output; a context manager.
 
     A file is written as NAME.part and gets its name at the end of the ``with`` block. If the block ends with an error,
@@ -28,6 +28,8 @@ class Lines:
     ----------
     path : str or None
         The file; None or ``"-"`` is standard output.
+    warn : callable, optional
+        Called with a message if the block ends with an error and lines are kept.
 
     Raises
     ------
@@ -35,7 +37,8 @@ class Lines:
         If it cannot be written.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, warn: Callable[[str], None] | None = None) -> None:
+        self.warn = warn
         self.count = 0  # lines written
         self.kept: Path | None = None  # where the lines are if the work did not end
         self.path = None if path in (None, "-") else Path(str(path)).resolve()
@@ -91,9 +94,6 @@ class Lines:
             cause="The disk is full." if number in (errno.ENOSPC, errno.EDQUOT) else None,
         )  # fmt: skip
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
@@ -108,6 +108,8 @@ class Lines:
                 self.part.replace(self.path)
             elif self.count:
                 self.kept = self.part
+                if self.warn is not None:
+                    self.warn(f"{self.count:,} lines were written; they are kept in {self.kept}")
             else:
                 self.part.unlink()
         except OSError as failed:

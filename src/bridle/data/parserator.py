@@ -48,7 +48,7 @@ class Parserator(Markup):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("after", ("join", "drop"))
+        self.check(after=("join", "drop"))
 
     @classmethod
     def looks_like(cls, head: str) -> bool:

@@ -40,7 +40,7 @@ class Segmented(Format):
     column: str = "char"
 
     def __post_init__(self) -> None:
-        self.check("scheme", ("BMES", "BI", "IB", None))
+        self.check(scheme=("BMES", "BI", "IB", None))
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):

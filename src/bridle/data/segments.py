@@ -37,7 +37,7 @@ class Segments(Format):
     tokens: Tokens = "blanks"
 
     def __post_init__(self) -> None:
-        self.check("tokens", tuple(TOKENS))
+        self.check(tokens=tuple(TOKENS))
         if not isinstance(self.separator, str) or not self.separator.strip():
             raise FileError("segments: no good separator", got=repr(self.separator), wanted="such as '|'")
 

@@ -35,7 +35,7 @@ class Slashed(Format):
     label: Literal["tag"] | None = "tag"
 
     def __post_init__(self) -> None:
-        self.check("label", ("tag", None))
+        self.check(label=("tag", None))
         if not isinstance(self.separator, str) or not self.separator or set(self.separator) & set(" \t\r\n\0"):
             raise FileError("slashed: no good separator", got=repr(self.separator), wanted="such as '/' or '_'")
 

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from codecs import IncrementalDecoder, getincrementaldecoder
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,18 +23,13 @@ BLOCK = 1 << 18  # bytes read at once
 LONGEST = 1 << 28  # characters of one line; more is no text but a mistake, or an attack
 
 
-def called(path: str | os.PathLike[str]) -> str:
-    """What messages call a file."""
-    return "<stdin>" if path == "-" else os.fspath(path)
-
-
 class Source:
     """An open file of sequences. `left_out` counts what a reader passed over on purpose."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise FileError("this is no path", got=repr(path)[:60], wanted="a path, or '-' for standard input")
-        self.name = called(path)
+        self.name = "<stdin>" if path == "-" else os.fspath(path)  # what messages call it
         self.total: int | None = None  # bytes, if known
         self.left_out: dict[str, int] = {}
         self._done = 0
@@ -88,24 +83,30 @@ class Source:
 
     def head(self, size: int = 1 << 16) -> bytes:
         """The first bytes, unpacked; they will be read again."""
-        while len(self._ahead) < size and (block := self._read(size)):
-            self._ahead += block
-        return self._ahead
+        ahead = b""
+        while len(ahead) < size and (block := self._read(size)):
+            ahead += block
+        self._ahead = ahead
+        return ahead
 
     def opening(self, encoding: str) -> str:
         """The first bytes as text; what is no text is left out."""
-        _decoder(encoding)
-        return self.head().decode(encoding, "ignore").removeprefix("\ufeff")
+        head = self.head()
+        try:
+            return head.decode(encoding, "ignore").removeprefix("\ufeff")
+        except (LookupError, TypeError, ValueError):
+            raise _unknown(encoding) from None
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes, unpacked."""
-        if self._ahead:
-            yield self._ahead
-            self._ahead = b""
         while block := self._read(BLOCK):
             yield block
 
     def _read(self, size: int) -> bytes:
+        """The next bytes, those first that were looked at already; none at the end."""
+        if self._ahead:
+            block, self._ahead = self._ahead, b""
+            return block
         try:
             block = self._grab(size)
             self._done = self.raw.tell() if self.total is not None else self._done + len(block)
@@ -120,14 +121,25 @@ class Source:
 
     def runs(self, encoding: str = "utf-8") -> Iterator[tuple[int, list[str]]]:
         """The lines in lists, with the number of the first of each."""
+        try:
+            with suppress(UnicodeError):
+                b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
+            decoder, block = getincrementaldecoder(encoding)(), b"-"
+        except (LookupError, TypeError, ValueError):
+            raise _unknown(encoding) from None
         number, held, size = 1, list[str](), 0
-        for text in self._texts(encoding):
+        before, began = 0, False  # bytes before the block; has any text come?
+        while block:
+            block = self._read(BLOCK)
+            try:
+                text = decoder.decode(block, not block)
+            except UnicodeError as error:
+                raise self._no_text(error, encoding, number, before + len(block)) from None
+            before += len(block)
+            if text and not began:
+                text, began = text.removeprefix("\ufeff"), True
             if (nul := text.find("\0")) >= 0:
-                raise self.error(
-                    number + text.count("\n", 0, nul), "a NUL character", got="a zero byte", wanted="text",
-                    cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
-                    argument=Argument("encoding", "utf-16"),
-                )  # fmt: skip
+                raise self._nul(number + text.count("\n", 0, nul))
             end = text.rfind("\n")
             if end >= 0:
                 whole = "".join((*held, text[:end]))
@@ -144,41 +156,27 @@ class Source:
         if tail := "".join(held).removesuffix("\r"):
             yield number, [tail]
 
-    def _texts(self, encoding: str) -> Iterator[str]:
-        decoder = _decoder(encoding)
-        line, before, began = 1, 0, False
-        blocks = self.blocks()
-        while True:
-            block = next(blocks, b"")
-            try:
-                text = decoder.decode(block, not block)
-            except UnicodeDecodeError as error:
-                good = error.object[: error.start]
-                at = before + len(block) - len(error.object) + error.start
-                marked = not at and error.object[:2] in (b"\xff\xfe", b"\xfe\xff")  # a byte-order mark
-                maybe = "Is it UTF-16? Pass {argument}."
-                if not marked:
-                    maybe = "Is it in another encoding? Pass {argument}, for example."
-                raise self.error(
-                    line + good.decode(encoding, "ignore").count("\n"), f"not {encoding}",
-                    got=f"byte 0x{error.object[error.start]:02x} at byte {at:,} of the file ({error.reason})",
-                    wanted=encoding, cause=maybe, argument=Argument("encoding", "utf-16" if marked else "latin-1"),
-                ) from None  # fmt: skip
-            except UnicodeError as error:
-                raise self.error(line, f"not {encoding}", got=str(error), wanted=encoding) from None
-            if text and not began:
-                text, began = text.removeprefix("\ufeff"), True
-            yield text
-            if not block:
-                return
-            line += text.count("\n")
-            before += len(block)
+    def _nul(self, line: int) -> FileError:
+        return self.error(
+            line, "a NUL character", got="a zero byte", wanted="text", argument=Argument("encoding", "utf-16"),
+            cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
+        )  # fmt: skip
+
+    def _no_text(self, error: UnicodeError, encoding: str, line: int, end: int) -> FileError:
+        """The error for bytes that are not in the encoding. end: how many bytes have been read, these too."""
+        if not isinstance(error, UnicodeDecodeError):
+            return self.error(line, f"not {encoding}", got=str(error), wanted=encoding)
+        at = end - len(error.object) + error.start
+        marked = not at and error.object[:2] in (b"\xff\xfe", b"\xfe\xff")  # a byte-order mark
+        maybe = "Is it UTF-16? Pass {argument}."
+        if not marked:
+            maybe = "Is it in another encoding? Pass {argument}, for example."
+        return self.error(
+            line + error.object[: error.start].decode(encoding, "ignore").count("\n"), f"not {encoding}",
+            got=f"byte 0x{error.object[error.start]:02x} at byte {at:,} of the file ({error.reason})",
+            wanted=encoding, cause=maybe, argument=Argument("encoding", "utf-16" if marked else "latin-1"),
+        )  # fmt: skip
 
 
-def _decoder(encoding: str) -> IncrementalDecoder:
-    try:
-        with suppress(UnicodeError):
-            b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
-        return getincrementaldecoder(encoding)()
-    except (LookupError, TypeError, ValueError):
-        raise FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'") from None
+def _unknown(encoding: object) -> FileError:
+    return FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'")

@@ -59,7 +59,7 @@ class Tagged(Markup):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("tokens", tuple(TOKENS))
+        self.check(tokens=tuple(TOKENS))
 
     @classmethod
     def looks_like(cls, head: str) -> bool:

@@ -38,7 +38,7 @@ class Text(Format):
     column: str = "word"
 
     def __post_init__(self) -> None:
-        self.check("tokens", tuple(_CUTS))
+        self.check(tokens=tuple(_CUTS))
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):

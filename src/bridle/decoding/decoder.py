@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -31,18 +30,19 @@ from bridle.decoding.problem import (
 )
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import cores, in_threads
-from bridle.engines import Engine, solve_one
+from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
 from bridle.errors import BridleError, EngineError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
-from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
 OnInfeasible = Literal["raise", "relax", "skip"]
+# Some sequences: their scores, what comes with them, and the texts of their tokens if those do not.
+Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, list[str] | None]
 
 
 class Decoder:
@@ -95,27 +95,24 @@ class Decoder:
         max_states: int | None = None,
         on_infeasible: OnInfeasible = "raise",
     ) -> None:
-        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible, None)
+        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible)
 
     def _set(
         self, labels: Labels | Iterable[str], rules: Iterable[Rule | str], engine: str | Engine, limits: Limits,
-        on_infeasible: OnInfeasible, like: CompiledRules | None,
+        on_infeasible: OnInfeasible,
     ) -> None:  # fmt: skip
         if on_infeasible not in ("raise", "relax", "skip"):
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
         self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
-        self._engine, self._compiled, self.plan = planned(self.labels, self.rules, engine, limits, like)
+        self._engine, self.compiled, self.plan = planned(self.labels, self.rules, engine, limits)
         # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
         self._kernel = -1
         if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
-            self._kernel, self._native = self._engine.kernel, self._compiled.native(self._engine.absorb)
+            self._kernel, self._native = self._engine.kernel, self.compiled.native(self._engine.absorb)
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:
@@ -124,26 +121,43 @@ class Decoder:
         names = (item for rule in self.rules for field in rule.names() for item in field.items)
         return frozenset(places | {item.key for item in names if not isinstance(item, str)})
 
-    def with_rules(self, rules: Iterable[Rule | str], **changes: Any) -> Decoder:
+    def with_rules(
+        self, rules: Iterable[Rule | str], *, engine: str | Engine | None = None, time_limit: float | None = None,
+        max_states: int | None = None, on_infeasible: OnInfeasible | None = None,
+    ) -> Decoder:  # fmt: skip
         """The same decoder with other rules. What both have in common is not compiled again.
 
         Parameters
         ----------
         rules : iterable of Rule or str
-        **changes
-            Other arguments of `Decoder`: engine, time_limit, max_states, on_infeasible.
+        engine, time_limit, max_states, on_infeasible : optional
+            As in `Decoder`, where they should not be those of this one.
 
         Returns
         -------
         Decoder
         """
-        now = {"time_limit": self.limits.time_limit, "max_states": self.limits.max_states, **changes}
+        limits = Limits(
+            self.limits.time_limit if time_limit is None else time_limit,
+            self.limits.max_states if max_states is None else max_states,
+        )
         made = object.__new__(type(self))
-        made._set(
-            self.labels, rules, changes.get("engine", self.engine), Limits(now["time_limit"], now["max_states"]),
-            changes.get("on_infeasible", self.on_infeasible), self._compiled,
-        )  # fmt: skip
+        made.__dict__.update(self._state())
+        asked = self.engine if engine is None else engine
+        made._set(self.labels, rules, asked, limits, on_infeasible or self.on_infeasible)
         return made
+
+    def _state(self) -> dict[str, Any]:
+        """All that is not made anew."""
+        made = ("compiled", "plan", "required_inputs", "_engine", "_kernel", "_native")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._state()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._set(self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 
@@ -176,7 +190,8 @@ class Decoder:
             raise not_a_dict(given, None)
         unary = lattice.unary
         if self._kernel < 0 or unary.shape[1] != len(self.labels.names):
-            return only(self._decoded(lambda _low, _high, stop: self._problem(lattice, given, stop), 1, 1), self)
+            its = None if given is None else [given]
+            return only(self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None), 1, 1), self)
         ids = np.empty(len(unary), dtype=np.int32)
         try:
             score, bound, status, violations, counters = _native.decode_one(
@@ -189,7 +204,7 @@ class Decoder:
         if status == TOO_LARGE:
             raise self._engine.too_large(len(self.rules), None)
         if status > LIMIT:
-            answers = Answers.blank(len(ids), 1, len(self.rules), len(counters))
+            answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
             return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
@@ -221,33 +236,20 @@ class Decoder:
         ------
         Infeasible, LimitReached
             With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
-            whole batch has been decoded: ``error.decodings`` holds all of it.
+            whole batch has been decoded: ``error.decodings`` holds all of it. Otherwise neither is raised.
         """
-        check_lattices(lattices)
+        lattices = check_lattices(lattices)
         check_given(given, count := len(lattices))
 
-        def problem(low: int, high: int, stop: _native.Stop) -> Problem:
+        def part(low: int, high: int, _stop: _native.Stop) -> Scored:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
-            its = None if given is None else given[low:high]
-            return Problem(self._compiled, some, its, first=low, many=count > 1, stop=stop)
+            return some, None if given is None else given[low:high], None
 
-        return self._decoded(problem, count, threads)
-
-    def _decoded(self, problem: Callable[[int, int, _native.Stop], Problem], count: int, threads: int) -> Decodings:
-        """The decodings of `count` sequences; problem(low, high, stop) makes a part of them."""
-        if not is_integer(threads, 0):
-            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
-
-        def solve(low: int, high: int, stop: _native.Stop) -> Part:
-            part = problem(low, high, stop)
-            return Part.of(self, part, solve_one(self._engine, part, self.limits))
-
-        return collected(self, in_threads(solve, count, int(threads) or cores()))
+        return self.decode_parts(part, count, threads)
 
     def decode_parts(
-        self, scores: Callable[[int, int, _native.Stop], tuple[Batch, Sequence[Given] | None, list[str] | None]],
-        count: int, threads: int = 0,
-    ) -> Decodings:  # fmt: skip
+        self, scores: Callable[[int, int, _native.Stop], Scored], count: int, threads: int = 0
+    ) -> Decodings:
         """Decode sequences whose scores are made part by part, each in the thread that decodes it.
 
         Parameters
@@ -265,12 +267,18 @@ class Decoder:
         Decodings
             As `decode_batch` does.
         """
+        if not is_integer(threads, 0):
+            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
+        engine = self._engine
 
-        def problem(low: int, high: int, stop: _native.Stop) -> Problem:
-            batch, given, texts = scores(low, high, stop)
-            return Problem(self._compiled, batch, given, first=low, many=count > 1, texts=texts, stop=stop)
+        def solve(low: int, high: int, stop: _native.Stop) -> Part:
+            lattices, given, texts = scores(low, high, stop)
+            problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
+            answers = Answers.blank(problem.offsets, len(self.rules), len(engine.counters))
+            engine.solve(problem, self.limits, answers)
+            return Part.of(self, problem, answers)
 
-        return self._decoded(problem, count, threads)
+        return collected(self, in_threads(solve, count, int(threads) or cores()))
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
         """Find the k best distinct labellings under the rules.
@@ -299,15 +307,14 @@ class Decoder:
         if not found:
             raise infeasible_on(self, lattice, given)
         out = []
-        for path, score, status in found:
+        for path, score, status, bound in found:
             if status == NOTHING_FOUND:
-                raise nothing_found(self.plan.engine, math.inf)
+                raise nothing_found("search", bound)
             ids = np.array(path, dtype=np.int32)
             violated = violations_of(self.rules, [rule.violations(ids, self.labels, given) for rule in self.rules])
-            proved = status == OPTIMAL
             out.append(
                 Decoding(
-                    ids, score, penalty_of(violated), violated, score if proved else math.inf, proved, "search", {},
+                    ids, score, penalty_of(violated), violated, bound, status == OPTIMAL, "search", {},
                     self.labels, status_of(status),
                 )
             )  # fmt: skip
@@ -377,21 +384,11 @@ class Decoder:
         """
         return explain(self, lattice, given)
 
-    def stats(self, counters: list[int]) -> dict[str, Any]:
-        """What the engine counted, by name."""
+    def _stats(self, counters: list[int]) -> dict[str, Any]:
         return self._engine.stats(counters)
 
-    def _problem(self, lattice: Lattice, given: Given | None, stop: _native.Stop | None = None) -> Problem:
+    def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
         check_lattice(lattice)
         givens = None if given is None else [given]
         check_given(givens, 1)
-        return Problem(self._compiled, [lattice], givens, stop=stop)
-
-
-def _restored(
-    kind: type[Decoder], labels: Labels, rules: Sequence[Rule], engine: str | Engine, limits: Limits, on: OnInfeasible
-) -> Decoder:
-    """A decoder as it was before it was pickled."""
-    return kind(
-        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on
-    )
+        return Problem(self.compiled, [lattice], givens)

@@ -13,15 +13,35 @@ from bridle.rules.base import Rule, Soft
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found."""
+    """What the judge found.
 
-    score: float  # lattice score - penalty
+    Attributes
+    ----------
+    score : float
+        Lattice score minus penalty, recomputed.
+    penalty : float
+        What violated soft rules cost, recomputed.
+    violations : list of int
+        How often each rule is violated.
+    complaints : list of str
+        What the decoding says of itself that is not so.
+    ok : bool
+        True if there are no complaints.
+
+    Examples
+    --------
+    >>> Verdict(score=7.3, penalty=1.2, violations=[0, 3], complaints=[]).ok
+    True
+    """
+
+    score: float
     penalty: float
-    violations: list[int]  # of each rule
-    complaints: list[str]  # empty: the decoding is what it says
+    violations: list[int]
+    complaints: list[str]
 
     @property
     def ok(self) -> bool:
+        """Are there no complaints?"""
         return not self.complaints
 
 
@@ -37,6 +57,36 @@ def check(
 
     It checks what can be checked without searching: that no other labelling is better is proved by the engine, and
     tested against enumeration.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        The scores that were decoded.
+    rules : sequence of Rule
+        The rules of the decoder, in its order: ``decoder.rules``.
+    decoding : Decoding
+        What the decoder returned. It must have labels.
+    given : mapping, optional
+        The values that came with the sequence.
+    tolerance : float, default 1e-6
+        How far scores may be apart, relative to their size.
+
+    Returns
+    -------
+    Verdict
+        Score, penalty and violations as they are, and complaints where the decoding says otherwise.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[1, 2], [0, 3]])
+    >>> decoder = bridle.Decoder(["A", "B"], ["at most 1 token of B"])
+    >>> d = decoder.decode(lattice)
+    >>> bridle.check(lattice, decoder.rules, d).ok
+    True
+    >>> bridle.check(lattice, decoder.rules, replace(d, score=9.0, bound=9.0)).complaints
+    ['the score is 4.0, not 9.0', 'optimal, but bound 9.0 and score 4.0 do not meet']
     """
     ids = decoding.ids
     violations = [rule.violations(ids, decoding.label_set, given) for rule in rules]

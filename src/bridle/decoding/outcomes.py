@@ -33,8 +33,8 @@ class Part:
         unanswered = {}
         for b in np.flatnonzero(answers.status > LIMIT).tolist():
             status, bound = status_of(int(answers.status[b])), float(answers.bound[b])
-            given = None if problem.givens is None else problem.givens[b]
-            unanswered[problem.first + b] = Unanswered(decoder, problem.lattices[b], given, status, bound)
+            lattice, given = problem.lattices[b], problem.all_given(b)
+            unanswered[problem.first + b] = Unanswered(decoder, lattice, given, status, bound)
         grid, lattices = None, problem.lattices
         if isinstance(lattices, Batch) and lattices.first is not None and lattices.length is not None:
             grid = lattices.length, lattices.first % max(lattices.length, 1)
@@ -49,17 +49,19 @@ def collected(decoder: Decoder, parts: Sequence[Part]) -> Decodings:
     unanswered = {b: one for part in parts for b, one in part.unanswered.items()}
     grids = [part.grid for part in parts if part.grid is not None]
     grid = (grids[0][0], np.concatenate([begin for _, begin in grids])) if grids else None
-    out = Decodings(decoder, Answers.joined([part.answers for part in parts]), offsets, unanswered, grid)
+    answers = parts[0].answers if len(parts) == 1 else Answers.joined([part.answers for part in parts])
+    out = Decodings(decoder, answers, offsets, unanswered, grid)
     if not unanswered:
         return out
     if decoder.on_infeasible == "relax":
         for b, one in list(unanswered.items()):
             if one.status == "infeasible" and (found := relaxed(decoder, one.lattice, one.given)) is not None:
-                out.relax(b, *found)
+                out._relax(b, *found)
     elif decoder.on_infeasible == "raise":
         b, one = min(unanswered.items())
-        one.error.decodings = out
-        raise one.error.at(sequence=b if len(out) > 1 else None)
+        error = one.error
+        error.decodings, error.sequence = out, b if len(out) > 1 else None
+        raise error
     return out
 
 

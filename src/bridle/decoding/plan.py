@@ -11,30 +11,37 @@ from bridle.labels import Labels
 from bridle.rules.base import Rule
 from bridle.rules.compiled import CompiledRules
 
+_SEARCH, _VITERBI = Search(), Viterbi()  # what `auto` chooses from
+
 
 @dataclass(frozen=True)
 class Plan:
     """The name of the engine that answers, and why it was chosen."""
 
     engine: str
-    why: str
+    reason: str
+    beyond: tuple[Rule, ...] = ()  # rules that are the reason
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        more = f" and {len(self.beyond) - 1} more" if len(self.beyond) > 1 else ""
+        return f"{self.reason}: {self.beyond[0]}{more}" if self.beyond else self.reason
 
 
 def planned(
-    labels: Labels, rules: Sequence[Rule], asked: str | Engine, limits: Limits, like: CompiledRules | None
+    labels: Labels, rules: Sequence[Rule], asked: str | Engine, limits: Limits
 ) -> tuple[Engine, CompiledRules, Plan]:
     """The engine that was asked for, or the one that suits the rules; and the rules compiled for it."""
     auto = isinstance(asked, str) and asked == "auto"
-    engine = Search() if auto else asked if isinstance(asked, Engine) else engine_named(asked)
-    compiled = CompiledRules(labels, rules, engine.options(limits), like)
-    plan = Plan(engine.name, "you asked for it")
-    if auto:
-        beyond = [rule for rule, mask in zip(rules, compiled.absorbed(), strict=True) if not mask]
-        if beyond:
-            more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
-            plan = Plan("search", f"masks cannot express: {beyond[0]}{more}")
-        else:
-            engine = Viterbi()
-            plan = Plan("viterbi", "every rule is a mask on labels and transitions" if rules else "there are no rules")
-    engine.accept(compiled)
-    return engine, compiled, plan
+    engine: Engine = _SEARCH if auto else asked if isinstance(asked, Engine) else engine_named(asked)
+    compiled = CompiledRules(labels, rules, limits.native(engine, engine.told))
+    if not auto:
+        engine.accept(compiled)
+        return engine, compiled, Plan(engine.name, "you asked for it")
+    if not rules:
+        return _VITERBI, compiled, Plan("viterbi", "there are no rules")
+    beyond = tuple(rule for rule, mask in zip(rules, compiled.absorbed(), strict=True) if not mask)
+    if beyond:
+        return _SEARCH, compiled, Plan("search", "masks cannot express", beyond)
+    return _VITERBI, compiled, Plan("viterbi", "every rule is a mask on labels and transitions")

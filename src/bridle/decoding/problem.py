@@ -12,13 +12,11 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.checks import is_integer
 from bridle.errors import Argument, EngineError, GivenError, LatticeError
-from bridle.labels import Labels
 from bridle.lattice import AnyScores, Batch, Lattice
-from bridle.rules.base import Rule
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
 
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
-OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search.h
+OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/answer.h
 RELAXED = 5
 
 
@@ -31,17 +29,19 @@ class Limits:
 
     def __post_init__(self) -> None:
         seconds = self.time_limit
-        number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        number = isinstance(seconds, (int, float, np.integer, np.floating)) and not isinstance(seconds, bool)
         if seconds is not None and not (number and seconds >= 0):
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
             raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
 
-    def native(self) -> _native.Options:
-        """The same for the kernels."""
+    def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
+        """The same for the kernels. told: options of the engine that they are told, too."""
         out = _native.Options()
-        out.time_limit = -1.0 if self.time_limit is None else min(float(self.time_limit), FOREVER)
+        out.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
         out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
+        for name in told:
+            setattr(out, name, type(getattr(out, name))(getattr(engine, name)))
         return out
 
 
@@ -63,13 +63,14 @@ class Answers:
     stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
 
     @classmethod
-    def blank(cls, n_tokens: int, n_sequences: int, n_rules: int, n_counters: int) -> Answers:
+    def blank(cls, offsets: npt.NDArray[np.int64], n_rules: int, n_counters: int) -> Answers:
         """Room for the answers to some sequences."""
+        n_sequences = len(offsets) - 1
         return cls(
-            np.zeros(n_tokens, dtype=np.int32),
+            np.zeros(int(offsets[-1]), dtype=np.int32),
             np.full(n_sequences, -np.inf),
             np.full(n_sequences, np.inf),
-            np.zeros(n_sequences, dtype=np.uint8),
+            np.full(n_sequences, NOTHING_FOUND, dtype=np.uint8),
             np.zeros((n_sequences, n_rules), dtype=np.int32),
             np.zeros((n_sequences, n_counters), dtype=np.int64),
             [],
@@ -78,8 +79,6 @@ class Answers:
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:
         """The answers of parts of a batch, in order."""
-        if len(parts) == 1:
-            return parts[0]
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("ids", "score", "bound", "status", "violations", "counters")
@@ -102,13 +101,15 @@ class Problem:
         stop: _native.Stop | None = None,  # set it to end the work on this problem
     ) -> None:
         self.compiled, self.givens, self.texts = rules, givens, texts
+        self.labels, self.rules = rules.labels, rules.rules
         self.lattices, self.first, self.many = lattices, first, many
         self.stop = _native.Stop() if stop is None else stop
-        m = len(rules.labels)
+        m = len(rules.labels.names)
         self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
         self.head_of: npt.NDArray[np.int32] | None = None  # (B,)  None: all have the first
         if isinstance(lattices, Batch):
-            _expect(lattices.n_labels, m)
+            if lattices.unary.shape[1] != m:
+                raise _other_labels(lattices.n_labels, m)
             self.unary, self.offsets = lattices.unary, lattices.offsets
             self.rows = lattices.first  # (B,) where the scores of each sequence begin; None: packed
             self.heads.append((lattices.pairwise, lattices.start, lattices.end))
@@ -122,7 +123,8 @@ class Problem:
         head_of = []
         self.offsets = offsets_of(lattices)
         for k, lattice in enumerate(lattices):
-            _expect(lattice.n_labels, m, self.first + k if self.many else None)
+            if lattice.n_labels != m:
+                raise _other_labels(lattice.n_labels, m, self.first + k if self.many else None)
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
             if number == len(self.heads):
@@ -140,27 +142,24 @@ class Problem:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
-    def labels(self) -> Labels:
-        """The labels of the decoder."""
-        return self.compiled.labels
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules of the decoder."""
-        return self.compiled.rules
-
     def given(self, b: int) -> Mapping[str, Any]:
         """What came with sequence b."""
         return {} if self.givens is None else self.givens[b]
 
+    def all_given(self, b: int) -> Mapping[str, Any] | None:
+        """What came with sequence b, the texts of its tokens among it."""
+        if self.texts is None:
+            return None if self.givens is None else self.givens[b]
+        return {**self.given(b), "tokens": self.texts[self.offsets[b] : self.offsets[b + 1]]}
+
     def native(self, absorb: Absorb = "masks") -> _native.Problem:
         """The problem in the kernels' hands."""
         if absorb not in self._native:
-            bound = self.compiled.bind(
-                absorb, self.offsets, self.givens, first=self.first, many=self.many, texts=self.texts
-            )
-            rules = self.compiled.native(absorb)
+            rules, bound = self.compiled.native(absorb), None
+            if rules.depends:
+                bound = self.compiled.bind(
+                    rules, self.offsets, self.givens, first=self.first, many=self.many, texts=self.texts
+                )
             self._native[absorb] = _native.Problem(
                 rules, bound, self.unary, self.offsets, self.rows, self.heads, self.head_of
             )
@@ -181,10 +180,10 @@ def check_lattice(lattice: Any) -> None:
         raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
 
 
-def check_lattices(lattices: Any) -> None:
+def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
     """A batch is a Batch or a list of lattices."""
     if isinstance(lattices, Batch):
-        return
+        return lattices
     if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
         raise LatticeError(
             "a batch is not a list of lattices", got=type(lattices).__name__, wanted="a list of Lattice, or a Batch",
@@ -192,7 +191,9 @@ def check_lattices(lattices: Any) -> None:
         )
     for k, lattice in enumerate(lattices):
         if not isinstance(lattice, Lattice):
-            raise LatticeError(f"item {k} is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice")
+            got = type(lattice).__name__
+            raise LatticeError("this is not a lattice", got=got, wanted="bridle.Lattice", sequence=k)
+    return lattices if isinstance(lattices, (list, tuple)) else list(lattices)
 
 
 def check_given(given: Givens, count: int, name: str = "given") -> None:
@@ -216,9 +217,8 @@ def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenE
     return GivenError(f"{name} is not a dict", got=repr(got)[:60], wanted=wanted, sequence=sequence)
 
 
-def _expect(got: int, wanted: int, sequence: int | None = None) -> None:
-    if got != wanted:
-        raise LatticeError(
-            "the scores have another number of labels than the decoder", got=got, wanted=wanted, sequence=sequence,
-            cause="Do the columns of unary stand in the order of Labels?",
-        )
+def _other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:
+    return LatticeError(
+        "the scores have another number of labels than the decoder", got=got, wanted=wanted, sequence=sequence,
+        cause="Do the columns of unary stand in the order of Labels?",
+    )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle.decoding.result import penalty_of, violations_of
 from bridle.errors import Infeasible
-from bridle.lattice import Lattice
+from bridle.lattice import LARGEST, Lattice
 from bridle.rules.base import Rule, Soft
 
 if TYPE_CHECKING:
@@ -23,19 +24,20 @@ def relaxed(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     # Dearer than all that scores and soft rules can make up for: a rule counts at most n + 1 violations per automaton.
     most = sum(rule.penalty for rule in decoder.rules if isinstance(rule, Soft)) * (len(lattice) + 1)
     most *= max(1, len(decoder.labels))  # automata of a rule about each label by itself
-    dear = 1.0 + _range(lattice) + most
-    rules: list[Rule] = [
-        rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in decoder.rules
-    ]
+    dear = min(1.0 + _range(lattice) + most, LARGEST)
+    rules: list[Rule] = [rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in decoder.rules]
     try:
         found = decoder.with_rules(rules, engine="search", on_infeasible="raise").decode(lattice, given)
     except Infeasible:
         return None
     counts = [rule.violations(found.ids, decoder.labels, given) for rule in decoder.rules]
-    broken = sum(
-        count for rule, count in zip(decoder.rules, counts, strict=True) if not isinstance(rule, Soft)
-    )
-    return found.ids, found.score + dear * broken, found.bound + dear * broken, found.optimal, counts
+    score = lattice.score(found.ids) - penalty_of(violations_of(decoder.rules, counts))
+    # Beside such a price small differences of scores are lost; then nothing is proved but that no rule raises a score.
+    rounding = np.finfo(np.float64).eps * dear * (len(lattice) + 1) * (1 + sum(counts))
+    if found.optimal and rounding <= 1e-9 * max(1.0, abs(score)):
+        return found.ids, score, score, True, counts
+    free = decoder.with_rules([], engine="viterbi", on_infeasible="raise").decode(lattice).score
+    return found.ids, score, max(free, score), False, counts
 
 
 def _range(lattice: Lattice) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -26,9 +27,11 @@ _NAMES: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "noth
 _STATUS = np.array([_NAMES.get(code, "") for code in range(RELAXED + 1)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decoding:
     """The best labelling of one sequence under the rules, and how we know.
+
+    Decoders make it.
 
     Attributes
     ----------
@@ -39,6 +42,8 @@ class Decoding:
     status : {"optimal", "limit", "relaxed", "infeasible", "nothing_found"}
         Proved to be the best; the best that was found within the limits; the fewest violations, since no labelling
         obeys all hard rules; no labelling obeys them; a limit came before any labelling was found.
+    relaxed : bool
+        Is the status "relaxed"?
     score : float
         Lattice score minus penalty; -inf if there is no answer.
     penalty : float
@@ -55,6 +60,20 @@ class Decoding:
         What the engine counted.
     clash : tuple of Rule
         If infeasible: a minimal set of hard rules that cannot hold together. It is searched for when asked for.
+    label_set : Labels
+        The labels that `ids` are numbers of.
+    unanswered : Unanswered or None
+        If there is no answer: its `error` is what `Decoder.decode` raises by default.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> rules = ["at most 1 token of B", "A before B  [penalty 0.5]"]
+    >>> d = bridle.Decoder(["A", "B"], rules).decode(bridle.Lattice([[1, 2], [0, 3], [1, 0]]))
+    >>> d.labels, d.score, d.status, d.bound
+    (['A', 'B', 'A'], 4.5, 'optimal', 4.5)
+    >>> [(str(rule), times) for rule, times in d.violated]
+    [('A before B  [penalty 0.5]', 1)]
     """
 
     ids: npt.NDArray[np.int32]
@@ -101,6 +120,12 @@ class Decoding:
         dict
             labels, score, penalty, bound, optimal and violated; "relaxed": True if it is; "labels": None and the clash
             if there is no answer.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> bridle.Decoder(["A", "B"]).decode(bridle.Lattice([[1, 2]])).to_dict()
+        {'labels': ['B'], 'score': 2.0, 'penalty': 0.0, 'bound': 2.0, 'optimal': True, 'violated': []}
         """
         bound = self.bound if math.isfinite(self.bound) else None
         if self.status == "infeasible":
@@ -150,12 +175,29 @@ class Decodings(Sequence[Decoding]):
         Label ids of all sequences, end to end; -1 where there is no answer.
     offsets : array of int64, shape (B + 1,)
         Where each sequence begins.
+    labels : list of list of str
+        All labellings, by names; an empty list where there is no answer.
     scores, bounds : arrays of float, shape (B,)
+        As in `Decoding`.
     status : array of str, shape (B,)
         "optimal", "limit", "relaxed", "infeasible" or "nothing_found", as in `Decoding`.
-    optimal, relaxed, answered : arrays of bool, shape (B,)
+    optimal, relaxed : arrays of bool, shape (B,)
+        As in `Decoding`.
+    answered : array of bool, shape (B,)
+        Sequences that have labels: the status is "optimal", "limit" or "relaxed".
     unanswered : dict of int to Unanswered
-        Sequences without an answer; ``decodings[k].clash`` or ``decodings.unanswered[k].error`` tells why.
+        The others; ``decodings[k].clash`` or ``decodings.unanswered[k].error`` tells why.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> decoder = bridle.Decoder(["A", "B"], ["fix A at 0", "fix B at given x"], on_infeasible="skip")
+    >>> lattices = [bridle.Lattice([[0, 1], [1, 0]])] * 3
+    >>> found = decoder.decode_batch(lattices, given=[{"x": 1}, {"x": 0}, {"x": 1}])
+    >>> found.status.tolist(), found.labels
+    (['optimal', 'infeasible', 'optimal'], [['A', 'B'], [], ['A', 'B']])
+    >>> [str(rule) for rule in found[1].clash]
+    ['fix A at 0', 'fix B at given x']
     """
 
     def __init__(
@@ -169,7 +211,7 @@ class Decodings(Sequence[Decoding]):
         self._decoder, self._answers, self._grid = decoder, answers, grid
         self.ids, self.offsets, self.unanswered = answers.ids, offsets, unanswered
         self.scores, self.bounds = answers.score, answers.bound
-        self.optimal = answers.status == OPTIMAL
+        self.optimal, self.relaxed = answers.status == OPTIMAL, answers.status == RELAXED
         for k in unanswered:
             self.ids[offsets[k] : offsets[k + 1]] = -1
 
@@ -179,12 +221,7 @@ class Decodings(Sequence[Decoding]):
     @property
     def status(self) -> npt.NDArray[np.str_]:
         """How each sequence came out."""
-        return np.asarray(_STATUS[self._answers.status])
-
-    @property
-    def relaxed(self) -> npt.NDArray[np.bool_]:
-        """Sequences in which no labelling obeys all hard rules."""
-        return np.asarray(self._answers.status == RELAXED)
+        return statuses_of(self._answers.status)
 
     @property
     def answered(self) -> npt.NDArray[np.bool_]:
@@ -194,12 +231,9 @@ class Decodings(Sequence[Decoding]):
     @property
     def labels(self) -> list[list[str]]:
         """All labellings, by names, without a Decoding for each; an empty list where there is no answer."""
-        if not self.unanswered:
-            return self._decoder.labels.named(self.ids, self.offsets)
-        names, ids, cuts = self._decoder.labels.names, self.ids.tolist(), self.offsets.tolist()
-        return [
-            [] if k in self.unanswered else [names[y] for y in ids[cuts[k] : cuts[k + 1]]] for k in range(len(self))
-        ]
+        flat = np.array(self._decoder.labels.names, dtype=object)[self.ids].tolist()  # whatever stands for -1
+        cuts = self.offsets.tolist()
+        return [[] if k in self.unanswered else flat[a:b] for k, (a, b) in enumerate(pairwise(cuts))]
 
     def padded(self, fill: int = -1) -> npt.NDArray[np.int32]:
         """The ids of all labellings as one array.
@@ -207,19 +241,26 @@ class Decodings(Sequence[Decoding]):
         Parameters
         ----------
         fill : int, default -1
-            What stands where there is no token.
+            What stands where there is no token, or no answer.
 
         Returns
         -------
         array of int32, shape (B, T)
             T and the places of the tokens are those of the scores if they came from `Batch.from_padded`; otherwise T is
-            the length of the longest sequence, and every sequence begins at 0. -1 where there is no answer.
+            the length of the longest sequence, and every sequence begins at 0.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> found = bridle.Decoder(["A", "B"]).decode_batch([bridle.Lattice([[0, 1]]), bridle.Lattice([[1, 0]] * 3)])
+        >>> found.padded(fill=-100).tolist()
+        [[1, -100, -100], [0, 0, 0]]
         """
         sizes = np.diff(self.offsets)
         length, begin = self._grid or (int(sizes.max(initial=0)), np.zeros(len(self), dtype=np.int64))
         out = np.full((len(self), length), fill, dtype=np.int32)
         at = np.arange(length)
-        out[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = self.ids
+        out[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = np.where(self.ids < 0, fill, self.ids)
         return out
 
     @overload
@@ -242,7 +283,7 @@ class Decodings(Sequence[Decoding]):
             bound=float(self.bounds[k]),
             optimal=bool(self.optimal[k]),
             engine=decoder.plan.engine,
-            stats=answers.stats[k] if answers.stats else decoder.stats(answers.counters[k].tolist()),
+            stats=answers.stats[k] if answers.stats else decoder._stats(answers.counters[k].tolist()),
             label_set=decoder.labels,
             status=_NAMES[int(answers.status[k])],
             unanswered=unanswered,
@@ -251,12 +292,12 @@ class Decodings(Sequence[Decoding]):
     def __iter__(self) -> Iterator[Decoding]:
         return (self[k] for k in range(len(self)))
 
-    def relax(
+    def _relax(
         self, k: int, ids: npt.NDArray[np.int32], score: float, bound: float, optimal: bool, violations: list[int]
     ) -> None:
         """Put a relaxed labelling in the place of none."""
         self.ids[self.offsets[k] : self.offsets[k + 1]] = ids
-        self.scores[k], self.bounds[k], self.optimal[k] = score, bound, optimal
+        self.scores[k], self.bounds[k], self.optimal[k], self.relaxed[k] = score, bound, optimal, True
         self._answers.status[k], self._answers.violations[k] = RELAXED, violations
         del self.unanswered[k]
 
@@ -274,3 +315,8 @@ def penalty_of(violated: list[tuple[Rule, int]]) -> float:
 def status_of(code: int) -> Status:
     """The name of an outcome."""
     return _NAMES[code]
+
+
+def statuses_of(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.str_]:
+    """The names of many outcomes."""
+    return np.asarray(_STATUS[codes])

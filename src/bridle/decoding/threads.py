@@ -24,6 +24,8 @@ def cores() -> int:
 def in_threads(work: Callable[[int, int, _native.Stop], T], count: int, threads: int) -> list[T]:
     """work(low, high, stop) over all of 0 .. count-1, in order. Ctrl-C, or an error in one chunk, stops all of them."""
     size = LARGEST if threads == 1 else max(SMALLEST, min(LARGEST, -(-count // (8 * threads))))
+    if count <= size:
+        return [work(0, count, _native.Stop())]
     # In chunks even with one thread: packing everything at once could not be interrupted.
     return over_parts(work, [(low, min(low + size, count)) for low in range(0, max(count, 1), size)], threads)
 

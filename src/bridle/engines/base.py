@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,34 +18,109 @@ _ENGINES: dict[str, type[Engine]] = {}
 
 @dataclass(frozen=True)
 class Engine:
-    """The base of all engines. A subclass with a `name` can be asked for by it: Decoder(labels, engine="name")."""
+    """The base of all engines: a way to decode, as a frozen value whose fields are its options.
+
+    A subclass defines `solve`; one with a `name` can be asked for by it: ``Decoder(labels, engine="name")``.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> engine = bridle.engines.Beam(width=32)
+    >>> engine == bridle.engines.engine_named("beam", width=32)
+    True
+    >>> bridle.Decoder(["A", "B"], engine=engine).plan.engine
+    'beam'
+    """
 
     name: ClassVar[str] = ""
-    counters: ClassVar[tuple[str, ...]] = ()  # numbers that it leaves per sequence
+    counters: ClassVar[tuple[str, ...]] = ()  # names of the numbers that it leaves per sequence
+    told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
 
     def __init_subclass__(cls) -> None:
+        if "name" not in cls.__dict__:
+            return
         if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
             raise TypeError(f"two engines are called {cls.name!r}")
-        if "name" in cls.__dict__:
-            _ENGINES[cls.name] = cls
+        _ENGINES[cls.name] = cls
 
     def accept(self, rules: CompiledRules) -> None:
-        """Raise EngineError if this engine cannot take such rules."""
+        """Refuse rules that this engine cannot take.
 
-    def options(self, limits: Limits) -> _native.Options:
-        """What the kernels are told."""
-        return limits.native()
+        Parameters
+        ----------
+        rules : CompiledRules
+            The rules of a decoder; ``rules.rules`` are those that its user wrote.
+
+        Raises
+        ------
+        EngineError
+            If it cannot take one of them.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> try:
+        ...     bridle.Decoder(["A", "B"], ["at most 1 token of A"], engine="viterbi")
+        ... except bridle.EngineError as error:
+        ...     print(error.what)
+        engine 'viterbi' takes only rules that are masks on labels and transitions
+        """
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
-        """Decode all sequences of the problem into `answers`."""
+        """Decode all sequences of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Lattices, rules, and the values that came with the sequences.
+        limits : Limits
+            How much work may be spent on each sequence.
+        answers : Answers
+            To be filled: ids, score, bound, status and violations of each sequence, and its counters or stats.
+
+        Raises
+        ------
+        EngineError
+            If the engine cannot finish, for instance since a product of automata is too large. That no labelling
+            obeys the rules, or that a limit came first, is a status.
+        """
         raise NotImplementedError
 
     def stats(self, counters: list[int]) -> dict[str, Any]:
-        """The counters of a sequence by name."""
+        """Give the counters of a sequence their names.
+
+        Parameters
+        ----------
+        counters : list of int
+            One number for each of the class's `counters`.
+
+        Returns
+        -------
+        dict
+            What stands in `Decoding.stats`.
+
+        Examples
+        --------
+        >>> from bridle.engines import Product
+        >>> Product().stats([12, 40])
+        {'states': 12, 'arcs': 40}
+        """
         return dict(zip(self.counters, counters, strict=True))
 
     def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
-        """The error for a product of automata that does not fit."""
+        """Make the error for a product of automata that does not fit.
+
+        Parameters
+        ----------
+        n_rules : int
+            How many rules there are.
+        sequence : int or None
+            The number of the sequence, in a batch of many.
+
+        Returns
+        -------
+        EngineError
+        """
         return EngineError(
             f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
             got=f"{n_rules} rules", wanted="fewer states than max_states or memory allows", sequence=sequence,
@@ -58,21 +133,20 @@ class NativeEngine(Engine):
     """An engine whose work is done by a kernel of the same name."""
 
     absorb: ClassVar[Absorb] = "masks"  # which hard rules are folded into the lattice first
+    kernel: ClassVar[int] = -1  # the number of its kernel, which is found by its name
 
-    @cached_property
-    def kernel(self) -> int:
-        """The number of its kernel."""
-        try:
-            return _native.engine(self.name)
-        except ValueError:
-            known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if kind.__module__.startswith("bridle."))
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        with suppress(ValueError):
+            cls.kernel = _native.engine(cls.name)
+
+    def accept(self, rules: CompiledRules) -> None:
+        if self.kernel < 0:
+            known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if getattr(kind, "kernel", -1) >= 0)
             raise EngineError(
                 "there is no kernel for this engine", got=repr(self.name), wanted=f"the name of a kernel, as {known}",
                 cause="An engine of your own is a subclass of Engine that defines solve().",
-            ) from None
-
-    def accept(self, rules: CompiledRules) -> None:
-        _ = self.kernel
+            )
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         problem.native(self.absorb).decode(
@@ -85,19 +159,69 @@ class NativeEngine(Engine):
 
 
 def engine_names() -> list[str]:
-    """All engines there are, `auto` not among them."""
+    """Return the names of all engines.
+
+    Returns
+    -------
+    list of str
+        Sorted; "auto", which chooses one of them, is not among them.
+
+    Examples
+    --------
+    >>> from bridle.engines import engine_names
+    >>> {"beam", "search", "viterbi"} <= set(engine_names())
+    True
+    """
     return sorted(_ENGINES)
 
 
 def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> Answers:  # noqa: B008  (it is frozen)
-    """The answers of an engine to a problem, in this thread."""
-    answers = Answers.blank(int(problem.offsets[-1]), len(problem), len(problem.rules), len(engine.counters))
+    """Let an engine decode a problem in this thread.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine.
+    problem : Problem
+        What to decode.
+    limits : Limits
+        How much work may be spent on each sequence; no limits by default.
+
+    Returns
+    -------
+    Answers
+        What the engine found, for all sequences.
+    """
+    answers = Answers.blank(problem.offsets, len(problem.rules), len(engine.counters))
     engine.solve(problem, limits, answers)
     return answers
 
 
 def engine_named(name: object, **options: Any) -> Engine:
-    """The engine of this name; options: its own, where they are not as usual."""
+    """Make an engine by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `engine_names`.
+    **options : object
+        Options of this engine that differ from its defaults.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    EngineError
+        If there is no such engine, or it has no such option.
+
+    Examples
+    --------
+    >>> from bridle.engines import engine_named
+    >>> engine_named("two_stage", tau=0.95)
+    TwoStage(tau=0.95, stage='native')
+    """
     if not isinstance(name, str) or name not in _ENGINES:
         wanted = ", ".join(["auto", *engine_names()])
         raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")

@@ -11,6 +11,7 @@ import numpy as np
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Limits, Problem, bad_option
 from bridle.engines.base import Engine
 from bridle.engines.ilp_model import IlpAnswer, solve
+from bridle.errors import BridleError
 from bridle.lattice import Lattice
 from bridle.rules.base import Soft
 
@@ -23,6 +24,20 @@ class Ilp(Engine):
     ----------
     formulation : {"tight", "paper"}, default "tight"
         Rows that leave the solver little to branch on, or those of the papers.
+
+    Raises
+    ------
+    EngineError
+        If the option is bad.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> engine = bridle.engines.Ilp(formulation="paper")
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B"], engine).decode(lattice)
+    >>> d.labels, d.stats["lp_integral"]
+    (['B', 'A', 'B'], True)
     """
 
     name = "ilp"
@@ -49,7 +64,12 @@ def solve_each(
     """One integer program per sequence."""
     for b in range(len(problem)):
         lattice, given = problem.lattices[b], problem.given(b)
-        made = solve_one(lattice, given)
+        try:
+            made = solve_one(lattice, given)
+        except BridleError as error:
+            if problem.many:
+                error.at(sequence=problem.first + b)
+            raise
         answers.bound[b] = made.bound
         answers.stats.append(
             {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from bridle import _native
 from bridle.checks import is_integer
-from bridle.decoding.problem import Limits, bad_option
+from bridle.decoding.problem import bad_option
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
 from bridle.rules.base import Soft
@@ -22,9 +21,25 @@ class LazyIntersection(NativeEngine):
     ----------
     seed : int, default 0
         Seed of the order in which rules are looked at.
+
+    Raises
+    ------
+    EngineError
+        If the option is bad. A decoder raises it for soft rules with a penalty per violation.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> engine = bridle.engines.LazyIntersection(seed=1)
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B", "at most 3 tokens of A"], engine).decode(lattice)
+    >>> d.labels, d.stats["intersections"]
+    (['B', 'A', 'B'], 1)
     """
 
     name = "lazy_intersection"
+    told = ("seed", "arcs")
+    arcs: ClassVar[bool] = True
     absorb = "nothing"
     counters = tuple(map(str, range(64)))  # as laid out in cpp/product.cpp
     seed: int = 0
@@ -41,11 +56,6 @@ class LazyIntersection(NativeEngine):
                     "engine 'lazy_intersection' takes only binary soft rules, as its paper does", got=str(rule),
                     wanted="soft(..., per='sequence')", cause="Use engine='search' for penalties per violation.",
                 )
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.seed, out.arcs = int(self.seed), True
-        return out
 
     def stats(self, counters: list[int]) -> dict[str, Any]:
         intersections, branches, n_arcs, *rest = counters

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from bridle import _native
-from bridle.decoding.problem import Limits
 from bridle.engines.base import NativeEngine
 
 
 @dataclass(frozen=True)
 class Product(NativeEngine):
-    """All rules intersected at once: exact, without any cleverness, and soon too large."""
+    """All rules intersected at once: exact, without any cleverness, and soon too large.
+
+    It takes no options. With many rules it raises `EngineError`, since the product does not fit.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 2], [0, 1], [0, 3]])
+    >>> d = bridle.Decoder(["A", "B"], ["at most 2 tokens of B"], engine="product").decode(lattice)
+    >>> d.labels, sorted(d.stats)
+    (['B', 'A', 'B'], ['arcs', 'states'])
+    """
 
     name = "product"
+    told = ("arcs",)
+    arcs: ClassVar[bool] = True
     absorb = "nothing"
     counters = ("states", "arcs")
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.arcs = True
-        return out

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bridle import _native
 from bridle.decoding.problem import Answers, Limits, Problem, bad_option
 from bridle.engines.base import NativeEngine
 from bridle.engines.ilp import solve_each
@@ -19,17 +18,35 @@ from bridle.engines.ilp_model import solve_two_stage
 
 @dataclass(frozen=True)
 class TwoStage(NativeEngine):
-    """The fewest violations among labellings that score close to the best.
+    """The least penalty among labellings that score close to the best.
 
     Parameters
     ----------
     tau : float, default 0.9
         How close: 1 allows only the best score under the hard rules, 0.9 a tenth less of its size.
     stage : {"native", "ilp"}, default "native"
-        How the second stage is solved: by search, or as the paper does, by integer linear programs.
+        How both stages are solved: by search, or as in the paper, by integer linear programs.
+
+    Raises
+    ------
+    EngineError
+        If an option is bad.
+
+    Examples
+    --------
+    The best score is 6; "A B" has 5.5, which is close enough for ``tau=0.9``, and violates nothing:
+
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[2.5, 3], [0, 3]])
+    >>> rules = ["starts with A  [penalty 0.1]"]
+    >>> bridle.Decoder(["A", "B"], rules).decode(lattice).labels
+    ['B', 'B']
+    >>> bridle.Decoder(["A", "B"], rules, bridle.engines.TwoStage(tau=0.9)).decode(lattice).labels
+    ['A', 'B']
     """
 
     name = "two_stage"
+    told = ("tau",)
     counters = ("expansions",)
     tau: float = 0.9
     stage: Literal["native", "ilp"] = "native"
@@ -39,11 +56,6 @@ class TwoStage(NativeEngine):
             raise bad_option("tau", self.tau, "a number from 0 to 1")
         if self.stage not in ("native", "ilp"):
             raise bad_option("stage", self.stage, "'native' or 'ilp'")
-
-    def options(self, limits: Limits) -> _native.Options:
-        out = super().options(limits)
-        out.tau = float(self.tau)
-        return out
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         if self.stage == "native":

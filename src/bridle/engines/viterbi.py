@@ -11,7 +11,17 @@ from bridle.rules.compiled import CompiledRules
 
 @dataclass(frozen=True)
 class Viterbi(NativeEngine):
-    """The best path under masks on labels and transitions: what `auto` uses when all rules are masks."""
+    """The best path under masks on labels and transitions: what `auto` uses when all rules are masks.
+
+    It takes no options.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> decoder = bridle.Decoder(["A", "B"], ["forbid B at 0"])
+    >>> decoder.plan.engine, decoder.plan.why
+    ('viterbi', 'every rule is a mask on labels and transitions')
+    """
 
     name = "viterbi"
 

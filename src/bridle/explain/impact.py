@@ -122,7 +122,8 @@ def impact(
     relaxing = decoder.with_rules(rules, on_infeasible="relax")
     counted = [(r.rule if isinstance(r, Soft) else r).soft(0.0, per="violation") for r in rules]  # told, not obeyed
     try:
-        plain = decoder.with_rules(counted, engine="auto").decode_batch(lattices, given, threads)
+        telling = decoder.with_rules(counted, engine="auto", on_infeasible="skip")
+        plain = telling.decode_batch(lattices, given, threads)
     except RuleError:  # is told of the rule as it was written
         relaxing.decode_batch(lattices, given, threads)
         raise
@@ -130,7 +131,8 @@ def impact(
     broken = _broken(plain, counted)
     some = np.flatnonzero(broken.any(axis=1)).tolist()
     tried = _decoded(relaxing, lattices, given, some, threads)
-    unanswered = tuple(b for b, d in zip(some, tried, strict=True) if d is None)
+    missing = {b for b, d in zip(some, tried, strict=True) if d is None}
+    unanswered = tuple(sorted(missing.union(plain.unanswered)))
     some = [b for b, d in zip(some, tried, strict=True) if d is not None]
     here = _Part([d for d in tried if d is not None], some, truth)
     impacts = []

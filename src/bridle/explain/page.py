@@ -14,6 +14,7 @@ from bridle.explain.words import (
     changed_spans,
     difference,
     gained,
+    impact_rows,
     no_bites,
     number,
     places,
@@ -21,14 +22,13 @@ from bridle.explain.words import (
     proof,
     shares,
     together,
-    toll_rows,
 )
 from bridle.report.layout import Show, panels
 from bridle.report.page import UNKNOWN, Page, fills
 from bridle.report.trellis import draw_trellis
 
 _BLOCKS = 8  # lines of tokens that are shown
-_PARTINGS = 100  # places that are listed
+_MOST_CHANGES = 100  # places that are listed
 _ACROSS = 90.0  # characters; more would not stand below each other
 
 
@@ -66,10 +66,10 @@ def explanation_page(
         page.heading("Where the labels part")
         page.table(
             ["tokens", "text", "without rules", "with rules", "rules"],
-            [[places(range(p.start, p.end)), p.text, p.before, p.after, p.rules] for p in found[:_PARTINGS]],
+            [[places(range(p.start, p.end)), p.text, p.before, p.after, p.rules] for p in found[:_MOST_CHANGES]],
         )
-        if len(found) > _PARTINGS:
-            page.text(f"and {len(found) - _PARTINGS:,} more places", "dim")
+        if len(found) > _MOST_CHANGES:
+            page.text(f"and {len(found) - _MOST_CHANGES:,} more places", "dim")
     if told.charged:
         page.heading("What soft rules charged")
         page.table(["rule", "broken", "cost"], [[c.rule, f"{c.times}x", number(c.cost)] for c in told.charged])
@@ -120,7 +120,7 @@ def impact_page(found: Impact, ids: Sequence[Any], *, title: str, below: str = "
     for line in shares(found):
         page.text(line)
     if found.rules:
-        page.heading("Rules").table(*toll_rows(found))
+        page.heading("Rules").table(*impact_rows(found))
         page.text(
             "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because "
             "of it, all other rules being there too. Helped, hurt: sequences with more, or fewer, tokens right because "

@@ -21,12 +21,13 @@ from bridle.explain.impact import Impact
 from bridle.explain.picture import tokens_of, trellis_of
 from bridle.explain.why import Explanation
 from bridle.explain.words import (
+    IMPACT_HEADS,
     PRICE,
-    TOLLS,
     broken,
     changed_spans,
     difference,
     gained,
+    impact_rows,
     no_bites,
     number,
     places,
@@ -34,14 +35,13 @@ from bridle.explain.words import (
     proof,
     shares,
     together,
-    toll_rows,
 )
 from bridle.report.layout import FAINT, Column, Show, Trellis, columns, left_out, panels, rows, unseen
 from bridle.report.text import clean
 
 _LONGEST = 14  # cells of a token, and of a label
 _MOST = 20  # places that are listed
-_NUMBERS = {"", "price", "broken", "cost", "score", *TOLLS[:-1]}  # columns of numbers
+_NUMBERS = {"", "price", "broken", "cost", "score", *IMPACT_HEADS[:-1]}  # columns of numbers
 
 
 def show_explanation(
@@ -228,7 +228,7 @@ def show_impact(found: Impact, ids: Sequence[Any], console: Console, *, look: st
     for line in shares(found):
         _say(console, line)
     if found.rules:
-        heads, body = toll_rows(found)
+        heads, body = impact_rows(found)
         _title(console, "rules")
         table = _table(*heads, gap=1)
         for row in body:

@@ -33,19 +33,45 @@ PATIENCE = 10.0  # seconds
 
 @dataclass(frozen=True)
 class RuleEffect:
-    """What one rule did."""
+    """What one rule did.
+
+    Attributes
+    ----------
+    rule : Rule
+        The rule.
+    broken_by_plain : int
+        How often the best labelling without rules violates it.
+    price : float
+        How much the score would rise without this rule, the others kept.
+    without : Decoding or None
+        The best labelling without it, if that is another one.
+    at : tuple of int
+        Positions that it changed, as far as that can be told.
+    proved : bool
+        Is `price` proved? If not, a limit came first.
+    """
 
     rule: Rule
-    broken_by_plain: int  # how often the best labelling without rules breaks it
-    price: float  # how much the score would rise without this rule, the others kept
-    without: Decoding | None  # the best labelling without it, if that is another one
-    at: tuple[int, ...] = ()  # positions that it changed, as far as that can be told
-    proved: bool = True  # is that its price? If not, a limit came first
+    broken_by_plain: int
+    price: float
+    without: Decoding | None
+    at: tuple[int, ...] = ()
+    proved: bool = True
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What one soft rule, broken by the best labelling, took off its score."""
+    """What one soft rule, violated by the best labelling, took off its score.
+
+    Attributes
+    ----------
+    rule : Soft
+        The rule.
+    times : int
+        How often it is violated.
+    cost : float
+        Its penalty, once per sequence or per violation.
+    """
 
     rule: Soft
     times: int
@@ -54,11 +80,50 @@ class Charge:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The labelling, the one that plain scores prefer, and the rules between them."""
+    """The labelling, the one that plain scores prefer, and the rules between them.
 
-    plain: Decoding  # the best labelling without any rule
-    best: Decoding  # the best labelling under the rules
-    effects: list[RuleEffect]  # rules that the plain labelling breaks or that cost something, the dearest first
+    `Decoder.explain` makes it. It prints as a short report.
+
+    Attributes
+    ----------
+    plain : Decoding
+        The best labelling without any rule.
+    best : Decoding
+        The best labelling under the rules.
+    effects : list of RuleEffect
+        Rules that the plain labelling violates or that cost something, the dearest first.
+    decoder : Decoder
+        The decoder that is explained.
+    lattice : Lattice
+        The scores.
+    given : mapping or None
+        The values that came with the sequence.
+    cost : float
+        What the rules cost together: the score of `plain` minus that of `best`.
+    changed : list of int
+        Positions where the rules changed the label.
+    charged : list of Charge
+        What each soft rule took off the score, the dearest first.
+    clash : tuple of Rule
+        If no labelling obeys the hard rules: a minimal set of them that cannot hold together.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.Lattice([[0, 3, 1], [2, 0, 1], [0, 2, 1.5]])
+    >>> why = bridle.Decoder(["O", "WHO", "WHAT"], ["at most 1 token of WHO"]).explain(lattice)
+    >>> print(why)
+    without rules      7.0000  WHO O WHO
+    with rules         6.5000  WHO O WHAT
+      at most 1 token of WHO: price 0.5000, broken 1x by the plain labelling
+        without it     7.0000  WHO O WHO
+    >>> why.changed, why.cost
+    ([2], 0.5)
+    """
+
+    plain: Decoding
+    best: Decoding
+    effects: list[RuleEffect]
     decoder: Decoder = field(repr=False)
     lattice: Lattice = field(repr=False)
     given: Mapping[str, Any] | None = field(repr=False)
@@ -88,17 +153,54 @@ class Explanation:
         return tuple(rule for rule in found if isinstance(rule, Rule))
 
     def alternatives(self, k: int = 5) -> list[Decoding]:
-        """The k next best labellings under the rules; fewer if there are fewer, or if a limit is hit."""
+        """Return the next best labellings under the rules.
+
+        Parameters
+        ----------
+        k : int, default 5
+            How many.
+
+        Returns
+        -------
+        list of Decoding
+            Best first; fewer if there are fewer, or if a limit came first. `alternatives_missing` tells which.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> lattice = bridle.Lattice([[0, 3, 1], [2, 0, 1], [0, 2, 1.5]])
+        >>> why = bridle.Decoder(["O", "WHO", "WHAT"], ["at most 1 token of WHO"]).explain(lattice)
+        >>> [(d.labels, d.score) for d in why.alternatives(1)]
+        [(['WHO', 'WHAT', 'WHAT'], 5.5)]
+        """
         return list(self._ranking(k)[0])
 
     def alternatives_missing(self, k: int = 5) -> str:
-        """Why alternatives are missing, or may not be the next best; "" if all is well."""
+        """Say why alternatives are missing, or may not be the next best.
+
+        Parameters
+        ----------
+        k : int, default 5
+            As in `alternatives`.
+
+        Returns
+        -------
+        str
+            "" if they are all there, or all that exist, and proved.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> decoder = bridle.Decoder(["A", "B"], ["fix A at 0", "fix B at 0"], on_infeasible="relax")
+        >>> decoder.explain(bridle.Lattice([[0, 1]])).alternatives_missing()
+        'none: no labelling obeys the hard rules'
+        """
         return self._ranking(k)[1]
 
     def _ranking(self, k: int) -> tuple[list[Decoding], str]:
         if k not in self._ranked:
             try:
-                limited = self.decoder.with_rules(self.decoder.rules, **_limit(self.decoder, PATIENCE))
+                limited = self.decoder.with_rules(self.decoder.rules, time_limit=_limit(self.decoder, PATIENCE))
                 found = limited.k_best(self.lattice, k + 1, self.given)
                 others = [d for d in found if _apart(d, self.best)][:k]
                 why = "" if all(d.optimal for d in found) else "a limit came before all were found and proved"
@@ -115,7 +217,25 @@ class Explanation:
         return {}
 
     def probabilities(self, under: Literal["scores", "rules"] = "scores") -> Scores | None:
-        """(n, m) of each label, by the scores alone or given that the hard rules hold; None: too many states."""
+        """Return the probability of each label at each position.
+
+        Parameters
+        ----------
+        under : {"scores", "rules"}, default "scores"
+            By the scores alone, or given that all hard rules hold.
+
+        Returns
+        -------
+        array of float, shape (n, m), or None
+            None if the sum needs too many states, or no labelling obeys the hard rules.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> why = bridle.Decoder(["A", "B"], ["at most 1 token of B"]).explain(bridle.Lattice([[0, 1], [0, 2]]))
+        >>> [why.probabilities(under).round(2).tolist() for under in ("scores", "rules")]
+        [[[0.27, 0.73], [0.12, 0.88]], [[0.76, 0.24], [0.33, 0.67]]]
+        """
         return self._by_scores if under == "scores" else self._by_rules
 
     @cached_property
@@ -136,9 +256,35 @@ class Explanation:
         self, tokens: Sequence[str] | None = None, *, k: int = 5, show: Literal["changes", "all"] = "changes",
         gold: Sequence[str] | None = None,
     ) -> str:  # fmt: skip
-        """The trellis as a picture. tokens: by default those given to the rules. k: alternatives whose labels count.
+        """Draw the trellis with both labellings.
 
-        show: "changes" cuts a long sequence to the places that the rules changed.
+        Parameters
+        ----------
+        tokens : sequence of str, optional
+            The tokens; by default those in ``given["tokens"]``, or else their positions.
+        k : int, default 5
+            Labels of this many alternatives are shown, too.
+        show : {"changes", "all"}, default "changes"
+            "changes" cuts a long sequence to the places that the rules changed.
+        gold : sequence of str, optional
+            The right labels, to be marked.
+
+        Returns
+        -------
+        str
+            An SVG picture.
+
+        Raises
+        ------
+        LabelError
+            If there is not one token per position.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> why = bridle.Decoder(["A", "B"], ["at most 1 token of B"]).explain(bridle.Lattice([[0, 1], [0, 2]]))
+        >>> why.svg(["one", "two"]).startswith("<svg")
+        True
         """
         from bridle.explain.picture import trellis_of  # only who draws needs it
         from bridle.report.trellis import draw_trellis
@@ -149,7 +295,38 @@ class Explanation:
         self, tokens: Sequence[str] | None = None, *, title: str = "Why these labels", k: int = 5,
         show: Literal["changes", "all"] = "changes", gold: Sequence[str] | None = None,
     ) -> str:  # fmt: skip
-        """The picture with all that is to be said about it, as a page that needs nothing else."""
+        """Make a page of the picture, the rules, the alternatives and the proof.
+
+        Parameters
+        ----------
+        tokens : sequence of str, optional
+            As in `svg`.
+        title : str, default "Why these labels"
+            The title of the page.
+        k : int, default 5
+            How many alternatives are listed.
+        show : {"changes", "all"}, default "changes"
+            As in `svg`.
+        gold : sequence of str, optional
+            As in `svg`.
+
+        Returns
+        -------
+        str
+            HTML that needs no other file.
+
+        Raises
+        ------
+        LabelError
+            If there is not one token per position.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> why = bridle.Decoder(["A", "B"], ["at most 1 token of B"]).explain(bridle.Lattice([[0, 1], [0, 2]]))
+        >>> "<title>Sentence 7</title>" in why.html(["one", "two"], title="Sentence 7")
+        True
+        """
         from bridle.explain.page import explanation_page
 
         return explanation_page(self, tokens, title=title, k=k, show=show, gold=gold).html()
@@ -177,7 +354,7 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     begun, effects = time.monotonic(), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
         left = max(begun + PATIENCE - time.monotonic(), 0.0)
-        others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], **_limit(decoder, left))
+        others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], time_limit=_limit(decoder, left))
         without = _found(others, lattice, given)
         price = 0.0 if without is None else max(0.0, without.score - best.score)
         if (broken[k] and id(rule) not in given_up) or price > LEAST:
@@ -194,16 +371,16 @@ def _placed(effect: RuleEffect, places: set[int], told: Explanation) -> RuleEffe
     """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
     if not effect.broken_by_plain:
         return effect
-    alone = _found(told.decoder.with_rules([effect.rule], **_limit(told.decoder, 1.0)), told.lattice, told.given)
+    single = told.decoder.with_rules([effect.rule], time_limit=_limit(told.decoder, 1.0))
+    alone = _found(single, told.lattice, told.given)
     if alone is None:
         return effect
     return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_apart(told.plain, alone))})))
 
 
-def _limit(decoder: Decoder, seconds: float) -> dict[str, float]:
+def _limit(decoder: Decoder, seconds: float) -> float | None:
     """A time limit for a decoder that has no limit of its own."""
-    own = decoder.limits != Limits()
-    return {} if own else {"time_limit": seconds}
+    return seconds if decoder.limits == Limits() else None
 
 
 def _found(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Decoding | None:

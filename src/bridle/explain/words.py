@@ -12,7 +12,7 @@ from bridle.explain.impact import Impact, RuleImpact
 from bridle.explain.why import LEAST, Explanation, RuleEffect
 from bridle.rules.base import Soft
 
-TOLLS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")  # heads of the table of rules
+IMPACT_HEADS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")
 MOST = 12  # stretches, alternatives' differences, positions that are told one by one
 PRICE = "Price: how much the score would rise without this rule, the others kept. Prices need not add up."
 
@@ -184,20 +184,20 @@ def _many(count: int, what: str = "sequence") -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def toll_rows(found: Impact) -> tuple[list[str], list[list[str]]]:
+def impact_rows(found: Impact) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of the table of rules; what nobody knows, and what no rule did, has no column."""
     body = [
         [
             _count(t.broken), _count(t.changed), _count(t.helped), _count(t.hurt), f"{t.tokens:+,}" if t.tokens else "",
-            _toll_price(t), f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
+            _impact_price(t), f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
         ]
         for t in found.rules
     ]  # fmt: skip
-    kept = [c for c in range(len(TOLLS)) if TOLLS[c] == "rule" or any(row[c] for row in body)]
-    return [TOLLS[c] for c in kept], [[row[c] for c in kept] for row in body]
+    kept = [c for c in range(len(IMPACT_HEADS)) if IMPACT_HEADS[c] == "rule" or any(row[c] for row in body)]
+    return [IMPACT_HEADS[c] for c in kept], [[row[c] for c in kept] for row in body]
 
 
-def _toll_price(impact: RuleImpact) -> str:
+def _impact_price(impact: RuleImpact) -> str:
     if impact.unproved:
         return f"about {impact.price:,.2f}" if impact.price else "?"
     return f"{impact.price:,.2f}" if impact.price else ""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from bridle.checks import is_integer
 from bridle.errors import FeatureError
 from bridle.features.columns import check_sequences
 from bridle.features.encoded import Encoded
 from bridle.features.plain import PlainFeatures
-from bridle.features.strings import Arrays
 from bridle.features.templates import SETS, Template, Templates
 from bridle.features.vocabulary import TemplateFeatures
 
 __all__ = [
-    "SETS", "Encoded", "Features", "PlainFeatures", "Template", "TemplateFeatures", "Templates", "check_sequences",
-    "features_of", "restored",
+    "FEATURES", "SETS", "Encoded", "Features", "PlainFeatures", "Template", "TemplateFeatures", "Templates",
+    "check_sequences", "features_of",
 ]  # fmt: skip
 
 Features = TemplateFeatures | PlainFeatures
+FEATURES: dict[str, type[Features]] = {kind.kind: kind for kind in (TemplateFeatures, PlainFeatures)}  # for files
 
 
 def features_of(spec: str | Iterable[str] | Templates | None, cutoff: int = 1) -> Features:
@@ -47,11 +46,3 @@ def features_of(spec: str | Iterable[str] | Templates | None, cutoff: int = 1) -
     if spec is None:
         return PlainFeatures(int(cutoff))
     return TemplateFeatures(spec if isinstance(spec, Templates) else Templates.parse(spec), int(cutoff))
-
-
-def restored(head: Mapping[str, Any], arrays: Arrays) -> Features:
-    """Features as a file keeps them."""
-    kinds: dict[str, type[TemplateFeatures] | type[PlainFeatures]] = {
-        kind.kind: kind for kind in (TemplateFeatures, PlainFeatures)
-    }
-    return kinds[head["kind"]].restored(head, arrays)

@@ -42,9 +42,4 @@ class Prepared:
 
     packed: Packed
     numbers: Mapping[str, Ids]  # source -> (N), -1: never seen
-    fresh: Mapping[str, Fresh]
-
-    @classmethod
-    def of(cls, packed: Packed, numbers: Mapping[str, Ids]) -> Prepared:
-        """With what is fresh in them."""
-        return cls(packed, numbers, {s: Fresh.of(found, packed.texts[s]) for s, found in numbers.items()})
+    fresh: Mapping[str, Fresh]  # of sources that have texts that were never seen

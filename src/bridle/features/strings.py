@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -38,11 +39,11 @@ def _plain(data: bytes) -> str:
     return re.sub("\0(.)", lambda found: "\n" if found[1] == "n" else "\0", text, flags=re.DOTALL)
 
 
+@dataclass(frozen=True, eq=False)
 class Interned:
     """Strings with numbers 0, 1, ... in the order of first appearance; -1 is a string that is not there."""
 
-    def __init__(self) -> None:
-        self.native = _native.Strings()
+    native: _native.Strings = field(default_factory=_native.Strings)
 
     def __len__(self) -> int:
         return len(self.native)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from bridle.errors import FeatureError
@@ -96,6 +96,17 @@ class Templates:
 
     lines: tuple[Template, ...]
     bigram: bool
+    # All columns that the templates name, derived ones too.
+    columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    # Column of the token's text: `word` or `char`, else the first that is not derived; `word` if all are.
+    main: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        columns = tuple(dict.fromkeys(place.column for template in self.lines for place in template.places))
+        plain = [c for c in columns if split(c, "") == (c, None)]
+        main = next((c for c in ("word", "char") if c in plain), plain[0] if plain else "word")
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "main", main)
 
     @classmethod
     def parse(cls, lines: str | Iterable[str]) -> Templates:
@@ -138,7 +149,13 @@ class Templates:
             if text == BIGRAM:
                 bigram = True
                 continue
-            made[_template(text, number)] = None
+            places = []
+            for part in text.split():
+                match = _PLACE.fullmatch(part)
+                if match is None or abs(int(match["offset"])) > FURTHEST or match["column"] == "label":
+                    raise _no_template(number, part)
+                places.append(Place(match["column"], int(match["offset"])))
+            made[Template(tuple(places))] = None
         if len(made) > MOST:
             raise FeatureError("there are too many templates", got=f"{len(made):,}", wanted=f"at most {MOST:,}")
         if not made:
@@ -149,49 +166,17 @@ class Templates:
         return "\n".join([*map(str, self.lines), *([BIGRAM] if self.bigram else [])])
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns that the templates name, derived ones too."""
-        return tuple(dict.fromkeys(place.column for template in self.lines for place in template.places))
-
-    @property
-    def main(self) -> str:
-        """Column of the token's text: ``word`` or ``char``, else the first that is not derived; ``word`` if all are."""
-        plain = [c for c in self.columns if split(c, "") == (c, None)]
-        return next((c for c in ("word", "char") if c in plain), plain[0] if plain else "word")
-
-    @property
     def sources(self) -> tuple[str, ...]:
         """Columns that must come with the tokens."""
-        return self.sources_without(OF_TEXT)
-
-    def sources_without(self, functions: Container[str]) -> tuple[str, ...]:
-        """List the columns that must come with the tokens, where other columns are derived.
-
-        Parameters
-        ----------
-        functions : container of str
-            Names of derived columns.
-
-        Returns
-        -------
-        tuple of str
-            Names of columns.
-        """
-        found = (split(column, self.main, functions)[0] for column in self.columns)
+        found = (split(column, self.main)[0] for column in self.columns)
         return tuple(dict.fromkeys(source for source in found if source is not None))
 
 
-def _template(text: str, number: int) -> Template:
-    places = []
-    for part in text.split():
-        match = _PLACE.fullmatch(part)
-        if match is None or abs(int(match["offset"])) > FURTHEST or match["column"] == "label":
-            raise FeatureError(
-                f"line {number} is no template", got=repr(part), wanted=f"column[offset], or {BIGRAM} on its own line",
-                cause="Labels can only be asked of the token just before." if part.startswith("label[") else None,
-            )  # fmt: skip
-        places.append(Place(match["column"], int(match["offset"])))
-    return Template(tuple(places))
+def _no_template(number: int, part: str) -> FeatureError:
+    return FeatureError(
+        f"line {number} is no template", got=repr(part), wanted=f"column[offset], or {BIGRAM} on its own line",
+        cause="Labels can only be asked of the token just before." if part.startswith("label[") else None,
+    )  # fmt: skip
 
 
 def _window(column: str, low: int, high: int) -> list[str]:

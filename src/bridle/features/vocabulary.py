@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import FeatureError
-from bridle.features.columns import Packed, columns_of, pack
+from bridle.features.columns import columns_of, pack
 from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT, OfTexts
 from bridle.features.encoded import Encoded
-from bridle.features.prepared import Prepared
+from bridle.features.prepared import Fresh, Prepared
 from bridle.features.strings import Arrays, Interned
 from bridle.features.templates import Templates, split
 
@@ -34,10 +34,11 @@ class TemplateFeatures:
         """derived: columns that are derived from the text besides those of derived.py."""
         self.templates, self.cutoff = templates, cutoff
         self._functions = {**OF_TEXT, **(derived or {})}
-        self._sources = templates.sources_without(self._functions)
         self._split = {column: split(column, templates.main, self._functions) for column in templates.columns}
+        self._sources = tuple(dict.fromkeys(source for source, _ in self._split.values() if source is not None))
         self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id
+        self._sizes: dict[str, int] = {}  # column -> ids that it may have
         self._attributes: _native.Attributes | None = None
 
     @property
@@ -52,7 +53,7 @@ class TemplateFeatures:
 
     def fit(self, sequences: Sequence[Any]) -> Encoded:
         """Number everything that occurs; the attributes of the tokens."""
-        packed = self._packed(sequences)
+        packed = pack(sequences, self._sources, self.templates.main)
         found: dict[str, Ids] = {}
         for source in self._sources:
             self._strings[source] = Interned()
@@ -63,7 +64,7 @@ class TemplateFeatures:
                 texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
                 self._derived[column] = _derive(texts, self._functions[function], self._strings[column].add)
         self._attributes = self._blank()
-        return self._cut(self._run(self._attributes.fit, Prepared.of(packed, found)))
+        return self._cut(self._run(self._attributes.fit, Prepared(packed, found, {})))
 
     def _cut(self, encoded: Encoded) -> Encoded:
         """Leave out attributes that are seen fewer than `cutoff` times."""
@@ -88,8 +89,10 @@ class TemplateFeatures:
         """The texts of sequences, looked up once; for all features that share their strings."""
         if self._attributes is None:
             raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
-        packed = self._packed(sequences)
-        return Prepared.of(packed, {s: self._strings[s].find(packed.texts[s]) for s in self._sources})
+        packed = pack(sequences, self._sources, self.templates.main)
+        numbers = {source: self._strings[source].find(packed.texts[source]) for source in self._sources}
+        unseen = {source: ids for source, ids in numbers.items() if ids.min(initial=0) < 0}
+        return Prepared(packed, numbers, {s: Fresh.of(ids, packed.texts[s]) for s, ids in unseen.items()})
 
     def encode_prepared(self, prepared: Prepared, wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
         """The known attributes of sequences that were prepared."""
@@ -107,19 +110,16 @@ class TemplateFeatures:
     def encode_with_texts(self, sequences: Sequence[Any]) -> tuple[Encoded, list[str] | None]:
         """The attributes of the tokens, and the texts that rules may speak of, end to end."""
         prepared = self.prepare(sequences)
-        main = self.templates.main
-        texts = prepared.packed.texts.get(main)
+        texts = prepared.packed.texts.get(self.templates.main)
         if texts is None:  # no template speaks of it
             texts = [text for x in sequences for text in self.tokens(x)]
-        return self.encode_prepared(prepared), texts
+        assert self._attributes is not None  # otherwise nothing could be prepared
+        return self._run(self._attributes.encode, prepared), texts
 
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""
         main = self.templates.main
         return columns_of(x, (main,), main, 0)[main]
-
-    def _packed(self, sequences: Sequence[Any]) -> Packed:
-        return pack(sequences, self._sources, self.templates.main)
 
     @property
     def _known(self) -> _native.Attributes:
@@ -128,18 +128,17 @@ class TemplateFeatures:
         return self._attributes
 
     def _blank(self) -> _native.Attributes:
+        """Room for attributes, now that the strings are known."""
+        for column, (source, function) in self._split.items():
+            of_place = source is None and function is not None
+            own = OF_PLACE[str(function)][1] if of_place else self._strings[column].native
+            self._sizes[column] = FIRST + len(own)
         columns = list(self._split)
         places = [[(columns.index(p.column), p.offset) for p in t.places] for t in self.templates.lines]
-        return _native.Attributes(places, [self._size(column) for column in columns])
-
-    def _size(self, column: str) -> int:
-        source, function = self._split[column]
-        if source is None and function is not None:
-            return FIRST + len(OF_PLACE[function][1])
-        return FIRST + len(self._strings[column])
+        return _native.Attributes(places, list(self._sizes.values()))
 
     def _run(self, call: Callable[..., int], given: Prepared, *more: Any) -> Encoded:
-        ids = [self._ids(column, given) for column in self._split]
+        ids = self._ids(given)
         offsets = given.packed.offsets
         n = int(offsets[-1])
         indptr = np.empty(n + 1, dtype=np.int64)
@@ -148,18 +147,23 @@ class TemplateFeatures:
         short = attrs[:written]
         return Encoded(offsets, indptr, short.copy() if 2 * written < len(attrs) else short)
 
-    def _ids(self, column: str, given: Prepared) -> Ids:
-        source, function = self._split[column]
-        if source is None:
-            return OF_PLACE[str(function)][0](given.packed.offsets)
-        numbers = given.numbers[source]
-        if function is None:
-            return np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32)
-        table, new = self._derived[column], given.fresh[source]
-        if not new.texts:
-            return table[numbers]
-        more = _derive(new.texts, self._functions[function], self._strings[column].find)  # may be known all the same
-        return np.concatenate([table, more])[new.numbered(numbers, len(table))]
+    def _ids(self, given: Prepared) -> list[Ids]:
+        """(N) ids of the tokens, for each column."""
+        found: list[Ids] = []
+        for column, (source, function) in self._split.items():
+            if source is None:
+                found.append(OF_PLACE[str(function)][0](given.packed.offsets))
+                continue
+            numbers = given.numbers[source]
+            if function is None:
+                found.append(np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32))
+                continue
+            table = self._derived[column]
+            if (new := given.fresh.get(source)) is not None:
+                more = _derive(new.texts, self._functions[function], self._strings[column].find)  # may be known
+                numbers, table = new.numbered(numbers, len(table)), np.concatenate([table, more])
+            found.append(table[numbers])
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._functions.keys() != OF_TEXT.keys():
@@ -196,8 +200,8 @@ class TemplateFeatures:
             if of is not None and function is not None:
                 made._strings[column] = Interned.restored(f"strings.{column}.", arrays)
                 table: Any = np.ascontiguousarray(arrays[f"derived.{column}"])
-                size = FIRST + len(made._strings[column])
-                fits = table.dtype == np.int32 and table.shape == (len(made._strings[of]),)
+                size = FIRST + len(made._strings[column].native)
+                fits = table.dtype == np.int32 and table.shape == (len(made._strings[of].native),)
                 if not fits or (table.size and not 0 <= table.min() <= table.max() < size):
                     raise FeatureError(f"the column {column!r} does not fit its strings")
                 made._derived[column] = table

@@ -371,7 +371,7 @@ class ConstrainedTagger:
         if stored.kind != "constrained":
             what, got = "this is not a ConstrainedTagger", f"the kind {stored.kind!r}"
             raise ModelFileError(what, got=got, wanted="'constrained'", where=str(path))
-        with files.usable(path, "tagger", "ConstrainedTagger.save"):
+        try:
             made = cls(**head["settings"])
             made._check()
             made.rules_ = DeterministicRules.load(_beside(path)) if head["rules"] else None
@@ -383,6 +383,8 @@ class ConstrainedTagger:
             if around.dtype != np.float64 or around.shape != (made._context(len(made.labels_)).size,):
                 raise ModelError("the weights of neighbouring labels do not fit the labels")
             made.around_, made.progress_ = around, Progress(**head["progress"])
+        except files.UNFIT as error:
+            raise files.unusable(error, path, "tagger", "ConstrainedTagger.save") from None
         return made
 
 

@@ -54,14 +54,14 @@ class Contexts(TemplateFeatures):
             self._decider = _native.Decider(self._known, np.where(self.implied(label), np.int32(-1), label))
         offsets = prepared.packed.offsets
         out = np.empty(int(offsets[-1]), dtype=np.int32)
-        self._decider.decide([self._ids(column, prepared) for column in self._split], offsets, out)
+        self._decider.decide(self._ids(prepared), offsets, out)
         return out
 
     def implied(self, label: Ids) -> npt.NDArray[np.bool_]:
         """Which contexts have a more general one that decides the same."""
         of, key = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.uint64)
         self._known.list(of, key)
-        sizes = {column: self._size(column) for column in self._split}
+        sizes = self._sizes
         known: dict[Template, tuple[npt.NDArray[Any], Keys]] = {}  # numbers and keys, by key
         for k, line in enumerate(self.templates.lines):
             if prod(sizes[place.column] for place in line.places) < 2**64:  # else keys are hashes

@@ -291,7 +291,7 @@ class DeterministicRules:
             got, wanted = f"the kind {stored.kind!r}", "deterministic rules"
             raise ModelFileError("this file holds other things", got=got, wanted=wanted, where=str(path))
         head = stored.head
-        with files.usable(path, "rules", "DeterministicRules.save"):
+        try:
             made = cls(**head["settings"])
             made._check()
             derived = {"morph": _rare} if made.templates == "words" else None
@@ -305,6 +305,8 @@ class DeterministicRules:
                 setattr(made, f"_{name}", array)
             if made.n_rules_ and not 0 <= made._label.min() <= made._label.max() < len(made.labels_):
                 raise ModelError("a rule decides for what is no label")
+        except files.UNFIT as error:
+            raise files.unusable(error, path, "rules", "DeterministicRules.save") from None
         return made
 
 

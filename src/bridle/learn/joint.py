@@ -133,7 +133,7 @@ class _Perceptron:
         """Automata are built once: only what rules cost changes."""
         prices = iter((self._w[:-1] / self._w[-1]).tolist())
         rules = [priced(r, next(prices)) if isinstance(r, Soft) else r for r in self._rules]
-        compiled = CompiledRules(self._compiled.labels, rules, self._limits.native(), self._compiled)
+        compiled = CompiledRules(self._compiled.labels, rules, self._limits.native())
 
         def solve(low: int, high: int, stop: _native.Stop) -> Answers:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
@@ -309,7 +309,7 @@ class JointWeights:
         one_of("scale", self.scale, ("fixed", "learned"))
         one_of("start", self.start, ("zero", "penalties"))
         one_of("average", self.average, ("averaged", "last"))
-        positive("rate", self.rate, zero=False)
+        positive("rate", self.rate)
         for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
             value = getattr(self, name)
             if not is_integer(value, 1):

@@ -68,7 +68,7 @@ def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[L
     >>> round(one.rule.penalty, 2)  # -log(1.5 / 81)
     3.99
     """
-    positive("smoothing", smoothing, zero=False)
+    positive("smoothing", smoothing)
     return [_priced(one, -math.log(_share(one, smoothing))) for one in learned]
 
 
@@ -98,7 +98,7 @@ def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Use
     >>> [one.rule.penalty for one in log_odds([half])], log_odds([half], useless="drop")
     ([0.0], [])
     """
-    positive("smoothing", smoothing, zero=False)
+    positive("smoothing", smoothing)
     one_of("useless", useless, ("keep", "drop"))
     made = []
     for one in learned:

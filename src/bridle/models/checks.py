@@ -21,6 +21,7 @@ from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
 
 Given = Mapping[str, Any]
+_NUMBERS = (int, float, np.integer, np.floating)
 
 
 def count_of(name: str, value: Any) -> int:
@@ -54,17 +55,6 @@ def check_pair(dev: Any) -> None:
     """A development set is a pair of X and y."""
     if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
         raise ModelError("dev is not a development set", got=repr(dev)[:60], wanted="(X, y)")
-
-
-@contextmanager
-def counted_from(low: int) -> Iterator[None]:
-    """Errors raised inside number the sequences of a part that begins at `low`; the caller knows the whole."""
-    try:
-        yield
-    except BridleError as error:
-        if error.sequence is not None:
-            error.sequence += low
-        raise
 
 
 @contextmanager
@@ -183,14 +173,32 @@ def jsonable(value: Any) -> Any:
     return str(value)
 
 
+def check_settings(model: Any, words: Mapping[str, Sequence[str]], numbers: Sequence[str] = ()) -> None:
+    """Settings that take one of some words, and settings that take a number >= 0."""
+    for name, known in words.items():
+        if getattr(model, name) not in known:
+            raise _unknown(name, getattr(model, name), known)
+    for name in numbers:
+        value = getattr(model, name)
+        if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value < math.inf:
+            raise _no_number(name, value, "a number >= 0")
+
+
 def one_of(name: str, value: Any, known: Sequence[str]) -> None:
     """A setting that takes one of some words."""
     if value not in known:
-        raise ModelError(f"unknown {name}", got=repr(value), wanted=" or ".join(map(repr, known)))
+        raise _unknown(name, value, known)
 
 
-def positive(name: str, value: Any, *, zero: bool) -> None:
-    """A setting that takes a number above zero, or zero too."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise ModelError(f"bad setting {name}", got=repr(value), wanted="a number >= 0" if zero else "a number > 0")
+def positive(name: str, value: Any) -> None:
+    """A setting that takes a number above zero."""
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 < value < math.inf:
+        raise _no_number(name, value, "a number > 0")
+
+
+def _unknown(name: str, value: Any, known: Sequence[str]) -> ModelError:
+    return ModelError(f"unknown {name}", got=repr(value), wanted=" or ".join(map(repr, known)))
+
+
+def _no_number(name: str, value: Any, wanted: str) -> ModelError:
+    return ModelError(f"bad setting {name}", got=repr(value), wanted=wanted)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError
 from bridle.features import Features, Templates
-from bridle.models.checks import Given, one_of, positive
+from bridle.models.checks import Given, check_settings
 from bridle.models.likelihood import Likelihood
 from bridle.models.perceptron import Average, Perceptron
 from bridle.models.tagger import Tagger
@@ -98,18 +98,15 @@ class CRF(Tagger):
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
-        one_of("algorithm", self.algorithm, tuple(_ITERATIONS))
-        one_of("pairs", self.pairs, ("seen", "all"))
-        one_of("average", self.average, ("averaged", "last"))
-        positive("c1", self.c1, zero=True)
-        positive("c2", self.c2, zero=True)
-        positive("tolerance", self.tolerance, zero=True)
-        if self._rules() and self.algorithm != "ibt":
+        words = {"algorithm": tuple(_ITERATIONS), "pairs": ("seen", "all"), "average": ("averaged", "last")}
+        check_settings(self, words, ("c1", "c2", "tolerance"))
+        rules = () if isinstance(self.rules, (list, tuple)) and not self.rules else self._rules()
+        if rules and self.algorithm != "ibt":
             raise ModelError(
                 "rules are for inference-based training only", got=f"algorithm={self.algorithm!r}",
                 wanted="algorithm='ibt'", cause="To obey rules when tagging, pass them to predict.",
             )  # fmt: skip
-        if self.algorithm == "ibt" and not self._rules():
+        if self.algorithm == "ibt" and not rules:
             raise ModelError("inference-based training has no rules", got="rules=()", wanted="at least one rule")
 
     def _rules(self) -> tuple[Rule, ...]:

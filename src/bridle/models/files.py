@@ -24,12 +24,13 @@ import os
 import secrets
 import stat
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO, FileIO
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,6 @@ import numpy.typing as npt
 from bridle.errors import BridleError, ModelFileError
 
 Array = npt.NDArray[Any]
-Readable = FileIO | BytesIO
 
 MAGIC = b"\x89BRIDLE\n"
 VERSION = 1
@@ -49,6 +49,7 @@ _PREFIX = struct.Struct("<8sII32s")
 _CHECKED = 16  # bytes of the prefix that the header's checksum covers
 _MOST_AXES = 32  # what every NumPy can have
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+UNFIT = (KeyError, TypeError, ValueError, AttributeError, BridleError)  # what parts of a file that do not fit raise
 _KEYS = {"name": str, "dtype": str, "shape": list, "offset": int, "length": int, "sha256": str}
 _LOOKS_LIKE = {
     b"PK\x03\x04": "a zip archive, such as npz or what PyTorch saves",
@@ -92,7 +93,7 @@ def _parts(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> l
     packed = {name: _little(name, array) for name, array in arrays.items()}
     entries, at = [], 0
     for name, array in packed.items():
-        at = _aligned(at)
+        at += -at % ALIGN
         entries.append({
             "name": name, "dtype": array.dtype.name, "shape": list(array.shape),
             "offset": at, "length": array.nbytes, "sha256": hashlib.sha256(_raw(array)).hexdigest(),
@@ -109,7 +110,7 @@ def _parts(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> l
     at = len(out[0])
     for array in (np.zeros(0, np.uint8), *packed.values()):
         out += [bytes(-at % ALIGN), _raw(array)]
-        at = _aligned(at) + array.nbytes
+        at += -at % ALIGN + array.nbytes
     return out
 
 
@@ -158,7 +159,7 @@ def _check_keys(value: object) -> None:
 @contextmanager
 def _replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
     """A file to write into, beside its place; it takes its place at the end, or goes when anything fails."""
-    place = _place(path).resolve()  # a link stays a link
+    place = _place(path)
     part = place.parent / f"{place.name[:40]}.{secrets.token_hex(6)}.part"
     try:
         earlier = place.stat() if place.exists() else None
@@ -190,13 +191,15 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
 
 def _place(path: str | os.PathLike[str]) -> Path:
     try:
-        place = Path(path)
-        place.resolve()
+        return Path(path).resolve()  # a link stays a link
     except (TypeError, ValueError, RuntimeError, OSError) as error:  # no path; a NUL in it; links that lead in a circle
-        raise ModelFileError(
-            "no place for a model", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
-        ) from None
-    return place
+        raise _no_place(path, error) from None
+
+
+def _no_place(path: object, error: Exception) -> ModelFileError:
+    return ModelFileError(
+        "no place for a model", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
+    )
 
 
 def _write(file: FileIO, data: bytes | memoryview) -> None:
@@ -208,20 +211,25 @@ def _write(file: FileIO, data: bytes | memoryview) -> None:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-Check = Callable[[dict[str, tuple[int, ...]]], None]
+Longest = Mapping[str, tuple[int, str]]  # by the name of an array: what no axis exceeds, and what is wrong otherwise
 
 
-def open_file(path: str | os.PathLike[str], check: Check | None = None) -> Stored:
-    """Read a model file and check every byte of it. check: sees the shapes of its arrays before they are read."""
-    place = _place(path)
+def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType({})) -> Stored:
+    """Read a model file and check every byte of it. longest: sizes that are refused before anything is allocated."""
     size = 0
     try:
-        if not stat.S_ISREG(place.stat().st_mode):  # opening a pipe would wait for a writer
+        try:
+            mode = (place := Path(path)).stat().st_mode
+        except (TypeError, ValueError) as error:
+            raise _no_place(path, error) from None
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer
             raise OSError(errno.EINVAL, "a folder or a device")
-        with place.open("rb", buffering=0) as file:
+        with place.open("rb", buffering=1 << 13) as file:
             size = os.fstat(file.fileno()).st_size
-            return _read(file, size, str(path), check)
+            return _read(file, size, str(path), longest)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _no_place(path, error) from None
         missing = isinstance(error, FileNotFoundError)
         raise ModelFileError(
             "cannot read this file", got=error.strerror or error, wanted="a model file", where=str(path),
@@ -234,30 +242,29 @@ def open_file(path: str | os.PathLike[str], check: Check | None = None) -> Store
         ) from None  # fmt: skip
 
 
-@contextmanager
-def usable(path: str | os.PathLike[str], what: str, writer: str, cause: str | None = None) -> Iterator[None]:
-    """Whatever goes wrong while `what` is put together from a file means that the file holds none."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, BridleError) as error:
-        got = str(error).splitlines()[0] if str(error) else repr(error)
-        raise ModelFileError(
-            f"this file holds no {what} that can be used", got=got, wanted=f"what {writer} writes", cause=cause,
-            where=str(path),
-        ) from None  # fmt: skip
+def unusable(
+    error: Exception, path: str | os.PathLike[str], what: str, writer: str, cause: str | None = None
+) -> ModelFileError:
+    """Whatever (`UNFIT`) went wrong while `what` was put together from a file means that the file holds none."""
+    got = str(error).splitlines()[0] if str(error) else repr(error)
+    return ModelFileError(
+        f"this file holds no {what} that can be used", got=got, wanted=f"what {writer} writes", cause=cause,
+        where=str(path),
+    )  # fmt: skip
 
 
-def from_bytes(data: bytes, check: Check | None = None) -> Stored:
+def from_bytes(data: bytes, longest: Longest = MappingProxyType({})) -> Stored:
     """What `to_bytes` wrote; trusted no more than a file."""
-    return _read(BytesIO(data), len(data), "a model in memory", check)
+    return _read(BytesIO(data), len(data), "a model in memory", longest)
 
 
-def _read(file: Readable, size: int, shown: str, check: Check | None = None) -> Stored:
+def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:
     n = _PREFIX.size
-    start = _take(file, min(n, size), shown)
-    _check_magic(start, shown)
-    if size < n:
-        raise _cut(shown, size, n)
+    start = file.read(n)
+    if not start.startswith(MAGIC):
+        raise _no_model(start, shown)
+    if len(start) < n:
+        raise _cut(shown, len(start), n)
     _, version, length, checksum = _PREFIX.unpack(start)
     if version != VERSION:
         newer = version > VERSION
@@ -267,41 +274,30 @@ def _read(file: Readable, size: int, shown: str, check: Check | None = None) -> 
         )  # fmt: skip
     if length > min(LARGEST_HEADER, size - n):
         raise _cut(shown, size, n + length) if length <= LARGEST_HEADER else _altered(shown, "the header's length")
-    header = _take(file, length, shown)
+    header = file.read(length)
     if hashlib.sha256(start[:_CHECKED] + header).digest() != checksum:
         raise _altered(shown, "the header")
     kind, head, entries = _parse(header, shown)
-    data = _aligned(n + length)
-    at = 0
-    for entry in entries:
-        at = _check_entry(entry, at, shown)
-    if data + at != size:
-        raise _cut(shown, size, data + at)
-    _check_gap(file, data, shown)
-    if check is not None:
-        check({entry["name"]: tuple(entry["shape"]) for entry in entries})
-    return Stored(kind, head, {entry["name"]: _array(file, data, entry, shown) for entry in entries})
+    data, end = n + length + -(n + length) % ALIGN, _check_entries(entries, longest, shown)
+    if data + end != size:
+        raise _cut(shown, size, data + end)
+    return Stored(kind, head, _arrays(file, data, entries, shown))
 
 
 def _parse(header: bytes, shown: str) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
     """The parts of the header, each of the right type."""
     try:
         value = json.loads(header.decode(), object_pairs_hook=_once)
-        _to_json(value)  # what could not have been written is not read either: infinity as 1e999, half characters
-    except (ValueError, RecursionError, ModelFileError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(getattr(error, "got", error))
-        raise _wrong(shown, "the header is not JSON", reason) from None
+        # what could not have been written is not read either: NaN, infinity as 1e999, half characters
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise _wrong(shown, "the header is not JSON", reason[:200]) from None
     match value:
         case {"kind": str() as kind, "head": dict() as head, "arrays": list() as entries} if len(value) == 3 and kind:
             pass
         case _:
             raise _wrong(shown, "the header has other parts", repr(value)[:200])
-    for entry in entries:
-        if not isinstance(entry, dict) or {key: type(part) for key, part in entry.items()} != _KEYS:
-            raise _wrong(shown, "an array is not described as it should be", repr(entry)[:200])
-    names = [entry["name"] for entry in entries]
-    if len(set(names)) < len(names) or "" in names:
-        raise _wrong(shown, "arrays without a name, or with the same one", repr(names)[:200])
     return kind, head, entries
 
 
@@ -312,69 +308,59 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _check_entry(entry: dict[str, Any], at: int, shown: str) -> int:
-    """Where the array ends, if it begins at the first multiple of 64 from `at` on and is as long as it says."""
-    shape, name = entry["shape"], repr(entry["name"])[:80]
-    if entry["dtype"] not in DTYPES:
-        raise _wrong(shown, f"array {name} has an unknown type", repr(entry["dtype"])[:80])
-    width = np.dtype(entry["dtype"]).itemsize
-    if len(shape) > _MOST_AXES or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
-        raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
-    if math.prod(max(n, 1) for n in shape) * width >= 1 << 63:  # NumPy counts like this, zeros left out
-        raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
-    if entry["length"] != math.prod(shape) * width or entry["offset"] != _aligned(at):
-        raise _wrong(shown, f"array {name} is not where, or not as long as, it should be", repr(entry)[:200])
-    return int(entry["offset"] + entry["length"])
+def _check_entries(entries: list[dict[str, Any]], longest: Longest, shown: str) -> int:
+    """Where the last array ends, if each is described as it should be and begins at the next multiple of 64."""
+    end, seen = 0, {""}
+    for entry in entries:
+        if not isinstance(entry, dict) or {key: type(part) for key, part in entry.items()} != _KEYS:
+            raise _wrong(shown, "an array is not described as it should be", repr(entry)[:200])
+        shape, name = entry["shape"], repr(entry["name"])[:80]
+        if entry["name"] in seen:
+            raise _wrong(shown, "arrays without a name, or with the same one", name)
+        if entry["dtype"] not in DTYPES:
+            raise _wrong(shown, f"array {name} has an unknown type", repr(entry["dtype"])[:80])
+        width, sound = np.dtype(entry["dtype"]).itemsize, all(type(n) is int and 0 <= n < 1 << 63 for n in shape)
+        # NumPy counts like this, zeros left out
+        if not sound or len(shape) > _MOST_AXES or math.prod(max(n, 1) for n in shape) * width >= 1 << 63:
+            raise _wrong(shown, f"array {name} has an impossible shape", repr(shape)[:200])
+        if entry["name"] in longest and max(shape, default=0) > longest[entry["name"]][0]:
+            raise _wrong(shown, longest[entry["name"]][1], f"an array of {shape}")
+        if entry["length"] != math.prod(shape) * width or entry["offset"] != end + -end % ALIGN:
+            raise _wrong(shown, f"array {name} is not where, or not as long as, it should be", repr(entry)[:200])
+        end = entry["offset"] + entry["length"]
+        seen.add(entry["name"])
+    return end
 
 
-def _array(file: Readable, data: int, entry: dict[str, Any], shown: str) -> Array:
-    _check_gap(file, data + entry["offset"], shown)
-    dtype = np.dtype(entry["dtype"])
-    array: Array = np.empty(entry["shape"], dtype=dtype.newbyteorder("<"))
-    _fill(file, _raw(array), shown)
-    if hashlib.sha256(_raw(array)).hexdigest() != entry["sha256"]:
-        raise _altered(shown, f"array {entry['name']!r}")
-    array = array.astype(dtype, copy=False)
-    array.setflags(write=False)
-    return array
-
-
-def _check_gap(file: Readable, until: int, shown: str) -> None:
-    """Only zeros up to there (fewer than 64: the sizes were checked)."""
-    if any(_take(file, max(until - file.tell(), 0), shown)):
+def _arrays(file: IO[bytes], data: int, entries: list[dict[str, Any]], shown: str) -> dict[str, Array]:
+    """The arrays, one after the other; between them are only zeros (fewer than 64: the sizes were checked)."""
+    found: dict[str, Array] = {}
+    gap = file.read(data - file.tell())
+    for entry in entries:
+        gap += file.read(data + entry["offset"] - file.tell())
+        dtype = np.dtype(entry["dtype"])
+        array: Array = np.empty(entry["shape"], dtype=dtype.newbyteorder("<"))
+        raw = array.reshape(-1).view(np.uint8).data
+        if file.readinto(raw) != len(raw):  # type: ignore[attr-defined]
+            raise _cut(shown, file.tell(), data + entry["offset"] + len(raw))
+        if hashlib.sha256(raw).hexdigest() != entry["sha256"]:
+            raise _altered(shown, f"array {entry['name']!r}")
+        found[entry["name"]] = array.astype(dtype, copy=False)
+        found[entry["name"]].setflags(write=False)
+    if any(gap):
         raise _altered(shown, "the space between two arrays")
-
-
-def _take(file: Readable, count: int, shown: str) -> bytes:
-    data = bytearray(count)
-    _fill(file, memoryview(data), shown)
-    return bytes(data)
-
-
-def _fill(file: Readable, view: memoryview, shown: str) -> None:
-    wanted = len(view)
-    while view:  # the system may give less than was asked for
-        count = file.readinto(view)
-        if not count:
-            raise _cut(shown, wanted - len(view), wanted)
-        view = view[count:]
-
-
-def _aligned(at: int) -> int:
-    return -(-at // ALIGN) * ALIGN
+    return found
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
-def _check_magic(start: bytes, shown: str) -> None:
-    if start.startswith(MAGIC):
-        return
+def _no_model(start: bytes, shown: str) -> ModelFileError:
     if start and MAGIC.startswith(start):
-        raise _cut(shown, len(start), _PREFIX.size)
+        return _cut(shown, len(start), _PREFIX.size)
     begins = f"a file that begins with {start[:8]!r}" if start else "an empty file"
     looks = next((name for sign, name in _LOOKS_LIKE.items() if start.startswith(sign)), begins)
-    raise ModelFileError(
+    return ModelFileError(
         "this is not a Bridle model", got=looks, wanted="a file that Bridle saved", cause="Is it the right file?",
         where=shown,
     )  # fmt: skip

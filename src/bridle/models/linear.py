@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import ModelError, ModelFileError
 from bridle.features import Encoded
-from bridle.lattice import Batch, Scores
+from bridle.lattice import LARGEST, Batch, Scores
 from bridle.models import layout as layouts
 from bridle.models.layout import Layout
 from bridle.models.task import Vector
@@ -36,21 +36,27 @@ class Linear:
         """Weights as they were learned, rounded to single precision."""
         with np.errstate(over="ignore"):
             rounded = weights.astype(np.float32)
-        if not np.isfinite(rounded).all() or (pairwise is not None and not np.isfinite(pairwise).all()):
+        if not np.isfinite(rounded).all() or (pairwise is not None and not (np.abs(pairwise) <= LARGEST).all()):
             raise ModelError(
                 "a weight has grown beyond all bounds", got="inf or nan", wanted="finite weights",
                 cause="A smaller rate, smaller feature values, or (CRF) more c2.",
             )  # fmt: skip
+        if pairwise is not None:
+            pairwise = pairwise.copy()
+            pairwise.setflags(write=False)  # batches borrow it
         return cls(layout, rounded, pairwise)
 
     def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
         """The lattices of encoded sequences."""
-        unary = np.empty((encoded.n_tokens, self.layout.m), dtype=np.float32)
-        self.layout.native.score(encoded.native(), self.weights, unary, stop or _native.Stop())
+        unary = np.empty((int(encoded.offsets[-1]), self.layout.m), dtype=np.float32)
+        tokens = _native.Examples(encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, None)
+        self.layout.native.score(tokens, self.weights, unary, stop or _native.Stop())
         if kind == "softmax" and unary.size:
             unary -= unary.max(axis=1, keepdims=True)
             unary -= np.log(np.exp(unary).sum(axis=1, keepdims=True))
-        return Batch(unary, encoded.offsets, self.pairwise)
+        if _native.first_bad(unary.reshape(-1), LARGEST) < unary.size:
+            return Batch(unary, encoded.offsets, self.pairwise)  # which says what is wrong
+        return Batch._made(unary, encoded.offsets, self.pairwise, None, None, None, None)
 
     def pruned(self) -> tuple[npt.NDArray[np.bool_], Linear]:
         """Without weights that are zero: which attributes are left, and the weights of those."""
@@ -80,18 +86,18 @@ class Linear:
         begin, label, weights = (np.ascontiguousarray(arrays[name]) for name in names)
         dtypes = [array.dtype.name for array in (begin, label, weights)]
         pairwise = arrays.get("pairwise")
-        count = np.diff(begin)
+        count, width = np.diff(begin), m + -m % _native.ROW_WIDTH  # of a full row
         fits = (
             dtypes == ["int64", "uint16", "float32"]
             and begin.shape == (n_attributes + 1,)
             and begin[0] == 0
             and bool((count >= 0).all())
             and label.shape == weights.shape == (begin[-1],)
-            and bool(((count <= m) | (count == layouts.width_of(m))).all())
+            and bool(((count <= m) | (count == width)).all())
             and (not label.size or int(label.max()) < m)
             and bool(np.isfinite(weights).all())
             and (pairwise is None or (pairwise.shape == (m, m) and pairwise.dtype == np.float64))
-            and (pairwise is None or bool(np.isfinite(pairwise).all()))
+            and (pairwise is None or bool((np.abs(pairwise) <= LARGEST).all()))
         )
         if not fits:
             raise ModelFileError("the weights do not fit together", wanted="weights of these attributes and labels")

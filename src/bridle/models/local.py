@@ -7,7 +7,7 @@ from typing import Literal
 
 from bridle.decoding.decoder import Decoder
 from bridle.features import Features, Templates
-from bridle.models.checks import Given, one_of, positive
+from bridle.models.checks import Given, check_settings, positive
 from bridle.models.linear import Kind
 from bridle.models.perceptron import Average, Local
 from bridle.models.tagger import Tagger
@@ -87,16 +87,13 @@ class LocalTagger(Tagger):
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
-        one_of("algorithm", self.algorithm, ("perceptron", "winnow"))
-        one_of("pairs", self.pairs, ("seen", "all"))
-        one_of("average", self.average, ("averaged", "last"))
-        one_of("scores", self.scores, ("softmax", "raw"))
-        positive("margin", self.margin, zero=True)
+        words = {
+            "algorithm": ("perceptron", "winnow"), "pairs": ("seen", "all"), "average": ("averaged", "last"),
+            "scores": ("softmax", "raw"),
+        }  # fmt: skip
+        check_settings(self, words, ("margin",))
         if self.rate is not None:
-            positive("rate", self.rate, zero=False)
-
-    def _scores(self) -> Kind:
-        return self.scores
+            positive("rate", self.rate)
 
     def _iterations(self) -> int:
         return self.iterations

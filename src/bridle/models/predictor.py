@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decodings
 from bridle.decoding.threads import in_threads
-from bridle.errors import LabelError, ModelError
+from bridle.errors import BridleError, LabelError, ModelError
 from bridle.features import Features, check_sequences
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, counted_from, with_tokens
+from bridle.models.checks import Given, count_of_threads, with_tokens
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
 
@@ -28,9 +29,7 @@ class Predictor:
     features_: Features
     linear_: Linear
 
-    def _scores(self) -> Kind:
-        """What the scores of the lattices are."""
-        return "raw"
+    scores: Kind = "raw"  # what the scores of the lattices are
 
     def lattice(self, x: Any) -> Lattice:
         """Score one sequence.
@@ -89,18 +88,25 @@ class Predictor:
         self._fitted()
         check_sequences(X)
         cores = count_of_threads(threads)
-        parts = in_threads(lambda low, high, stop: self._part(X, low, high, stop)[0], len(X), cores)
+        parts = in_threads(lambda low, high, stop: self._part(X, None, low, high, stop)[0], len(X), cores)
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
 
-    def _part(self, X: Sequence[Any], low: int, high: int, stop: _native.Stop) -> tuple[Batch, list[str] | None]:
-        """The scores of sequences low .. high-1, and the texts of their tokens, if they have texts."""
-        with counted_from(low):
+    def _part(
+        self, X: Sequence[Any], given: Sequence[Given] | None, low: int, high: int, stop: _native.Stop
+    ) -> tuple[Batch, Sequence[Given] | None, list[str] | None]:
+        """The scores of sequences low .. high-1, what comes with them, and the texts of their tokens, if they have."""
+        try:
             encoded, texts = self.features_.encode_with_texts(X[low:high])
-        return self.linear_.scores(encoded, self._scores(), stop), texts
+        except BridleError as error:
+            if error.sequence is not None:
+                error.sequence += low  # the caller knows the whole
+            raise
+        batch = self.linear_.scores(encoded, self.scores, stop)
+        return batch, None if given is None else given[low:high], texts
 
     def given(
         self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None
@@ -261,18 +267,11 @@ class Predictor:
         self._fitted()
         check_sequences(X)
         check_given(given, len(X))
-        asked = decoder.required_inputs
         # Texts that come with a sequence stand for those of its tokens.
-        own = "tokens" in asked and given is not None and any("tokens" in one for one in given)
-
-        def scores(
-            low: int, high: int, stop: _native.Stop
-        ) -> tuple[Batch, Sequence[Given] | None, list[str] | None]:
-            batch, texts = self._part(X, low, high, stop)
-            its = None if given is None else given[low:high]
-            return (batch, self.given(X[low:high], decoder, its), None) if own else (batch, its, texts)
-
-        return decoder.decode_parts(scores, len(X), count_of_threads(threads))
+        if given is not None and any("tokens" in one for one in given) and "tokens" in decoder.required_inputs:
+            own = partial(self._part, X, self.given(X, decoder, given))
+            return decoder.decode_parts(lambda low, high, stop: (*own(low, high, stop)[:2], None), len(X), threads)
+        return decoder.decode_parts(partial(self._part, X, given), len(X), threads)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
         """Return the accuracy: the share of tokens that get the right label, without rules.
@@ -351,6 +350,6 @@ class Predictor:
         return hasattr(self, "linear_")
 
     def _fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
+        if not hasattr(self, "linear_"):
             wanted = "fit(X, y), or bridle.load(path)"
             raise ModelError("the model has not been trained", got="no call of fit", wanted=wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
@@ -13,12 +12,11 @@ import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelFileError
-from bridle.features import Features, features_of, restored
+from bridle.features import FEATURES, Features, features_of
 from bridle.labels import MOST_SQUARE, Labels
 from bridle.models import files, fitting
 from bridle.models.checks import Given, check_seed, count_of_threads, jsonable
 from bridle.models.estimator import Estimator
-from bridle.models.layout import check_labels
 from bridle.models.linear import Linear
 from bridle.models.predictor import Predictor
 from bridle.models.task import Learner, Task
@@ -156,7 +154,7 @@ class Tagger(Estimator, Predictor):
         settings.pop("iterations", None)  # more of them may be wanted when training is resumed
         features = features_of(self.features, self.cutoff)
         setup = fitting.Setup(
-            features, self.scheme, self.pairs, self._bigram(features), self._scores(), self._rules(), self._learner,
+            features, self.scheme, self.pairs, self._bigram(features), self.scores, self._rules(), self._learner,
             settings,
         )  # fmt: skip
         made = fitting.fit(setup, data, held, plan, on_unknown)
@@ -222,12 +220,7 @@ class Tagger(Estimator, Predictor):
         return _unpickled, (type(self), self.get_params(), data)
 
 
-def _check_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> None:
-    if max(shapes.get("pairwise", ()), default=0) > MOST_SQUARE:
-        raise ModelFileError(
-            "this file has scores of too many label bigrams", got=f"an array of {shapes['pairwise']}", where=str(path),
-            wanted=f"at most {MOST_SQUARE:,} labels", cause="It was not written by Bridle; do not trust it.",
-        )  # fmt: skip
+_LONGEST = {"pairwise": (MOST_SQUARE, "this file has scores of too many label bigrams")}
 
 
 def load(path: str | Path) -> Tagger:
@@ -260,14 +253,14 @@ def load(path: str | Path) -> Tagger:
     ...     bridle.load(f"{folder}/small.bridle").labels_.names
     ('D', 'N')
     """
-    return _loaded(files.open_file(path, partial(_check_shapes, path)), str(path))
+    return _loaded(files.open_file(path, _LONGEST), str(path))
 
 
 def _unpickled(kind: type[Tagger], params: dict[str, Any], data: bytes | None) -> Tagger:
     """A model as it was before it was pickled."""
     if data is None:
         return kind(**params)
-    made = _loaded(files.from_bytes(data, partial(_check_shapes, "a model in memory")), "a model in memory", kind)
+    made = _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
     made.__dict__.update(params)  # as they were, not as JSON has them
     return made
 
@@ -277,14 +270,16 @@ def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -
         got = f"a file of the kind {stored.kind!r}"
         raise ModelFileError("this is not a model", got=got, wanted="a model", where=path)
     head = stored.head
-    with files.usable(path, "model", "Tagger.save", "Written by another version of Bridle, or by something else?"):
+    try:
         made = (kind or Tagger.kinds[head["model"]])(**head["settings"])
-        check_labels(len(head["labels"]))
         labels = Labels(head["labels"], head["scheme"])
-        features = restored(head["features"], stored.arrays)
-        linear = Linear.restored(stored.arrays, len(features), len(labels))
+        features = FEATURES[head["features"]["kind"]].restored(head["features"], stored.arrays)
+        linear = Linear.restored(stored.arrays, len(features), len(labels.names))
         made.labels_, made.features_, made.linear_ = labels, features, linear
         made.progress_, made.n_weights_ = Progress(**head["progress"]), int(head["n_weights"])
         made.notes_ = dict(head["notes"])
         made._check()
+    except files.UNFIT as error:
+        cause = "Written by another version of Bridle, or by something else?"
+        raise files.unusable(error, path, "model", "Tagger.save", cause) from None
     return made

@@ -8,9 +8,8 @@ themselves and ask here (`_Source`) for what they have not met yet, or cannot re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from bridle import _native
 from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
-from bridle.rules.base import Mask, Names, Place, Rule, Sets, Soft, named
+from bridle.rules.base import Names, Place, Rule, Sets, Soft
 from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
@@ -29,6 +28,7 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 Absorb = Literal["masks", "words", "nothing"]
 _MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
+_EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,24 +36,15 @@ class _Conjunct:
     """Something that must hold: a rule, or a part of a hard one."""
 
     number: int  # of the rule
-    rule: Rule
+    rule: Rule  # without its penalty, if it is soft
     names: tuple[Names, ...]
+    keys: list[str]  # where label names come from that are not known
     places: tuple[Place, ...]
     masks: frozenset[str]  # the fields of its mask that say something; none: it is no mask, or it is soft
 
-    @property
-    def fixed(self) -> bool:
-        """Are all its labels known?"""
-        return all(names.fixed for names in self.names)
-
-    @property
-    def keys(self) -> list[str]:
-        """Where label names come from that are not known."""
-        return [item.key for names in self.names for item in names.items if isinstance(item, Given)]
-
     def absorbed(self, absorb: Absorb) -> bool:
         """Does it become a mask, whatever is given?"""
-        if absorb == "nothing" or not self.masks or ("step" in self.masks and not self.fixed):
+        if absorb == "nothing" or not self.masks or ("step" in self.masks and self.keys):
             return False
         return absorb == "masks" or self.masks == {"token"}
 
@@ -67,37 +58,36 @@ class CompiledRules:
     rules : sequence of Rule
     options : _native.Options
         Limits, and what the engine was told.
-    like : CompiledRules, optional
-        Rules with the same labels, whose automata are used again.
     absorb : {"masks", "words", "nothing"}
         What will be asked for first.
     """
 
     def __init__(
-        self, labels: Labels, rules: Sequence[Rule], options: _native.Options, like: CompiledRules | None = None, *,
-        absorb: Absorb = "masks",
-    ) -> None:  # fmt: skip
+        self, labels: Labels, rules: Sequence[Rule], options: _native.Options, *, absorb: Absorb = "masks"
+    ) -> None:
         self.labels, self.rules, self.options = labels, tuple(rules), options
         self._conjuncts: list[_Conjunct] = []
-        self._everything = frozenset(range(len(labels)))
-        for k, rule in enumerate(self.rules):
-            with named(rule):  # what is wrong with a rule by itself shows now, not at a sequence
-                self._add(k, rule)
-        self._automata: dict[Any, list[_native.CountingAutomaton]] = {} if like is None else like._automata
-        self._native: dict[Absorb, _native.CompiledRules] = {}
-        self.native(absorb)
+        self._everything = frozenset(range(len(labels.names)))
+        for number, rule in enumerate(self.rules):
+            try:  # what is wrong with a rule by itself shows now, not at a sequence
+                self._add(number, rule)
+            except BridleError as error:
+                error.at(rule=rule)
+                raise
+        self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
 
     def _add(self, number: int, rule: Rule) -> None:
         soft = isinstance(rule, Soft)
-        for part in (rule,) if soft else rule.conjuncts():
-            for names in part.names():
-                Names(tuple(item for item in names.items if isinstance(item, str))).resolve(self.labels, {})
-            sets = tuple((self._everything,) for _ in part.names())
-            mask = None if soft else part.mask(sets, self.labels)
-            if len(part.places()) > _MOST_PLACES:
-                got, wanted = len(part.places()), "a few; split the rule"
-                raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
-            self._conjuncts.append(_Conjunct(number, part, part.names(), part.places(), _kinds(mask)))
+        for part in (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts():
+            names, places = part.names(), part.places()
+            if len(places) > _MOST_PLACES:
+                raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
+            keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
+            mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
+            kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
+            if mask is not None and mask.tied:
+                kinds.append("tied")
+            self._conjuncts.append(_Conjunct(number, part, names, keys, places, frozenset(kinds)))
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
         """Which rules become masks as a whole, whatever is given."""
@@ -108,33 +98,38 @@ class CompiledRules:
 
     def native(self, absorb: Absorb) -> _native.CompiledRules:
         """The rules as the kernels hold them."""
-        if absorb not in self._native:
-            self._native[absorb] = self._compile(absorb)
-        return self._native[absorb]
+        found = self._native.get(absorb)
+        return found if found is not None else self._native.setdefault(absorb, self._compile(absorb))
 
     def _compile(self, absorb: Absorb) -> _native.CompiledRules:
-        masks: dict[str, Bools | None] = {"step": None, "first": None, "last": None, "token": None}
+        masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents = []
         for one in self._conjuncts:
-            if one.places or not one.fixed:
-                dependents.append(one)
-                continue
-            with named(self.rules[one.number]):
+            try:
+                if one.places or one.keys:
+                    for name in (item for some in one.names for item in some.items if isinstance(item, str)):
+                        self.labels.matching(name)  # unknown labels show now
+                    dependents.append(one)
+                    continue
                 sets = tuple(names.resolve(self.labels, {}) for names in one.names)
                 mask = one.rule.mask(sets, self.labels) if one.absorbed(absorb) else None
                 if mask is None:
-                    automata += [(one.number, found) for found in self.automata_of(one, sets, (0,))]
+                    found = _automata_of(one.rule, sets, (0,), self.labels)
+                    automata += [(one.number, automaton) for automaton in found]
                     continue
+            except BridleError as error:
+                error.at(rule=self.rules[one.number])
+                raise
             for kind, so_far in masks.items():
                 if (here := getattr(mask, kind)) is not None:
-                    masks[kind] = here if so_far is None else so_far & here
-        source = _Source(self.rules, self.labels, dependents, absorb, self._automata)
+                    masks[kind] = np.ascontiguousarray(here) if so_far is None else so_far & here
+        source = _Source(self.rules, self.labels, dependents, absorb)
         tied = any(one.absorbed(absorb) and "tied" in one.masks for one in dependents)
-        step, first, last = (_bytes(masks[kind]) for kind in ("step", "first", "last"))
+        step, first, last = (None if (bits := masks[k]) is None else bits.view(np.uint8) for k in _EDGES)
         base = None if masks["token"] is None else as_bits(masks["token"])
-        same_type = _bytes(self.labels.same_type) if tied else None
-        made = _native.CompiledRules(len(self.labels), step, same_type, first, last, self.options, base, source)
+        same_type = self.labels.same_type.view(np.uint8) if tied else None
+        made = _native.CompiledRules(len(self._everything), step, same_type, first, last, self.options, base, source)
         for rule in self.rules:
             mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
             made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
@@ -145,21 +140,14 @@ class CompiledRules:
             made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
         return made
 
-    def automata_of(self, one: _Conjunct, sets: AllSets, marks: tuple[int, ...]) -> list[_native.CountingAutomaton]:
-        """The automata of a rule whose labels are known."""
-        return _automata_of(one, sets, marks, self.labels, self._automata)
-
     def bind(
-        self, absorb: Absorb, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0, many: bool = True,
-        texts: list[str] | None = None,
-    ) -> _native.BoundRules | None:  # fmt: skip
-        """The rules for these sequences, which are numbered from `first`. None: they do not depend on sequences.
+        self, native: _native.CompiledRules, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0,
+        many: bool = True, texts: list[str] | None = None,
+    ) -> _native.BoundRules:  # fmt: skip
+        """The rules (`native`) for these sequences, which are numbered from `first`.
 
         texts: of all tokens, end to end, instead of given["tokens"].
         """
-        native = self.native(absorb)
-        if not native.depends:
-            return None
         try:
             return native.bind(offsets, givens, texts)
         except BridleError as error:
@@ -168,19 +156,18 @@ class CompiledRules:
             raise
 
 
+@dataclass(eq=False)
 class _Source:
     """Answers what the kernels ask about dependents: label sets, positions and texts that they have not met.
 
     The kernels keep it, so that it must not refer to them.
     """
 
-    def __init__(
-        self, rules: tuple[Rule, ...], labels: Labels, dependents: list[_Conjunct], absorb: Absorb,
-        known: dict[Any, list[_native.CountingAutomaton]],
-    ) -> None:  # fmt: skip
-        self._rules, self._labels, self._dependents, self._absorb = rules, labels, dependents, absorb
-        self._known = known
-        self._patterns: dict[str, re.Pattern[str]] = {}
+    _rules: tuple[Rule, ...]
+    _labels: Labels
+    _dependents: list[_Conjunct]
+    _absorb: Absorb
+    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
         """A place as the kernels take it."""
@@ -192,18 +179,10 @@ class _Source:
                 return "tokens", list(self._patterns).index(pattern), False
         return "fixed", place.source, place.tied
 
-    @contextmanager
-    def _about(self, number: int, sequence: int) -> Iterator[_Conjunct]:
-        one = self._dependents[number]
-        try:
-            yield one
-        except BridleError as error:
-            error.at(rule=self._rules[one.number], sequence=sequence)
-            raise
-
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
         """What the label names of a sequence mean: bits (token, first, last), or automata."""
-        with self._about(number, sequence) as one:
+        one = self._dependents[number]
+        try:
             sets = tuple(names.resolve(self._labels, given or {}) for names in one.names)
             if one.absorbed(self._absorb):
                 mask = one.rule.mask(sets, self._labels)
@@ -213,17 +192,27 @@ class _Source:
                 got, wanted = f"{len(marks)} combinations", "a few; split the rule"
                 raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
             all_marks = tuple(marks) or tuple(range(1 << len(one.places)))
-            return _automata_of(one, sets, all_marks, self._labels, self._known)
+            return _automata_of(one.rule, sets, all_marks, self._labels)
+        except BridleError as error:
+            raise self._about(one, sequence, error) from None
+
+    def _about(self, one: _Conjunct, sequence: int, error: BridleError) -> BridleError:
+        return error.at(rule=self._rules[one.number], sequence=sequence)
 
     def positions(self, number: int, given: Any, sequence: int, place: int, n: int) -> list[int]:
         """The positions of a place in a sequence of n tokens."""
-        with self._about(number, sequence) as one:
+        one = self._dependents[number]
+        try:
             return one.places[place].positions(n, {} if given is None else given)
+        except BridleError as error:
+            raise self._about(one, sequence, error) from None
 
     def tokens(self, number: int, given: Any, sequence: int, n: int) -> list[str]:
         """The texts of the tokens of a sequence."""
-        with self._about(number, sequence):
+        try:
             return tokens_of({} if given is None else given, n)
+        except BridleError as error:
+            raise self._about(self._dependents[number], sequence, error) from None
 
     def matching(self, text: str) -> list[int]:
         """The patterns that match a text."""
@@ -231,26 +220,18 @@ class _Source:
 
 
 def _automata_of(
-    one: _Conjunct, sets: AllSets, marks: tuple[int, ...], labels: Labels, known: dict[Any, Any]
+    rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels
 ) -> list[_native.CountingAutomaton]:
-    key = (one.rule.rule if isinstance(one.rule, Soft) else one.rule, sets, marks)  # whatever it costs
-    if key not in known:
+    """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
+    known, key = labels.automata, (rule, sets, marks)
+    found: list[_native.CountingAutomaton] | None = known.get(key)
+    if found is None:  # other threads may clear what is known at any time
+        m = len(labels.names)
+        found = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in rule.automata(sets, labels)]
         if len(known) >= _MOST_KEPT:
             known.clear()
-        m = len(labels)
-        known[key] = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in one.rule.automata(sets, labels)]
-    found: list[_native.CountingAutomaton] = known[key]
+        known[key] = found
     return found
-
-
-def _kinds(mask: Mask | None) -> frozenset[str]:
-    """The fields of a mask that say something."""
-    arrays = [name for name in ("token", "step", "first", "last") if getattr(mask, name, None) is not None]
-    return frozenset([*arrays, "tied"] if mask is not None and mask.tied else arrays)
-
-
-def _bytes(mask: Bools | None) -> npt.NDArray[np.uint8] | None:
-    return None if mask is None else np.ascontiguousarray(mask).view(np.uint8)
 
 
 def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
@@ -264,7 +245,7 @@ def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
 def to_native(automaton: CountingAutomaton) -> _native.CountingAutomaton:
     """The tables of an automaton in the kernels' hands."""
     count = automaton.count
-    if automaton.n_states > 65_000:
+    if automaton.step.shape[1] > 65_000:
         got = f"{automaton.n_states} states"
         raise RuleError("the automaton of a rule is too large", got=got, wanted="at most 65,000")
     return _native.CountingAutomaton(

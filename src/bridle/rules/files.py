@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError
 from bridle.rules.base import Rule
-from bridle.rules.text import comment_of, parse
+from bridle.rules.text import parse, parse_line
 
 
 def as_rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
@@ -75,9 +75,9 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
     wrong: list[RuleSyntaxError] = []
     for number, line in enumerate(lines, start=1):
         try:
-            there, comment = comment_of(line)
-            if there:
-                found.append(Line(parse(line), number, comment))
+            rule, comment = parse_line(line)
+            if rule is not None:
+                found.append(Line(rule, number, comment))
         except BridleError as error:
             parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "rule", "argument")}
             wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))

@@ -72,7 +72,7 @@ def lint(
         return _in_order(found)
     good = []
     for line in rules:
-        wrong = unknown_labels(line, labels)
+        wrong = unknown_labels([line], labels)
         found += wrong
         good += [] if wrong else [line]
     found += _places(good, labels)
@@ -145,22 +145,36 @@ def _givens(rules: list[Line]) -> list[Finding]:
     return out
 
 
-def unknown_labels(line: Line, labels: Labels) -> list[Finding]:
+def unknown_labels(lines: Iterable[Line], labels: Labels) -> list[Finding]:
     """Names that are no labels."""
-    asked: dict[str, None] = {}
+    out = []
+    for line in lines:
+        asked: dict[str, None] = {}
+        for leaf in _leaves(line.rule):
+            if isinstance(leaf, Matches):
+                asked.update(dict.fromkeys(_names_in(leaf.pattern)))
+            asked.update((x, None) for field in leaf.names() for x in field.items if isinstance(x, str))
+        if strange := [name for name in asked if name not in labels.names]:
+            out += _unknown(line, strange, labels)
+    return out
+
+
+def _names_in(pattern: str) -> list[str]:
+    """The label names in a label expression."""
+    asked: list[str] = []
 
     def find(name: str) -> frozenset[int]:
-        asked[name] = None
+        asked.append(name)
         return frozenset()
 
-    for leaf in _leaves(line.rule):
-        if isinstance(leaf, Matches):
-            from_regex(leaf.pattern, find, 1)
-        for field in leaf.names():
-            asked.update((x, None) for x in field.items if isinstance(x, str))
+    from_regex(pattern, find, 1)
+    return asked
+
+
+def _unknown(line: Line, names: list[str], labels: Labels) -> list[Finding]:
     known = [*labels.names, *sorted(labels.types - set(labels.names))]
     out = []
-    for name in asked:
+    for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"

@@ -11,9 +11,10 @@ small grammar around sentences:  not, and, or, implies, iff, parentheses, a pena
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from bridle.errors import RuleSyntaxError
 from bridle.rules.base import Rule, Soft
@@ -40,20 +41,26 @@ class _Slot(NamedTuple):
     type: str
 
 
+class _Sentence(NamedTuple):
+    kind: type[Rule]
+    pieces: list[str | _Slot]
+    words: frozenset[str]  # those among the pieces
+
+
 @cache
-def _sentences() -> list[tuple[type[Rule], list[str | _Slot]]]:
+def _sentences() -> list[_Sentence]:
     """All sentences, cut into words and slots."""
     made = []
     for kind in Rule.kinds:
         for text in kind.text:
             pieces = [_Slot(*w[1:-1].split(":")) if w[0] == "{" else w for w in text.split()]
-            made.append((kind, pieces))
+            made.append(_Sentence(kind, pieces, frozenset(w for w in pieces if isinstance(w, str))))
     return made
 
 
 @cache
-def _reserved() -> frozenset[str]:
-    return frozenset(_WORDS | {w for _, pieces in _sentences() for w in pieces if isinstance(w, str)})
+def _reserved() -> Set[str]:
+    return _WORDS.union(*(sentence.words for sentence in _sentences()))
 
 
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}  # a rule stays on one line
@@ -84,7 +91,7 @@ def to_text(rule: Rule) -> str:
         return f"not {_inner(rule.rule)}"
     if isinstance(rule, _Pair):
         return f"{_inner(rule.left)} {rule.word} {_inner(rule.right)}"
-    for kind, pieces in _sentences():
+    for kind, pieces, _ in _sentences():
         values = {p.field: getattr(rule, p.field, None) for p in pieces if isinstance(p, _Slot)}
         if type(rule) is kind and None not in values.values():
             return " ".join(p if isinstance(p, str) else _show(p.type, values[p.field], rule) for p in pieces)
@@ -146,6 +153,9 @@ class _Reader:
                 self.tokens.append(_Token(kind, found[kind]))
             at = found.end()
         self.at = 0
+        # Only sentences whose words are all there can fit; `parse` tries the others to say what was expected.
+        there = {token.text for token in self.tokens}
+        self.sentences = [sentence for sentence in _sentences() if sentence.words <= there]
         self.far, self.hopes = 0, set[str]()  # the furthest point that any attempt reached, and what it hoped for
 
     def miss(self, wanted: str) -> _Miss:
@@ -168,6 +178,7 @@ class _Reader:
         return self.tokens[self.at - 1].text
 
     def line(self) -> Rule:
+        """All of it: a rule, and its penalty if it has one."""
         rule = self.pair(len(_PAIRS) - 1)
         if self.next_is("mark", "["):
             self.at += 1
@@ -204,7 +215,7 @@ class _Reader:
             self.take("mark", ")")
             return rule
         begin, best, end = self.at, None, self.at
-        for kind, pieces in _sentences():
+        for kind, pieces, _ in self.sentences:
             self.at = begin
             try:
                 values = self.slots(pieces)
@@ -263,16 +274,17 @@ class _Reader:
         return items
 
     def names(self) -> Names:
-        return Names.of(self.listed(self.name))
+        items = self.listed(self.name)
+        return Names(tuple(dict.fromkeys(items))) if all(items) else Names.of(items)  # which says what is wrong
 
     def place(self) -> Place:
         if self.next_is("word", "given"):
-            return Place.at(self.given())
+            return Place(self.given())
         if self.next_is("word", "tokens"):
             self.at += 1
             if self.next_is("quoted"):
-                return Place.at(Tokens(self.quoted()))
-            return Place.at(Tokens(_unslash(self.take("regex", wanted="an expression between slashes"))))
+                return Place(Tokens(self.quoted()))
+            return Place(Tokens(self.take("regex", wanted="an expression between slashes").replace(r"\/", "/")))
         if self.next_is("word", "nowhere"):
             self.at += 1
             return Place.at(())
@@ -336,25 +348,35 @@ def parse(line: str) -> Rule:
     >>> rules.parse("AUTHOR before TITLE [penalty 2.3]") == rules.before("AUTHOR", "TITLE").soft(2.3)
     True
     """
+    rule, _ = parse_line(line)
+    return rule if rule is not None else _no_rule(_Reader(line), line)
+
+
+def parse_line(line: str) -> tuple[Rule | None, str]:
+    """The rule on a line, if there is one, and its comment."""
     reader = _Reader(line)
+    if not reader.tokens:
+        return None, reader.comment
     try:
-        return reader.line()
+        return reader.line(), reader.comment
     except RecursionError:
         raise RuleSyntaxError(
             "a rule is nested too deeply", got=repr(line.strip()[:60]), wanted="fewer parentheses inside each other"
         ) from None
     except _Miss:
-        rest = reader.tokens[reader.far :]
-        got = repr(" ".join(token.text for token in rest[:6])) if rest else "the end of the line"
-        hopes = sorted(reader.hopes) if "a rule" not in reader.hopes else ["a rule such as 'A before B'"]
-        named = "a label name" in hopes and rest and rest[0].text in _reserved()
-        raise RuleSyntaxError(
-            f"not a rule: {line.strip()!r}", got=got, wanted=", or ".join(hopes[:6]),
-            cause=f'A label of that name goes between quotation marks: "{rest[0].text}".' if named else None,
-        ) from None
+        _no_rule(reader, line)
 
 
-def comment_of(line: str) -> tuple[bool, str]:
-    """Is there a rule on a line, and what does its comment say?"""
-    reader = _Reader(line)
-    return bool(reader.tokens), reader.comment
+def _no_rule(reader: _Reader, line: str) -> NoReturn:
+    """Say what was expected where, of all sentences that there are."""
+    reader.at, reader.sentences = 0, _sentences()
+    with suppress(_Miss):
+        reader.line()
+    rest = reader.tokens[reader.far :]
+    got = repr(" ".join(token.text for token in rest[:6])) if rest else "the end of the line"
+    hopes = sorted(reader.hopes) if "a rule" not in reader.hopes else ["a rule such as 'A before B'"]
+    named = "a label name" in hopes and rest and rest[0].text in _reserved()
+    raise RuleSyntaxError(
+        f"not a rule: {line.strip()!r}", got=got, wanted=", or ".join(hopes[:6]),
+        cause=f'A label of that name goes between quotation marks: "{rest[0].text}".' if named else None,
+    ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,17 @@ from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.clash import infeasible
 from bridle.decoding.plan import Plan
-from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits, check_given
-from bridle.decoding.result import penalty_of, violations_of
+from bridle.decoding.problem import (
+    INFEASIBLE,
+    LIMIT,
+    NOTHING_FOUND,
+    OPTIMAL,
+    TOO_LARGE,
+    Limits,
+    bad_option,
+    check_given,
+)
+from bridle.decoding.result import violations_of
 from bridle.decoding.threads import SMALLEST, cores, in_threads, over_parts
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.labels import UNTYPED, Labels
@@ -23,9 +32,9 @@ from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
 from bridle.rules.refer import Tokens
 from bridle.spans import ilp
-from bridle.spans.lattice import Ints, SpanLattice
+from bridle.spans.lattice import SpanLattice
 from bridle.spans.packed import PackedSpans
-from bridle.spans.result import SpanDecoding, SpanDecodings
+from bridle.spans.result import SpanDecoding, SpanDecodings, span_decoding
 
 Given = Mapping[str, Any]
 
@@ -47,6 +56,9 @@ class SpanDecoder:
         rules about single words. All are exact.
     time_limit, max_states
         As in `Decoder`.
+    on_infeasible : {"raise", "skip"}, default "raise"
+        What to do when no path obeys the hard rules, or none was found in time: raise an error, or give a
+        `SpanDecoding` without words whose status says so.
 
     Raises
     ------
@@ -65,7 +77,11 @@ class SpanDecoder:
     def __init__(
         self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule | str] = (), engine: str = "auto", *,
         time_limit: float | None = None, max_states: int | None = None,
-    ) -> None:
+        on_infeasible: Literal["raise", "skip"] = "raise",
+    ) -> None:  # fmt: skip
+        if on_infeasible not in ("raise", "skip"):
+            raise bad_option("on_infeasible", on_infeasible, "'raise' or 'skip'")
+        self.on_infeasible = on_infeasible
         self.labels = labels if isinstance(labels, Labels) else Labels([UNTYPED] if labels is None else labels)
         self.rules = as_rules(rules)
         for rule in self.rules:
@@ -84,7 +100,7 @@ class SpanDecoder:
         return f"SpanDecoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.labels, self.rules, self.engine, self.limits)
+        return _restored, (self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     @property
     def beyond(self) -> tuple[Rule, ...]:
@@ -97,7 +113,7 @@ class SpanDecoder:
             raise EngineError("unknown engine for word lattices", got=repr(engine), wanted=", ".join(ENGINES))
         if engine == "auto":
             if self.beyond:
-                return Plan("search", f"masks cannot express: {self.beyond[0]}")
+                return Plan("search", "masks cannot express", tuple(self.beyond[:1]))
             return Plan("viterbi", "every rule is about single words" if self.rules else "there are no rules")
         if engine in ("viterbi", "ilp") and self.beyond:
             raise EngineError(
@@ -127,6 +143,13 @@ class SpanDecoder:
             If no path obeys the hard rules; it names a minimal set of rules that clash.
         LimitReached
             If a limit came before any path was found.
+
+        Examples
+        --------
+        >>> from bridle import SpanLattice
+        >>> lattice = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+        >>> SpanDecoder(rules=["at least 2 tokens of WORD"]).decode(lattice).words
+        [(0, 1), (1, 2)]
         """
         return self.decode_batch([lattice], None if given is None else [given], threads=1)[0]
 
@@ -153,7 +176,15 @@ class SpanDecoder:
         Raises
         ------
         Infeasible, LimitReached
-            For the first sequence without an answer (``error.sequence``).
+            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
+            whole batch has been decoded: ``error.decodings`` holds all of it.
+
+        Examples
+        --------
+        >>> from bridle import SpanLattice
+        >>> lattices = [SpanLattice(2, [(0, 2), (0, 1), (1, 2)], scores) for scores in ([3, 1, 1], [3, 2, 2])]
+        >>> [d.words for d in SpanDecoder().decode_batch(lattices)]
+        [[(0, 2)], [(0, 1), (1, 2)]]
         """
         if not is_integer(threads, 0):
             raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
@@ -169,12 +200,15 @@ class SpanDecoder:
             packed = PackedSpans.joined(over_parts(solve, chunks, workers))
         else:
             packed = PackedSpans.joined(in_threads(solve, count, workers))
-        for b in np.flatnonzero(packed.status > LIMIT).tolist():
+        found = SpanDecodings(self, packed)
+        for b in np.flatnonzero(packed.status > LIMIT).tolist() if self.on_infeasible == "raise" else ():
             error = self._failure(int(packed.status[b]), lattices[b], None if given is None else given[b])
             if isinstance(error, LimitReached):
                 error.bound = float(packed.bound[b])
+            if isinstance(error, (LimitReached, Infeasible)):
+                error.decodings = found
             raise error.at(sequence=b) if count > 1 else error
-        return SpanDecodings(self, packed)
+        return found
 
     def k_best(self, lattice: SpanLattice, k: int, given: Given | None = None) -> list[SpanDecoding]:
         """Find the k best paths under the rules: two paths differ if their arcs do.
@@ -196,6 +230,13 @@ class SpanDecoder:
         ------
         Infeasible, LimitReached
             As in `decode`.
+
+        Examples
+        --------
+        >>> from bridle import SpanLattice
+        >>> lattice = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+        >>> [(d.words, d.score) for d in SpanDecoder().k_best(lattice, 5)]
+        [([(0, 2)], 3.0), ([(0, 1), (1, 2)], 2.0)]
         """
         if not is_integer(k, 1):
             raise EngineError("k is not a number of paths", got=repr(k), wanted="1 or more")
@@ -210,17 +251,8 @@ class SpanDecoder:
             if self._needs_texts:
                 values["tokens"] = lattice.texts(arcs)
             violated = violations_of(self.rules, [rule.violations(ids, self.labels, values) for rule in self.rules])
-            out.append(self.made(lattice, arcs, score, violated, score, True, engine, {}))
+            out.append(span_decoding(self.labels, lattice, arcs, score, violated, score, "optimal", engine, {}))
         return out
-
-    def made(
-        self, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
-        optimal: bool, engine: str, stats: dict[str, Any],
-    ) -> SpanDecoding:
-        """A decoding from what an engine found."""
-        words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
-        ids, penalty = lattice.labels[arcs], penalty_of(violated)
-        return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, self.labels)
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
@@ -228,13 +260,13 @@ class SpanDecoder:
         self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, *, first: int = 0, many: bool = False
     ) -> tuple[PackedSpans, _native.Problem]:
         """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
-        packed = PackedSpans(lattices, self.labels, len(self.rules))
+        packed = PackedSpans(lattices, self.labels, len(self.rules), first)
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
-        bound = self._compiled.bind("words", packed.offsets, given, first=first, many=many)
-        if bound is not None:
+        rules, bound = self._compiled.native("words"), None
+        if rules.depends:
+            bound = self._compiled.bind(rules, packed.offsets, given, first=first, many=many)
             packed.forbid(cast("npt.NDArray[np.uint64] | None", bound.allowed))
-        rules = self._compiled.native("words")
         return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
 
     def _solve(
@@ -278,6 +310,10 @@ class SpanDecoder:
         }, "path")  # fmt: skip
 
 
-def _restored(labels: Labels, rules: Sequence[Rule], engine: str, limits: Limits) -> SpanDecoder:
+def _restored(
+    labels: Labels, rules: Sequence[Rule], engine: str, limits: Limits, on_infeasible: Literal["raise", "skip"]
+) -> SpanDecoder:
     """A decoder as it was before it was pickled."""
-    return SpanDecoder(labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states)
+    return SpanDecoder(
+        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on_infeasible
+    )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bridle.arrays import Scores, as_array, own_scores
 from bridle.checks import is_integer
 from bridle.errors import GivenError, LatticeError
-from bridle.lattice import Scores, as_scores
 
 Ints = npt.NDArray[np.int32]
 Path = Sequence[int] | npt.NDArray[np.integer]  # arcs, left to right
@@ -19,12 +19,42 @@ ScoreWords = Callable[[Ints, Ints], npt.ArrayLike]  # starts (A,), ends (A,) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpanLattice:
-    """Possible words over n characters and their log-scores; -inf means impossible. Arcs may stand in any order."""
+    """Possible words over n characters, with their scores.
 
-    n: int  # characters
-    spans: Ints  # (A, 2)  start and end of each possible word, end not included
+    Boundaries 0 .. n are nodes, possible words are arcs, in any order. A path is a list of arcs, by number, that join
+    from 0 to n; its score is the sum of theirs.
+
+    Parameters
+    ----------
+    n : int
+        Number of characters.
+    spans : array of int, shape (A, 2)
+        Start and end of each possible word; the end is not included.
+    scores : array of float, shape (A,)
+        Score of each; -inf means impossible.
+    labels : array of int, shape (A,), optional
+        Label id of each; without them, all have label 0.
+    characters : str or sequence of str, length n, optional
+        The characters, for rules that speak of the text of a word.
+
+    Raises
+    ------
+    LatticeError
+        If shapes do not fit together, a span lies outside the characters, or a score is NaN, +inf or beyond 1e290.
+
+    Examples
+    --------
+    >>> lattice = SpanLattice(3, [(0, 1), (0, 2), (1, 3), (2, 3)], [1, 4, 3, 1], characters="abc")
+    >>> lattice
+    SpanLattice(3 characters, 4 possible words)
+    >>> lattice.texts([0, 2]), lattice.score([0, 2])
+    (['a', 'bc'], 4.0)
+    """
+
+    n: int
+    spans: Ints  # (A, 2)
     scores: Scores  # (A,)
-    labels: Ints  # (A,)    label id of each
+    labels: Ints  # (A,)
     characters: Sequence[str] | None  # (n,)
 
     def __init__(
@@ -52,7 +82,8 @@ class SpanLattice:
         put = object.__setattr__
         put(self, "n", n)
         put(self, "spans", np.ascontiguousarray(pairs, dtype=np.int32))
-        put(self, "scores", as_scores("scores", scores, (count,), "one per span").astype(np.float64, copy=False))
+        double = np.asarray(as_array("scores", scores), dtype=np.float64)
+        put(self, "scores", own_scores("scores", double, (count,), "one per span"))
         put(self, "labels", np.ascontiguousarray(ids, dtype=np.int32))
         put(self, "characters", characters if characters is None or isinstance(characters, str) else tuple(characters))
 
@@ -65,10 +96,42 @@ class SpanLattice:
         begins: Iterable[int] = (),
         characters: Sequence[str] | None = None,
     ) -> SpanLattice:
-        """All n(n+1)/2 words, or those up to max_length and without a known beginning inside.
+        """Make the lattice of all words, or of those up to a length.
 
-        score: a function of (starts, ends) with one score per word (A,) or one per word and label (A, m); or a table
-        (n, L) or (n, L, m) where [s, k] is the word of k + 1 characters that starts at s.
+        Parameters
+        ----------
+        n : int
+            Number of characters.
+        score : callable or array of float
+            A function of (starts, ends), two arrays of shape (A,), that returns the scores of these words: (A,), or
+            (A, m) with one per label. Or a table (n, L) or (n, L, m), where ``[s, k]`` is the word of k + 1
+            characters that starts at s.
+        max_length : int, optional
+            Longest word, in characters. Without it, all n(n+1)/2 words are made, or those of the table.
+        begins : iterable of int
+            Boundaries where a word is known to begin; words that cross one are left out.
+        characters : str or sequence of str, length n, optional
+            As in `SpanLattice`.
+
+        Returns
+        -------
+        SpanLattice
+
+        Raises
+        ------
+        LatticeError
+            If the scores have a wrong shape or value, or a boundary lies outside.
+
+        Examples
+        --------
+        >>> words = {"new", "york", "newyork"}
+        >>> text = "newyork"
+        >>> def score(starts, ends):
+        ...     return [len(text[a:b]) ** 2 if text[a:b] in words else -1.0 for a, b in zip(starts, ends)]
+        >>> lattice = SpanLattice.all_words(7, score, max_length=4, characters=text)
+        >>> import bridle
+        >>> lattice.texts(bridle.SpanDecoder().decode(lattice).arcs)
+        ['new', 'york']
         """
         table = None if callable(score) else np.asarray(score)
         n = _number("n", n, 0)
@@ -106,20 +169,103 @@ class SpanLattice:
         return arcs.astype(np.intp)
 
     def words(self, path: Path) -> list[tuple[int, int]]:
-        """The words of a path (arc numbers), as (start, end)."""
+        """Return the words of a path.
+
+        Parameters
+        ----------
+        path : sequence of int
+            Numbers of arcs that join, from 0 to n.
+
+        Returns
+        -------
+        list of (int, int)
+            Start and end of each word; the end is not included.
+
+        Raises
+        ------
+        LatticeError
+            If it is not a path of this lattice.
+
+        Examples
+        --------
+        >>> SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1]).words([1, 2])
+        [(0, 1), (1, 2)]
+        """
         return [(a, b) for a, b in self.spans[self._path(path)].tolist()]
 
     def texts(self, path: Path) -> list[str]:
-        """The words of a path, as text."""
+        """Return the words of a path as text.
+
+        Parameters
+        ----------
+        path : sequence of int
+            Numbers of arcs that join, from 0 to n.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        LatticeError
+            If it is not a path of this lattice.
+        GivenError
+            If the lattice was made without `characters`.
+
+        Examples
+        --------
+        >>> SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1], characters="ab").texts([1, 2])
+        ['a', 'b']
+        """
         return self.texts_of(self.spans[self._path(path)])
 
     def score(self, path: Path) -> float:
-        """The score of a path."""
+        """Compute the score of a path.
+
+        Parameters
+        ----------
+        path : sequence of int
+            Numbers of arcs that join, from 0 to n.
+
+        Returns
+        -------
+        float
+            The sum of the scores of its words.
+
+        Raises
+        ------
+        LatticeError
+            If it is not a path of this lattice.
+
+        Examples
+        --------
+        >>> SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1]).score([1, 2])
+        2.0
+        """
         return float(self.scores[self._path(path)].sum())
 
     def cut(self, at: Iterable[int]) -> tuple[SpanLattice, Callable[[Path], npt.NDArray[np.intp]]]:
-        """Without the words that cross a boundary where a word is known to begin; and the way back for its paths.
+        """Leave out the words that cross boundaries where a word is known to begin.
 
+        Parameters
+        ----------
+        at : iterable of int
+            Boundaries, from 0 to n.
+
+        Returns
+        -------
+        SpanLattice
+            The lattice of the other words.
+        callable
+            The way back: it turns a path of the smaller lattice into one of this lattice.
+
+        Raises
+        ------
+        LatticeError
+            If a boundary lies outside.
+
+        Examples
+        --------
         >>> smaller, back = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1]).cut([1])
         >>> len(smaller), back([0, 1]).tolist()
         (2, [1, 2])
@@ -129,7 +275,28 @@ class SpanLattice:
         return smaller, lambda path: kept[np.asarray(path, dtype=np.intp)]
 
     def texts_of(self, spans: Ints) -> list[str]:
-        """The text of each span."""
+        """Return the text of spans, whether or not they are words of the lattice.
+
+        Parameters
+        ----------
+        spans : array of int, shape (k, 2)
+            Start and end of each.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        GivenError
+            If the lattice was made without `characters`.
+
+        Examples
+        --------
+        >>> lattice = SpanLattice(3, [(0, 3)], [1], characters="abc")
+        >>> lattice.texts_of(np.array([(0, 2), (1, 3)]))
+        ['ab', 'bc']
+        """
         if self.characters is None:
             raise GivenError(
                 "the text of words is asked for, but a lattice has no characters", got="characters=None",

@@ -21,10 +21,11 @@ _ARRAYS = ("n", "spans", "label", "scores", "path", "length", "score", "bound", 
 class PackedSpans:
     """Some lattices, packed, with room for answers."""
 
-    def __init__(self, lattices: Sequence[SpanLattice], labels: Labels, n_rules: int) -> None:
+    def __init__(self, lattices: Sequence[SpanLattice], labels: Labels, n_rules: int, first: int = 0) -> None:
         for k, lattice in enumerate(lattices):
             if not isinstance(lattice, SpanLattice):
-                raise LatticeError(f"item {k} is not a word lattice", got=type(lattice).__name__, wanted="SpanLattice")
+                got = type(lattice).__name__
+                raise LatticeError("this is not a word lattice", got=got, wanted="SpanLattice", sequence=first + k)
         self.lattices = lattices
         self.n = np.array([x.n for x in lattices], dtype=np.int32)
         self.offsets = np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)

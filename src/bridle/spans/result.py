@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from bridle.decoding.judge import Verdict
 from bridle.decoding.problem import OPTIMAL
-from bridle.decoding.result import violations_of
+from bridle.decoding.result import Status, penalty_of, status_of, statuses_of, violations_of
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.spans.lattice import Ints, SpanLattice
@@ -20,19 +23,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SpanDecoding:
-    """The best words of one sequence under the rules, and how we know."""
+    """The best words of one sequence under the rules, and how we know.
 
-    words: list[tuple[int, int]]  # start, end (not included), left to right
-    arcs: Ints  # their numbers in the lattice
-    ids: Ints  # their label ids
-    score: float  # lattice score - penalty
-    penalty: float  # what soft rules cost
-    violated: list[tuple[Rule, int]]  # soft rules that are broken, with how often
-    bound: float  # no path under the rules scores higher
-    optimal: bool  # bound and score meet
+    Attributes
+    ----------
+    words : list of (int, int)
+        Start and end of each word, left to right; the end is not included.
+    arcs : array of int32, shape (w,)
+        Their numbers in the lattice.
+    ids : array of int32, shape (w,)
+        Their label ids.
+    labels : list of str
+        Their labels, by names.
+    score : float
+        Lattice score minus penalty.
+    penalty : float
+        What violated soft rules cost.
+    violated : list of (Rule, int)
+        Soft rules that are violated, with how often.
+    bound : float
+        No path under the rules scores higher.
+    optimal : bool
+        Do bound and score meet?
+    engine : str
+        The engine that found it.
+    stats : dict
+        What the engine counted.
+    label_set : Labels
+        The labels that `ids` are numbers of.
+    status : {"optimal", "limit", "infeasible", "nothing_found"}
+        As in `Decoding`. Without an answer there are no words.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.SpanLattice(3, [(0, 1), (0, 2), (1, 3), (2, 3)], [1, 4, 3, 1], characters="abc")
+    >>> d = bridle.SpanDecoder(rules=['forbid WORD at tokens "ab"']).decode(lattice)
+    >>> d.words, lattice.texts(d.arcs), d.score, d.bound
+    ([(0, 1), (1, 3)], ['a', 'bc'], 4.0, 4.0)
+    """
+
+    words: list[tuple[int, int]]
+    arcs: Ints  # (w,)
+    ids: Ints  # (w,)
+    score: float
+    penalty: float
+    violated: list[tuple[Rule, int]]
+    bound: float
+    optimal: bool
     engine: str
     stats: dict[str, Any]
     label_set: Labels = field(repr=False)
+    status: Status = "optimal"
 
     @property
     def labels(self) -> list[str]:
@@ -43,16 +85,49 @@ class SpanDecoding:
         return len(self.words)
 
 
+def span_decoding(
+    labels: Labels, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
+    status: Status, engine: str, stats: dict[str, Any],
+) -> SpanDecoding:  # fmt: skip
+    """A decoding from what an engine found."""
+    words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
+    ids, penalty, optimal = lattice.labels[arcs], penalty_of(violated), status == "optimal"
+    return SpanDecoding(words, arcs, ids, score, penalty, violated, bound, optimal, engine, stats, labels, status)
+
+
 class SpanDecodings(Sequence[SpanDecoding]):
-    """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for."""
+    """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for.
+
+    Attributes
+    ----------
+    scores, bounds : arrays of float, shape (B,)
+        As in `SpanDecoding`.
+    optimal : array of bool, shape (B,)
+        As in `SpanDecoding`.
+    status : array of str, shape (B,)
+        As in `SpanDecoding`.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+    >>> found = bridle.SpanDecoder().decode_batch([lattice] * 3)
+    >>> len(found), found.scores.tolist(), found[2].words
+    (3, [3.0, 3.0, 3.0], [(0, 2)])
+    """
 
     def __init__(self, decoder: SpanDecoder, packed: PackedSpans) -> None:
         self._decoder, self._packed = decoder, packed
-        self.scores, self.bounds = packed.score, packed.bound  # (B,)
-        self.optimal = packed.status == OPTIMAL  # (B,)
+        self.scores, self.bounds = packed.score, packed.bound
+        self.optimal = packed.status == OPTIMAL
 
     def __len__(self) -> int:
         return len(self._packed.n)
+
+    @property
+    def status(self) -> npt.NDArray[np.str_]:
+        """How each sequence came out."""
+        return statuses_of(self._packed.status)
 
     @overload
     def __getitem__(self, k: int) -> SpanDecoding: ...
@@ -67,15 +142,48 @@ class SpanDecodings(Sequence[SpanDecoding]):
         arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
         stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
         violated = violations_of(self._decoder.rules, p.violations[k].tolist())
-        bound, optimal, engine = float(p.bound[k]), bool(self.optimal[k]), self._decoder.plan.engine
-        return self._decoder.made(p.lattices[k], arcs, float(p.score[k]), violated, bound, optimal, engine, stats)
+        score, bound, status = float(p.score[k]), float(p.bound[k]), status_of(int(p.status[k]))
+        labels, engine = self._decoder.labels, self._decoder.plan.engine
+        return span_decoding(labels, p.lattices[k], arcs, score, violated, bound, status, engine, stats)
 
 
 def check_spans(
     lattice: SpanLattice, rules: Sequence[Rule], decoding: SpanDecoding, given: Mapping[str, Any] | None = None, *,
     tolerance: float = 1e-6,
 ) -> Verdict:
-    """The judge for words: re-derives everything from plain definitions. It shares no code with the engines."""
+    """Check words against the plain definitions: that they join, a sum of scores, and `violations` of each rule.
+
+    It shares no code with the engines. As `check`, it does not search for better words.
+
+    Parameters
+    ----------
+    lattice : SpanLattice
+        The possible words that were decoded.
+    rules : sequence of Rule
+        The rules of the decoder, in its order: ``decoder.rules``.
+    decoding : SpanDecoding
+        What the decoder returned.
+    given : mapping, optional
+        The values that came with the sequence.
+    tolerance : float, default 1e-6
+        How far scores may be apart, relative to their size.
+
+    Returns
+    -------
+    Verdict
+        Score, penalty and violations as they are, and complaints where the decoding says otherwise.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import bridle
+    >>> lattice = bridle.SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+    >>> d = bridle.SpanDecoder().decode(lattice)
+    >>> bridle.check_spans(lattice, [], d).ok
+    True
+    >>> bridle.check_spans(lattice, [], replace(d, penalty=1.0)).complaints
+    ['the penalty is 0, not 1.0']
+    """
     complaints, at, total = [], 0, 0.0
     for arc, word, y in zip(decoding.arcs.tolist(), decoding.words, decoding.ids.tolist(), strict=True):
         if tuple(lattice.spans[arc].tolist()) != tuple(word) or int(lattice.labels[arc]) != y:

@@ -178,10 +178,10 @@ def two_stages(tau: float) -> dict[str, Any]:
 
 
 def _right(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> int:
-    return sum(_hits(gold, guessed))
+    return sum(_right_tokens(gold, guessed))
 
 
-def _hits(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> list[int]:
+def _right_tokens(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> list[int]:
     """Right tokens of each sequence."""
     return [sum(a == b for a, b in zip(y, z, strict=True)) for y, z in zip(gold, guessed, strict=True)]
 
@@ -242,7 +242,7 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
     plain, seconds, _ = taught.decode(test)
     names = taught.names()
     tally.add(PLAIN, "plain", figures(test.y, plain, names) | {"seconds": seconds})
-    before = np.array(_hits(test.y, plain))
+    before = np.array(_right_tokens(test.y, plain))
     lengths = np.array([len(y) for y in test.y])
     for name, rules in taught.rules.items():
         tau, factor = chosen[name]["tau"], chosen[name]["factor"]
@@ -252,16 +252,16 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
         }  # fmt: skip
         for way, (used, options) in ways.items():
             found, seconds, proved = taught.decode(test, used, **options)
-            won = np.array(_hits(test.y, found)) - before
+            won = np.array(_right_tokens(test.y, found)) - before
             error = 100 * float(won.std()) * len(won) ** 0.5 / int(lengths.sum())
             values = {"seconds": seconds, "proved": 100 * proved, "error": error, "sequences": len(test)}
             values |= {"better": int((won > 0).sum()), "worse": int((won < 0).sum())}
             tally.add(name, way, figures(test.y, found, names) | values)
-        hits, gold_hits = taught.broken(test, rules, plain), taught.broken(test, rules, test.y)
+        broken, gold_broken = taught.broken(test, rules, plain), taught.broken(test, rules, test.y)
         wrong = lengths - before
-        reach = int(wrong[hits].sum()) / max(int(wrong.sum()), 1)
+        reach = int(wrong[broken].sum()) / max(int(wrong.sum()), 1)
         tally.evidence.setdefault(name, []).append({
-            "rules": len(rules), "gold breaks": 100 * mean(gold_hits), "plain breaks": 100 * mean(hits),
+            "rules": len(rules), "gold breaks": 100 * mean(gold_broken), "plain breaks": 100 * mean(broken),
             "reach": 100 * reach, "tau": tau, "factor": factor,
         })  # fmt: skip
 
