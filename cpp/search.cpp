@@ -10,6 +10,7 @@ namespace bridle {
 namespace {
 
 constexpr int kLargeFold = 4096;      // the most states that are ever folded
+constexpr int64_t kTrust = 20;        // times as many expansions where every rule is counted
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
 BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
@@ -62,7 +63,9 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
 
         const bool larger = !decomposed || relaxation.fold_limit < kLargeFold;  // may something else be tried?
         const int64_t left = instance.expansions_left();
-        const int64_t few = decomposed ? patience : instance.limits.decompose_after;
+        // Where every rule has a multiplier the bound is good, and what is left is soon searched.
+        const bool counted = std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
+        const int64_t few = decomposed ? patience : instance.limits.decompose_after * (counted ? kTrust : 1);
         const int64_t most = larger ? (left < 0 ? few : std::min(left, few)) : left;
         BestFirst between = best_first(instance, relaxation);
         const double floor = incumbent.found() ? incumbent.score + instance.rounding() : -kInf;
