@@ -162,7 +162,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
         for (int k = 0; k < kSweeps; ++k) {
             margin = shares.margin();
             if (!(margin <= kLargestMargin)) return false;  // scores too large for single precision
-            bound = shares.sweep(incumbent.found() ? incumbent.score - margin : -kInf, instance.control);
+            bound = shares.sweep(incumbent.found() ? incumbent.score - 2 * margin : -kInf, instance.control);  // it moves on the way
         }
         margin = shares.margin();
         incumbent.tighten(std::max(bound + margin, incumbent.score));

@@ -12,6 +12,7 @@ namespace {
 constexpr int kLanes = 16;              // rows are padded to this on all tiers
 constexpr int kMostStates = 4096;       // of a group
 constexpr size_t kMostCells = 1 << 25;  // floats of all groups together
+constexpr double kLargest = 1e6;        // sum of scores that single precision may hold
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -34,17 +35,16 @@ bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automat
     }
     const size_t edges = static_cast<size_t>(m_) * width;
     scores_.assign(static_cast<size_t>(n_) * edges, -kInf);
-    largest_ = 0;
+    double largest = 0;  // of all finite scores
     for (int t = 1; t < n_; ++t)
         for (int i = 0; i < m_; ++i)
             for (int j = 0; j < m_; ++j) {
                 const double before = t == 1 ? trellis.unary(0)[i] + steps.first(i) : 0.0;
                 const double score = before + steps.at(t - 1, i, j) + trellis.unary(t)[j];
                 scores_[t * edges + static_cast<size_t>(i) * width + j] = score;
-                if (score > -kInf) largest_ = std::max(largest_, std::abs(score));
+                if (score > -kInf) largest = std::max(largest, std::abs(score));
             }
-    largest_ *= n_;
-    if (!(largest_ < 1e6)) return false;  // for single precision
+    if (!(largest * n_ < kLargest)) return false;
     mean_.assign(edges, kNone), turned_.assign(edges, kNone);
     for (Share& s : groups) {
         const int Q = s.fold.Q;
@@ -144,7 +144,7 @@ void Shares::back(Share& s, int t) {
 double Shares::margin() const {
     // A labelling that no edge of which was ruled out has its score in the shares, but for what each edge has moved.
     const size_t edges = static_cast<size_t>(m_) * width;
-    double moved = 0, prices = 0;
+    double moved = 0;
     for (int t = 1; t < n_; ++t) {
         double most = 0;
         for (size_t c = t * edges; c < (t + 1) * edges; ++c) {
@@ -155,19 +155,19 @@ double Shares::margin() const {
         }
         moved += most;
     }
-    for (const Share& s : groups)
-        for (double f : s.fold.final)
-            if (f < kInf) prices = std::max(prices, std::abs(f));
-    // Each of up to 2 n + 8 additions rounds a number that is no larger than all scores and prices of a group together.
-    const double eps = std::numeric_limits<float>::epsilon(), G = static_cast<double>(groups.size());
+    // Each of some 2 n + 8 additions rounds a number that is no larger than the largest of its kind.
     double size = 0;
-    for (const Share& s : groups)
-        for (int t = 0; t < n_; ++t)
-            for (size_t c = 0; c < static_cast<size_t>(s.fold.Q) * width; ++c) {
-                const float b = B(s, t)[c];
-                if (b > kNone) size = std::max(size, static_cast<double>(std::abs(b)));
-            }
-    return moved + eps * (2.0 * n_ + 8.0) * G * (size + prices + largest_ / n_);
+    const auto look = [&](const std::vector<float>& numbers) {
+        for (float x : numbers)
+            if (x > kNone) size = std::max(size, static_cast<double>(std::abs(x)));
+    };
+    for (const Share& s : groups) {
+        look(s.F), look(s.B), look(s.theta);
+        for (double f : s.fold.final)
+            if (f < kInf) size = std::max(size, std::abs(f));
+    }
+    const double eps = std::numeric_limits<float>::epsilon();
+    return moved + eps * (2.0 * n_ + 8.0) * static_cast<double>(groups.size()) * 2.0 * size;
 }
 
 }  // namespace bridle

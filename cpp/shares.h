@@ -38,7 +38,6 @@ class Shares {
     int n_ = 0, m_ = 0;
     std::vector<double> scores_;        // (n, m, width)  of edges, as they are; -inf where one is impossible
     std::vector<float> mean_, turned_;  // (m, width)
-    double largest_ = 0;                // of all finite sums
 };
 
 }  // namespace bridle
