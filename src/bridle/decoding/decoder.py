@@ -29,7 +29,7 @@ from bridle.decoding.problem import (
     not_a_dict,
 )
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
-from bridle.decoding.threads import cores, in_threads
+from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
 from bridle.errors import BridleError, EngineError
@@ -267,18 +267,15 @@ class Decoder:
         Decodings
             As `decode_batch` does.
         """
-        if not is_integer(threads, 0):
-            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
-        engine = self._engine
 
         def solve(low: int, high: int, stop: _native.Stop) -> Part:
             lattices, given, texts = scores(low, high, stop)
             problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
-            answers = Answers.blank(problem.offsets, len(self.rules), len(engine.counters))
-            engine.solve(problem, self.limits, answers)
+            answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
+            self._engine.solve(problem, self.limits, answers)
             return Part.of(self, problem, answers)
 
-        return collected(self, in_threads(solve, count, int(threads) or cores()))
+        return collected(self, in_threads(solve, count, thread_count(threads)))
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
         """Find the k best distinct labellings under the rules.
@@ -299,7 +296,7 @@ class Decoder:
         Raises
         ------
         Infeasible, LimitReached
-            As in `decode`.
+            As in `decode`, whatever `on_infeasible` says: there is no k best of nothing.
         """
         if not is_integer(k, 1):
             raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")

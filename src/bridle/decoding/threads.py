@@ -10,6 +10,8 @@ from threading import current_thread
 from typing import TypeVar
 
 from bridle import _native
+from bridle.checks import is_integer
+from bridle.errors import EngineError
 
 T = TypeVar("T")
 SMALLEST, LARGEST = 64, 4096  # sequences in a chunk
@@ -19,6 +21,13 @@ _NAME = "bridle-worker"
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def thread_count(asked: object) -> int:
+    """How many threads were asked for; 0 is all cores."""
+    if not is_integer(asked, 0):
+        raise EngineError("threads is not a number of threads", got=repr(asked), wanted="0 (all cores) or more")
+    return int(asked) or cores()
 
 
 def in_threads(work: Callable[[int, int, _native.Stop], T], count: int, threads: int) -> list[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import highspy
 import numpy as np
@@ -20,6 +21,17 @@ _OPTIONS = {
     "mip_abs_gap": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
 }
+
+
+def stats_of(answer: Any) -> dict[str, Any]:
+    """What is told of the program behind an answer, for token and word lattices alike."""
+    return {
+        "lp_integral": answer.lp_integral,
+        "variables": answer.n_variables,
+        "rows": answer.n_rows,
+        "build_seconds": answer.build_seconds,
+        "solve_seconds": answer.solve_seconds,
+    }
 
 
 def new_solver() -> highspy.Highs:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Limits, Problem, bad_option
 from bridle.engines.base import Engine
+from bridle.engines.highs import stats_of
 from bridle.engines.ilp_model import IlpAnswer, solve
 from bridle.errors import BridleError
 from bridle.lattice import Lattice
@@ -71,15 +72,7 @@ def solve_each(
                 error.at(sequence=problem.first + b)
             raise
         answers.bound[b] = made.bound
-        answers.stats.append(
-            {
-                "lp_integral": made.lp_integral,
-                "variables": made.n_variables,
-                "rows": made.n_rows,
-                "build_seconds": made.build_seconds,
-                "solve_seconds": made.solve_seconds,
-            }
-        )
+        answers.stats.append(stats_of(made))
         if made.ids is None:
             answers.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
             continue

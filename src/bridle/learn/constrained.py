@@ -34,6 +34,7 @@ from bridle.learn.decided import UNDECIDED, Decided
 from bridle.learn.deterministic import DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, names_of, one_of
+from bridle.models.estimator import Estimator
 from bridle.models.linear import Linear
 from bridle.models.perceptron import AveragedWeights
 from bridle.models.pickling import pickled
@@ -75,7 +76,7 @@ class _Learner(AveragedWeights):
         super().restore(state)
 
 
-class ConstrainedTagger:
+class ConstrainedTagger(Estimator):
     """A tagger whose tokens are decided by rules where possible, by a perceptron elsewhere (Zhao & Marcus 2012).
 
     Parameters
@@ -135,22 +136,6 @@ class ConstrainedTagger:
     ) -> None:
         self.rules, self.features, self.train, self.search, self.width = rules, features, train, search, width
         self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the settings by name, as scikit-learn asks for them.
-
-        Parameters
-        ----------
-        deep : bool, default True
-            Has no effect; scikit-learn passes it.
-
-        Returns
-        -------
-        dict
-            The arguments of the constructor.
-        """
-        names = ("rules", "features", "train", "search", "width", "lookahead", "folds", "cutoff", "iterations", "seed")
-        return {name: getattr(self, name) for name in names}
 
     def fit(
         self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None

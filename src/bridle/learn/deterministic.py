@@ -31,6 +31,7 @@ from bridle.learn.contexts import TEMPLATES, Contexts
 from bridle.learn.decided import Decided
 from bridle.models import files
 from bridle.models.checks import count_of_threads, ids_of, names_of, one_of
+from bridle.models.estimator import Estimator
 from bridle.models.pickling import pickled
 from bridle.report import Counts
 
@@ -38,7 +39,7 @@ Ids = npt.NDArray[np.int32]
 Sizes = Literal["both", "bigram", "trigram"]
 
 
-class DeterministicRules:
+class DeterministicRules(Estimator):
     """Learn rules that fix the label of single tokens by their context (Zhao & Marcus 2012).
 
     A context that nearly always goes with one label is a rule; a token is decided where all rules that fire agree.
@@ -85,21 +86,6 @@ class DeterministicRules:
     def __repr__(self) -> str:
         known = f", {self.n_rules_:,} rules" if hasattr(self, "n_rules_") else ""
         return f"DeterministicRules({self.templates!r}, contexts={self.contexts!r}{known})"
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the settings by name, as scikit-learn asks for them.
-
-        Parameters
-        ----------
-        deep : bool, default True
-            Has no effect; scikit-learn passes it.
-
-        Returns
-        -------
-        dict
-            The arguments of the constructor.
-        """
-        return {name: getattr(self, name) for name in ("templates", "contexts", "threshold", "cutoff", "rare")}
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Self:
         """Find the contexts that decide.

@@ -15,7 +15,6 @@ learn the weights on other data.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -42,6 +41,7 @@ from bridle.models.checks import (
     one_of,
     positive,
 )
+from bridle.models.estimator import Estimator
 from bridle.models.tagger import Tagger
 from bridle.models.task import Array
 from bridle.models.training import Found, Plan, Progress, Step, train
@@ -163,7 +163,7 @@ class _Perceptron:
         self._epoch, self._steps = (int(x) for x in state["at"])
 
 
-class JointWeights:
+class JointWeights(Estimator):
     """Learn the penalties of soft rules together, by an averaged perceptron (Tromble & Eisner 2006, section 7).
 
     A rule gets dearer while the decoder breaks it more often than gold does, and cheaper while gold does. Hard rules
@@ -225,21 +225,6 @@ class JointWeights:
         self.rules, self.of, self.iterations, self.rate, self.size = rules, of, iterations, rate, size
         self.scale, self.start, self.average, self.patience = scale, start, average, patience
         self.max_states, self.seed, self.threads = max_states, seed, threads
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the settings by name, as scikit-learn asks for them.
-
-        Parameters
-        ----------
-        deep : bool, default True
-            Has no effect; scikit-learn passes it.
-
-        Returns
-        -------
-        dict
-            The arguments of the constructor.
-        """
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def fit(
         self, X: Any, y: Sequence[Sequence[str]], *, given: Sequence[Given] | None = None,

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,6 +29,7 @@ from bridle.learn.evidence import Learned, rules_of
 from bridle.learn.redundant import needed
 from bridle.learn.select import Clause, cover
 from bridle.models.checks import check_seed, ids_of, names_of, one_of
+from bridle.models.estimator import Estimator
 from bridle.rules.base import Rule
 
 ALL = tuple(KINDS)
@@ -56,7 +56,7 @@ class Report:
         return "\n".join(lines)
 
 
-class RelationalRules:
+class RelationalRules(Estimator):
     """Find rules between the labels of a sequence in labelled sequences (Fersini et al. 2012).
 
     `fit` leaves `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first;
@@ -125,48 +125,8 @@ class RelationalRules:
         self.significance, self.select, self.min_power, self.max_rules = significance, select, min_power, max_rules
         self.penalty, self.scheme, self.column, self.wrong, self.seed = penalty, scheme, column, wrong, seed
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the settings by name, as scikit-learn asks for them.
-
-        Parameters
-        ----------
-        deep : bool, default True
-            Has no effect; scikit-learn passes it.
-
-        Returns
-        -------
-        dict
-            The arguments of the constructor.
-        """
-        return {name: getattr(self, name) for name in inspect.signature(RelationalRules).parameters}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings; they count at the next `fit`.
-
-        Parameters
-        ----------
-        **params
-            Arguments of the constructor.
-
-        Returns
-        -------
-        RelationalRules
-            Itself.
-
-        Raises
-        ------
-        ModelError
-            If there is no such setting.
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise ModelError(f"unknown setting {name!r}", got=repr(value)[:60], wanted=", ".join(known))
-            setattr(self, name, value)
-        return self
-
     def __repr__(self) -> str:
-        usual = {name: p.default for name, p in inspect.signature(RelationalRules).parameters.items()}
+        usual = self._defaults()
         shown = (f"{name}={value!r}" for name, value in self.get_params().items() if value != usual[name])
         return f"RelationalRules({', '.join(shown)})"
 

@@ -24,7 +24,7 @@ from bridle.decoding.problem import (
     check_given,
 )
 from bridle.decoding.result import violations_of
-from bridle.decoding.threads import SMALLEST, cores, in_threads, over_parts
+from bridle.decoding.threads import SMALLEST, in_threads, over_parts, thread_count
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.labels import UNTYPED, Labels
 from bridle.rules.base import Rule
@@ -186,15 +186,13 @@ class SpanDecoder:
         >>> [d.words for d in SpanDecoder().decode_batch(lattices)]
         [[(0, 2)], [(0, 1), (1, 2)]]
         """
-        if not is_integer(threads, 0):
-            raise EngineError("threads is not a number of threads", got=repr(threads), wanted="0 (all cores) or more")
+        workers = thread_count(threads)
         check_given(given, count := len(lattices))
 
         def solve(low: int, high: int, stop: _native.Stop) -> PackedSpans:
             its = None if given is None else given[low:high]
             return self._solve(lattices[low:high], its, stop, first=low, many=count > 1)
 
-        workers = int(threads) or cores()
         if self.plan.engine == "ilp":  # which programs are joined may decide ties: chunks that do not depend on threads
             chunks = [(low, min(low + SMALLEST, count)) for low in range(0, max(count, 1), SMALLEST)]
             packed = PackedSpans.joined(over_parts(solve, chunks, workers))

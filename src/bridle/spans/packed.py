@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
+from bridle.engines.highs import stats_of
 from bridle.errors import LatticeError
 from bridle.labels import Labels
 from bridle.spans.ilp import SpanIlpAnswer
@@ -67,12 +68,7 @@ class PackedSpans:
         """Take the answers of integer programs."""
         self.stats = []
         for b, made in enumerate(answers):
-            self.stats.append(
-                {
-                    "lp_integral": made.lp_integral, "variables": made.n_variables, "rows": made.n_rows,
-                    "build_seconds": made.build_seconds, "solve_seconds": made.solve_seconds,
-                }
-            )  # fmt: skip
+            self.stats.append(stats_of(made))
             self.bound[b] = made.bound
             if made.arcs is None:
                 self.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
