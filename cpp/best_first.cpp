@@ -109,10 +109,10 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     const auto most_room = [&](const State* s, int t) {
         double sum = 0;
         for (size_t p = 0; p < width; ++p) {
-            const BoundAutomaton& piece = set.automata[p];
-            if (!(lambda[p] > 0) || piece.automaton->sense < 0) continue;  // of what is lacking, nothing may be left
-            const bool paid = s[p] >= piece.automaton->states, may_pay = piece.mode == Mode::per_sequence;
-            sum += lambda[p] * std::max(paid ? 0 : piece.automaton->room[s[p]], paid || may_pay ? n - 1 - t : 0);
+            const BoundAutomaton& bound_automaton = set.automata[p];
+            if (!(lambda[p] > 0) || bound_automaton.automaton->sense < 0) continue;  // of what is lacking, nothing may be left
+            const bool paid = s[p] >= bound_automaton.automaton->states, may_pay = bound_automaton.mode == Mode::per_sequence;
+            sum += lambda[p] * std::max(paid ? 0 : bound_automaton.automaton->room[s[p]], paid || may_pay ? n - 1 - t : 0);
         }
         return sum;
     };

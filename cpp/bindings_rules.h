@@ -58,8 +58,9 @@ struct PyBound {
     std::vector<std::shared_ptr<Choice>> kept;
 };
 
-// The rules of one sequence of n tokens.
-std::unique_ptr<PyBound> bind_one(PyCompiled& self, int n, const nb::object& given);
+// The rules of a batch, and of one sequence of n tokens. texts (N): of all tokens, instead of given["tokens"]; or None.
+std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts);
+std::unique_ptr<PyBound> bind_one(PyCompiled& self, int n, const nb::object& given);  // both: bindings_given.cpp
 
 void bind_rules(nb::module_& module);  // bindings_rules.cpp
 

@@ -157,14 +157,15 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     Shares shares;
     if (!shares.load(instance, s.automata, *grouping)) return false;
     size_t most = kNarrow;
+    double margin = shares.margin();
     for (int round = 0; round < kRounds; ++round) {
-        double bound = kInf, margin = 0;
+        double bound = kInf;
         for (int k = 0; k < kSweeps; ++k) {
-            margin = shares.margin();
             if (!(margin <= kLargestMargin)) return false;  // scores too large for single precision
-            bound = shares.sweep(incumbent.found() ? incumbent.score - 2 * margin : -kInf, instance.control);  // it moves on the way
+            // Twice the margin: the shares move on the way.
+            bound = shares.sweep(incumbent.found() ? incumbent.score - 2 * margin : -kInf, instance.control);
+            margin = shares.margin();
         }
-        margin = shares.margin();
         incumbent.tighten(std::max(bound + margin, incumbent.score));
         ++instance.counters.rounds;
         if (!(bound > -kInf) && !incumbent.found()) return true;  // no labelling at all

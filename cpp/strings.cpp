@@ -37,15 +37,15 @@ constexpr int kSome = 32;  // strings whose look-ups overlap
 
 // Texts between line feeds, some at a time: some(k, texts, number of them). False: there are not `count` texts.
 template <class Some> bool cut(std::string_view text, int64_t count, const Some& some) {
-    std::string_view automata[kSome];
+    std::string_view pieces[kSome];
     size_t begin = 0;
     int held = 0;
     for (int64_t k = 0; k < count; ++k) {
         const void* found = begin < text.size() ? std::memchr(text.data() + begin, '\n', text.size() - begin) : nullptr;
         const size_t end = found ? static_cast<const char*>(found) - text.data() : text.size();
         if (!found && k + 1 < count) return false;
-        automata[held++] = text.substr(begin, end - begin);
-        if (held == kSome || k + 1 == count) some(k + 1 - held, automata, held), held = 0;
+        pieces[held++] = text.substr(begin, end - begin);
+        if (held == kSome || k + 1 == count) some(k + 1 - held, pieces, held), held = 0;
         begin = end + 1;
     }
     return count == 0 ? text.empty() : begin == text.size() + 1;
@@ -91,23 +91,23 @@ void Strings::grow() {
 }
 
 bool Strings::add_all(std::string_view text, int64_t count, int32_t* out) {
-    return cut(text, count, [&](int64_t k, const std::string_view* automata, int held) {
-        for (int j = 0; j < held; ++j) out[k + j] = add(automata[j]);
+    return cut(text, count, [&](int64_t k, const std::string_view* pieces, int held) {
+        for (int j = 0; j < held; ++j) out[k + j] = add(pieces[j]);
     });
 }
 
 bool Strings::find_all(std::string_view text, int64_t count, int32_t* out) const {
-    return cut(text, count, [&](int64_t k, const std::string_view* automata, int held) {
+    return cut(text, count, [&](int64_t k, const std::string_view* pieces, int held) {
         uint64_t hash[kSome];
         for (int j = 0; j < held; ++j) {
-            hash[j] = hash_of(automata[j]);
+            hash[j] = hash_of(pieces[j]);
             BRIDLE_PREFETCH(&slots_[hash[j] & (slots_.size() - 1)]);
         }
         for (int j = 0; j < held; ++j) {  // the string that is most likely it
             const int32_t number = slots_[hash[j] & (slots_.size() - 1)].number;
             if (number != kUnknown) BRIDLE_PREFETCH(&ends_[number]);
         }
-        for (int j = 0; j < held; ++j) out[k + j] = slots_[slot_of(automata[j], hash[j])].number;
+        for (int j = 0; j < held; ++j) out[k + j] = slots_[slot_of(pieces[j], hash[j])].number;
     });
 }
 

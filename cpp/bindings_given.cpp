@@ -1,0 +1,366 @@
+// The border to Python, what comes with the sequences of a batch ("given"): compiled rules are bound to it.
+//
+// Common values (whole numbers, lists and tuples of them, names, lists of names, lists of texts) are read here. Whatever else
+// comes is handed to Python, which knows all that is allowed and has the words for all that is not.
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "bindings_rules.h"
+
+namespace bridle {
+namespace {
+
+constexpr size_t kMostChoices = 1024;  // of label names that come with sequences, per rule
+constexpr size_t kMostTexts = 65536;   // whose matches are remembered
+constexpr size_t kMostMarks = 256;     // of one automaton
+
+// What a choice of label names means, as Python tells it: (token, first, last) bits or None, or a list of automata.
+std::shared_ptr<Choice> choice_of(const Dependent& one, const nb::object& told) {
+    auto made = std::make_shared<Choice>();
+    if (one.kind == Dependent::automata) {
+        for (nb::handle automaton : told) made->automata.push_back(nb::cast<const CountingAutomaton*>(automaton));
+        made->kept = told;
+        return made;
+    }
+    std::vector<uint64_t>* into[] = {&made->token, &made->first, &made->last};
+    for (int k = 0; k < 3; ++k) {
+        const nb::object bits = told[k];
+        if (bits.is_none()) continue;
+        const auto from = nb::cast<In<uint64_t>>(bits);
+        into[k]->assign(from.data(), from.data() + from.size());
+    }
+    return made;
+}
+
+// Binds one batch. The GIL is held, but whenever Python is asked, another thread may bind the same rules meanwhile: what is
+// kept between batches is looked up again after each question.
+class Binder {
+  public:
+    // given(b): what comes with sequence b, or nothing
+    Binder(PyCompiled& self, const int64_t* offsets, int64_t B, std::function<nb::object(int64_t)> given)
+        : self_(self), offsets_(offsets), B_(B), N_(offsets[B]), given_of_(std::move(given)), of_(self.dependents.size()) {
+        if (self_.texts.size() > kMostTexts) self_.texts.clear(), self_.matches.clear();
+        for (Dependent& one : self_.dependents)
+            if (one.choices.size() > kMostChoices) one.known.clear(), one.choices.clear();
+        bound_ = std::make_unique<PyBound>();
+        BoundRules& b = bound_->core;
+        b.words = static_cast<int>(words_of(self_.core.tables.m));
+        bool masked = !self_.base.empty(), tied = false;
+        for (size_t d = 0; d < of_.size(); ++d) {
+            const Dependent& one = self_.dependents[d];
+            masked = masked || one.kind == Dependent::mask;
+            tied = tied || one.kind == Dependent::tied;
+            if (!one.keys.empty()) of_[d].choice.resize(B);
+            if (one.kind != Dependent::automata || one.places.empty()) continue;
+            if (one.few) of_[d].marks.assign(N_, 0);
+            else of_[d].wide.assign(N_, 0);
+        }
+        if (masked) fill_allowed();
+        if (tied) b.tied.assign(N_, 0);
+    }
+
+    // texts: of all tokens (N), or None: those of given["tokens"]
+    std::unique_ptr<PyBound> run(const nb::object& texts) {
+        const bool asked = !self_.users.empty();
+        for (int64_t b = 0; b < B_; ++b) {
+            const int n = static_cast<int>(offsets_[b + 1] - offsets_[b]);
+            given_ = given_of_(b);
+            for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
+            if (asked && texts.is_none()) tokens(b, n);
+            else if (asked)
+                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) matched(match(PyList_GET_ITEM(texts.ptr(), t)), b, t);
+        }
+        gather();
+        return std::move(bound_);
+    }
+
+  private:
+    struct Of {  // one dependent rule
+        std::vector<std::shared_ptr<Choice>> choice;  // (B), if names come with the sequences
+        std::vector<uint8_t> marks;                   // (N), if it has few places
+        std::vector<uint64_t> wide;                   // (N), if it has many
+    };
+
+    static size_t words_of(int m) { return (static_cast<size_t>(m) + 63) / 64; }
+
+    void fill_allowed() {
+        BoundRules& b = bound_->core;
+        std::vector<uint64_t> row = self_.base;
+        if (row.empty()) row.assign(b.words, ~uint64_t{0});
+        b.allowed.resize(static_cast<size_t>(N_) * b.words);
+        for (int64_t t = 0; t < N_; ++t) std::copy(row.begin(), row.end(), b.allowed.begin() + t * b.words);
+    }
+
+    template <class... More> nb::object asked(const char* method, int64_t b, size_t d, const More&... more) {
+        return self_.python.attr(method)(d, given_, b, more...);
+    }
+
+    PyObject* value_of(const nb::object& key) {  // null: it is missing, or only Python can find it
+        if (!PyDict_CheckExact(given_.ptr())) return nullptr;
+        PyObject* found = PyDict_GetItemWithError(given_.ptr(), key.ptr());
+        if (!found && PyErr_Occurred()) throw nb::python_error();
+        return found;
+    }
+
+    void dependent(size_t d, int64_t b, int n) {
+        const Dependent& one = self_.dependents[d];
+        const Choice* choice = one.fixed.get();
+        if (one.kind == Dependent::automata && !one.few) {
+            // which automata it needs is known when all marks are
+        } else if (!one.keys.empty()) {
+            of_[d].choice[b] = chosen(d, b);
+            choice = of_[d].choice[b].get();
+        } else if (!one.fixed && one.kind != Dependent::tied) {
+            self_.dependents[d].fixed = choice_of(one, asked("choice", b, d));
+            choice = self_.dependents[d].fixed.get();
+        }
+        if (one.kind == Dependent::mask && one.places.empty()) {
+            for (int64_t t = offsets_[b]; t < offsets_[b + 1] && !choice->token.empty(); ++t) narrow(t, choice->token);
+            if (n > 0 && !choice->first.empty()) narrow(offsets_[b], choice->first);
+            if (n > 0 && !choice->last.empty()) narrow(offsets_[b + 1] - 1, choice->last);
+        }
+        for (size_t k = 0; k < one.places.size(); ++k)
+            if (one.places[k].pattern < 0) positions(d, k, b, n);
+    }
+
+    void narrow(int64_t t, const std::vector<uint64_t>& bits) {
+        BoundRules& b = bound_->core;
+        for (int w = 0; w < b.words; ++w) b.allowed[t * b.words + w] &= bits[w];
+    }
+
+    // A token (counted over the batch) stands at place k of a rule.
+    void mark(size_t d, size_t k, int64_t b, int64_t t) {
+        const Dependent& one = self_.dependents[d];
+        if (one.kind == Dependent::tied) bound_->core.tied[t] = 1;
+        else if (one.kind == Dependent::mask) narrow(t, (one.keys.empty() ? one.fixed : of_[d].choice[b])->token);
+        else if (one.few) of_[d].marks[t] |= static_cast<uint8_t>(1u << k);
+        else of_[d].wide[t] |= uint64_t{1} << k;
+    }
+
+    // ---- positions and spans ----------------------------------------------------------------------------------------
+
+    static bool is_number(PyObject* x) { return PyLong_CheckExact(x); }
+
+    // Calls visit(item) for each item of a tuple or list until one says no; false then, or if it is neither.
+    template <class Visit> static bool all_of(PyObject* x, const Visit& visit) {
+        if (!PyList_CheckExact(x) && !PyTuple_CheckExact(x)) return false;
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
+        PyObject** items = PySequence_Fast_ITEMS(x);
+        for (Py_ssize_t k = 0; k < count; ++k)
+            if (!visit(items[k])) return false;
+        return true;
+    }
+
+    static bool small(PyObject* x, int64_t& out) {  // a whole number that fits
+        int over = 0;
+        if (!is_number(x)) return false;
+        out = PyLong_AsLongLongAndOverflow(x, &over);
+        return over == 0;
+    }
+
+    void positions(size_t d, size_t k, int64_t b, int n) {
+        const Place& place = self_.dependents[d].places[k];
+        PyObject* value = place.key.is_valid() ? value_of(place.key) : place.fixed.ptr();
+        spots_.clear();
+        const bool read = value && (place.spans ? spans(value, n) : points(value, n));
+        if (read) {
+            for (int t : spots_) mark(d, k, b, offsets_[b] + t);
+            return;
+        }
+        for (nb::handle t : asked("positions", b, d, k, n)) mark(d, k, b, offsets_[b] + nb::cast<int>(t));
+    }
+
+    bool point(PyObject* x, int n) {
+        int64_t i = 0;
+        if (!small(x, i) || i < -n || i >= n) return false;
+        spots_.push_back(static_cast<int>(i < 0 ? i + n : i));
+        return true;
+    }
+    bool points(PyObject* x, int n) {
+        return is_number(x) ? point(x, n) : all_of(x, [&](PyObject* item) { return point(item, n); });
+    }
+    bool span(PyObject* x, int n) {
+        int64_t ends[2] = {0, 0};
+        int count = 0;
+        if (!all_of(x, [&](PyObject* item) { return count < 2 && small(item, ends[count++]); }) || count != 2) return false;
+        if (ends[0] < 0 || ends[1] < ends[0] || ends[1] > n) return false;
+        for (int64_t t = ends[0] + 1; t < ends[1]; ++t) spots_.push_back(static_cast<int>(t));
+        return true;
+    }
+    bool spans(PyObject* x, int n) {
+        if (span(x, n)) return true;
+        spots_.clear();
+        return all_of(x, [&](PyObject* item) { return span(item, n); });
+    }
+
+    // ---- names that come with the sequence ----------------------------------------------------------------------------
+
+    // The value as a key of a dictionary: names as they are, lists as tuples; null if only Python can read it.
+    static nb::object hashable(PyObject* value) {
+        if (!value) return {};
+        if (PyUnicode_CheckExact(value)) return nb::borrow(value);
+        if (!all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; })) return {};
+        return PyTuple_CheckExact(value) ? nb::borrow(value) : nb::steal(PyList_AsTuple(value));
+    }
+
+    std::shared_ptr<Choice> chosen(size_t d, int64_t b) {
+        Dependent& one = self_.dependents[d];
+        nb::object key = one.keys.size() == 1 ? hashable(value_of(one.keys[0])) : nb::object();
+        if (one.keys.size() > 1) {
+            nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(one.keys.size())));
+            for (size_t k = 0; k < one.keys.size() && all.is_valid(); ++k) {
+                nb::object part = hashable(value_of(one.keys[k]));
+                if (part.is_valid()) PyTuple_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(k), part.release().ptr());
+                else all.reset();
+            }
+            key = all;
+        }
+        if (key.is_valid()) {
+            PyObject* known = PyDict_GetItemWithError(one.known.ptr(), key.ptr());
+            if (known) return one.choices[PyLong_AsSize_t(known)];
+            if (PyErr_Occurred()) throw nb::python_error();
+        }
+        auto made = choice_of(one, asked("choice", b, d));
+        if (key.is_valid()) {
+            one.known[key] = one.choices.size();
+            one.choices.push_back(made);
+        }
+        return made;
+    }
+
+    // ---- texts of tokens ------------------------------------------------------------------------------------------------
+
+    // The row of `matches` that tells which patterns match a text.
+    int32_t match(nb::handle text) {
+        PyObject* known = PyDict_GetItemWithError(self_.texts.ptr(), text.ptr());
+        if (known) return static_cast<int32_t>(PyLong_AsLong(known));
+        if (PyErr_Occurred()) throw nb::python_error();
+        std::vector<int> found;
+        for (nb::handle pattern : self_.python.attr("matching")(text)) found.push_back(nb::cast<int>(pattern));
+        self_.texts[text] = self_.matches.size();
+        self_.matches.push_back(std::move(found));
+        return static_cast<int32_t>(self_.matches.size()) - 1;
+    }
+
+    void matched(int32_t row, int64_t b, int64_t t) {
+        for (int pattern : self_.matches[row])
+            for (const auto& [d, k] : self_.users[pattern]) mark(d, k, b, t);
+    }
+
+    size_t first_user() const {  // of the texts of tokens
+        size_t first = of_.size();
+        for (const auto& some : self_.users)
+            for (const auto& user : some) first = std::min(first, static_cast<size_t>(user.first));
+        return first;
+    }
+
+    void tokens(int64_t b, int n) {
+        PyObject* value = value_of(self_.tokens);
+        nb::object listed;
+        const bool usual = value && (PyList_CheckExact(value) || PyTuple_CheckExact(value)) && PySequence_Fast_GET_SIZE(value) == n
+                           && all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
+        if (!usual) {
+            const size_t d = first_user();
+            listed = asked("tokens", b, d, n);
+            value = listed.ptr();
+        }
+        // Python may run while a text is matched, and change the caller's list.
+        const nb::object held = nb::steal(PySequence_Tuple(value));
+        for (int t = 0; t < n; ++t) matched(match(PyTuple_GET_ITEM(held.ptr(), t)), b, offsets_[b] + t);
+    }
+
+    // ---- automata of all rules, in order -----------------------------------------------------------------------------------
+
+    void gather() {
+        BoundRules& out = bound_->core;
+        auto next = self_.core.automata.begin();
+        const auto last = self_.core.automata.end();
+        for (size_t d = 0; d < of_.size(); ++d) {
+            const Dependent& one = self_.dependents[d];
+            for (; next != last && next->rule <= one.rule; ++next) out.automata.push_back(*next);
+            if (one.kind == Dependent::automata) gather(d);
+            for (auto& choice : of_[d].choice)
+                if (choice && (bound_->kept.empty() || bound_->kept.back() != choice)) bound_->kept.push_back(choice);
+        }
+        out.automata.insert(out.automata.end(), next, last);
+    }
+
+    void gather(size_t d) {
+        const Dependent& one = self_.dependents[d];
+        Of& of = of_[d];
+        if (B_ == 0) return;
+        if (!one.few) ask_for_marks(d);
+        const uint8_t* marks = of.marks.empty() ? nullptr : bound_->core.marks.emplace_back(std::move(of.marks)).data();
+        if (one.few ? one.keys.empty() : of.choice.size() == 1) {
+            const std::shared_ptr<Choice>& same = one.few ? one.fixed : of.choice[0];
+            bound_->kept.push_back(same);
+            for (const CountingAutomaton* automaton : same->automata) bound_->core.automata.push_back({one.rule, {automaton}, marks});
+            return;
+        }
+        size_t most = 0;
+        for (const auto& choice : of.choice) most = std::max(most, choice->automata.size());
+        for (size_t k = 0; k < most; ++k) {
+            RuleAutomaton each{one.rule, {}, marks};
+            for (const auto& choice : of.choice) each.automaton.push_back(k < choice->automata.size() ? choice->automata[k] : nullptr);
+            bound_->core.automata.push_back(std::move(each));
+        }
+    }
+
+    // A rule with many places has tables only for the marks that occur: in the batch, or, if these are too many, in a sequence.
+    void ask_for_marks(size_t d) {
+        const Dependent& one = self_.dependents[d];
+        Of& of = of_[d];
+        std::vector<uint64_t> marks = distinct(of.wide.begin(), of.wide.end());
+        const bool apart = marks.size() > kMostMarks;
+        of.choice.resize(one.keys.empty() && !apart ? 1 : B_);
+        of.marks.resize(of.wide.size());
+        for (int64_t b = 0; b < static_cast<int64_t>(of.choice.size()); ++b) {
+            const auto first = of.wide.begin() + (apart ? offsets_[b] : 0), last = apart ? of.wide.begin() + offsets_[b + 1] : of.wide.end();
+            if (apart) marks = distinct(first, last);
+            given_ = given_of_(b);
+            of.choice[b] = choice_of(one, asked("choice", b, d, nb::cast(marks)));
+            for (auto mark = first; mark != last && (apart || b == 0); ++mark)
+                of.marks[mark - of.wide.begin()] =
+                    static_cast<uint8_t>(std::lower_bound(marks.begin(), marks.end(), *mark) - marks.begin());
+        }
+    }
+
+    template <class At> static std::vector<uint64_t> distinct(At first, At last) {  // sorted, 0 among them
+        std::vector<uint64_t> found(first, last);
+        found.push_back(0);
+        std::sort(found.begin(), found.end());
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        return found;
+    }
+
+    PyCompiled& self_;
+    const int64_t* offsets_;
+    const int64_t B_, N_;
+    std::function<nb::object(int64_t)> given_of_;
+    std::vector<Of> of_;
+    std::unique_ptr<PyBound> bound_;
+    nb::object given_;  // of the sequence at hand
+    std::vector<int> spots_;
+};
+
+}  // namespace
+
+std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts) {
+    PyCompiled& self = nb::cast<PyCompiled&>(compiled);
+    const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) && PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
+    if (!listed) throw nb::value_error("texts: a list with one text per token");
+    const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
+    auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);
+    made->compiled = std::move(compiled);
+    return made;
+}
+
+std::unique_ptr<PyBound> bind_one(PyCompiled& self, int n, const nb::object& given) {
+    const int64_t offsets[] = {0, n};
+    return Binder(self, offsets, 1, [&](int64_t) { return given; }).run(nb::none());
+}
+
+}  // namespace bridle
