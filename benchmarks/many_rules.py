@@ -48,6 +48,34 @@ def soft_set(
     return Labels([f"L{k}" for k in range(m)]), rules, lattices
 
 
+def mixed_set(
+    n: int, m: int, count: int, penalty: float, edge: float, size: int, seed: int
+) -> tuple[Labels, list[Rule], list[Lattice]]:
+    """`size` lattices under `count` rules, half of those that hold on a hidden labelling being hard.
+
+    edge: how much higher the hidden labels score than the others, beside noise of 1.5
+    """
+    rng = np.random.default_rng(seed)
+    labels = Labels([f"L{k}" for k in range(m)])
+    hidden = np.repeat(rng.permutation(m)[: n // 4], 4)[:n]  # segments of four tokens
+    found: dict[Rule, None] = {}
+    while len(found) < count:  # one in twenty does not hold on the hidden labelling
+        for rule in random_rules(rng, m, count):
+            if len(found) < count and (rule.holds(hidden, labels) or rng.random() < 0.05):
+                found.setdefault(rule)
+    rules: list[Rule] = []
+    for rule in found:
+        hard = rng.random() < 0.5 and rule.holds(hidden, labels)
+        rules.append(rule if hard else rule.soft(round(float(rng.uniform(0.5, 1.5) * penalty), 2)))
+    pairwise = rng.normal(0, 0.3, (m, m)) + 1.5 * np.eye(m)
+    lattices = []
+    for _ in range(size):
+        unary = rng.normal(0, 1.5, (n, m))
+        unary[np.arange(n), hidden] += edge
+        lattices.append(Lattice(unary, pairwise))
+    return labels, rules, lattices
+
+
 def run_many(report: Report) -> None:
     """Mean and worst time of a call against what is wanted, and the share that is proved."""
     for n, m, count, penalty, mean, worst in SETS:
