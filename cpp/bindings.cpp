@@ -101,13 +101,15 @@ int kernel_of(const std::string& name) {
     return number;
 }
 
-void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids,
-            Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
-    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1)};
-    freely(stop, self.options->time_limit, [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out); });
+// left (B): seconds that are left for each sequence, or None.
+void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids, Out<double> score, Out<double> bound, Out<uint8_t> status,
+            Out<int32_t> violations, Out<int64_t> counters, Out<double> seconds, nb::object left) {
+    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1), seconds.data()};
+    const double* each = left.is_none() ? nullptr : nb::cast<In<double>>(left).data();
+    freely(stop, self.options->time_limit, [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out, each); });
 }
 
-// One sequence, without a batch around it: (score, bound, status, violations or None, counters).
+// One sequence, without a batch around it: (score, bound, status, violations or None, counters, seconds).
 nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::object pairwise, nb::object start, nb::object end,
                      nb::object given, int n_counters, Out<int32_t> ids) {
     PyProblem self;
@@ -119,15 +121,15 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
     p.B = 1, p.N = n, p.offsets = offsets;
     self.score(unary);
     self.add_head(pairwise, start, end);
-    double score = -kInf, upper = kInf;
+    double score = -kInf, upper = kInf, seconds = 0;
     uint8_t status = 0;
     std::vector<int32_t> violations(p.rules.size(), 0);
     std::vector<int64_t> counters(n_counters, 0);
-    const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size()};
+    const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size(), &seconds};
     freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); });
     nb::object broken = nb::none();
     if (std::any_of(violations.begin(), violations.end(), [](int32_t v) { return v != 0; })) broken = nb::cast(violations);
-    return nb::make_tuple(score, upper, status, broken, nb::cast(counters));
+    return nb::make_tuple(score, upper, status, broken, nb::cast(counters), seconds);
 }
 
 nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
@@ -180,7 +182,7 @@ NB_MODULE(_native, module) {
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"), nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(), nb::arg("n_counters"), nb::arg("ids"));
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"), nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())
-        .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))
+        .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"), nb::arg("seconds"), nb::arg("left").none() = nb::none())
         .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"))
         .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("rules"), nb::arg("marginals").none())
         .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))

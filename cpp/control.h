@@ -28,10 +28,16 @@ class Control {
     Control(const Stop& stop, bool (*poll)(), double seconds)
         : stop_(stop), poll_(poll), seconds_(seconds), asked_(Clock::now()) {}
 
-    void begin() {  // a new sequence
+    void begin() { begin(seconds_); }  // a new sequence
+    void begin(double left) {          // one for which so many seconds are left
         armed = false;
-        if (seconds_ >= 0)
-            deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds_));
+        if (seconds_ >= 0) {
+            began_ = Clock::now();
+            deadline_ = began_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(left));
+        }
+    }
+    double spent() const {  // seconds on this sequence; 0 without a limit
+        return seconds_ >= 0 ? std::chrono::duration<double>(Clock::now() - began_).count() : 0.0;
     }
     bool late() const { return seconds_ >= 0 && Clock::now() >= deadline_; }
     void check() {  // throws Stopped, and Late when armed
@@ -50,7 +56,7 @@ class Control {
     const Stop& stop_;
     bool (*poll_)();
     double seconds_;
-    Clock::time_point asked_, deadline_;
+    Clock::time_point asked_, began_, deadline_;
 };
 
 }  // namespace bridle

@@ -56,7 +56,7 @@ constexpr struct {
     Engine run;
 } kEngines[] = {
     {"viterbi", run_viterbi}, {"search", run_search}, {"beam", run_beam}, {"product", run_product},
-    {"lazy_intersection", run_lazy_intersection}, {"two_stage", run_two_stage},
+    {"lazy_intersection", run_lazy_intersection}, {"two_stage", run_two_stage}, {"relaxed", run_relaxed},
 };
 
 }  // namespace
@@ -82,7 +82,7 @@ void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict,
 
 }  // namespace
 
-void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out) {
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out, const double* left) {
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft rules a labelling that was found breaks nothing
     for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
@@ -92,7 +92,8 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
     int64_t largest = 0;
     for (int64_t b = 0; b < problem.B; ++b) {
         if ((b & 15) == 0) control.check();
-        control.begin();
+        if (left) control.begin(left[b]);
+        else control.begin();
         const Sequence s(problem, b);
         largest = std::max<int64_t>(largest, static_cast<int64_t>(s.n) * s.m);
         int64_t counters[kCounters] = {};
@@ -101,9 +102,10 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
         out.status[b] = static_cast<uint8_t>(answer.status);
+        out.seconds[b] = control.spent();
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-        if (soft) count_violations(s, answer, verdict, out.violations + b * n_rules);
+        if (soft || answer.status == Status::relaxed) count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
     if (problem.searches && largest <= kKeptCells) problem.searches->give_back(std::move(own));  // else its memory is large
 }

@@ -132,11 +132,12 @@ std::vector<int> Search::start(Instance& instance, Incumbent& incumbent) {
     return consider(instance, scratch_.path.data(), incumbent).broken;
 }
 
-Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters) {
+Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters, const int32_t* known) {
     counters = Counters();
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
     const std::vector<int> broken = start(instance, incumbent);
+    if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
     Status status = status_when_finished(incumbent);
     if (!broken.empty()) {
         scratch_.trellis.load(s);

@@ -194,7 +194,7 @@ class Decoder:
             return only(self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None), 1, 1), self)
         ids = np.empty(len(unary), dtype=np.int32)
         try:
-            score, bound, status, violations, counters = _native.decode_one(
+            score, bound, status, violations, counters, seconds = _native.decode_one(
                 self._native, self._kernel, unary, lattice.pairwise, lattice.start, lattice.end, given,
                 len(self._engine.counters), ids,
             )  # fmt: skip
@@ -205,7 +205,7 @@ class Decoder:
             raise self._engine.too_large(len(self.rules), None)
         if status > LIMIT:
             answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
-            answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
+            answers.bound[0], answers.status[0], answers.counters[0], answers.seconds[0] = bound, status, counters, seconds
             return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
         return Decoding(
