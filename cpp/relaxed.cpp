@@ -20,7 +20,7 @@ constexpr double kRaise = 8.0;           // how a price rises
 constexpr double kHighestPrice = 1e300;
 constexpr double kApart = 1 - 1e-6;      // numbers of violations that differ are further apart
 
-// A power of two, so that sequences share prices and what is cached for them: about what one token can gain.
+// A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
 double first_price(const Sequence& s) {
     std::vector<double> leads, row(s.m);
     for (int t = 0; t < s.n && s.m > 1; ++t) {
@@ -30,7 +30,7 @@ double first_price(const Sequence& s) {
     }
     if (leads.empty()) return 1.0;
     std::nth_element(leads.begin(), leads.begin() + static_cast<ptrdiff_t>(leads.size() / 2), leads.end());
-    return std::exp2(std::clamp(std::ceil(std::log2(4.0 * leads[leads.size() / 2] + 1e-300)), -10.0, 60.0));
+    return std::exp2(std::clamp(std::ceil(std::log2(16.0 * leads[leads.size() / 2] + 1e-300)), -10.0, 60.0));
 }
 
 // The best labelling so far, as the rules see it.
