@@ -109,9 +109,9 @@ void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> id
     freely(stop, self.options->time_limit, [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out, each); });
 }
 
-// One sequence, without a batch around it: (score, bound, status, violations or None, counters, seconds).
+// One sequence, without a batch around it, with so many seconds left if that is not None: (score, bound, status, violations or None, counters, seconds).
 nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::object pairwise, nb::object start, nb::object end,
-                     nb::object given, int n_counters, Out<int32_t> ids) {
+                     nb::object given, int n_counters, Out<int32_t> ids, nb::object left) {
     PyProblem self;
     Problem& p = self.problem;
     const int n = static_cast<int>(ids.size());
@@ -126,7 +126,8 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
     std::vector<int32_t> violations(p.rules.size(), 0);
     std::vector<int64_t> counters(n_counters, 0);
     const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size(), &seconds};
-    freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); });
+    const double each = left.is_none() ? 0 : nb::cast<double>(left);
+    freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out, left.is_none() ? nullptr : &each); });
     nb::object broken = nb::none();
     if (std::any_of(violations.begin(), violations.end(), [](int32_t v) { return v != 0; })) broken = nb::cast(violations);
     return nb::make_tuple(score, upper, status, broken, nb::cast(counters), seconds);
@@ -179,7 +180,7 @@ NB_MODULE(_native, module) {
     module.def("engine", &kernel_of, nb::arg("name"));
     nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
     bind_rules(module);
-    module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"), nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(), nb::arg("n_counters"), nb::arg("ids"));
+    module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"), nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(), nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"), nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())
         .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"), nb::arg("seconds"), nb::arg("left").none() = nb::none())

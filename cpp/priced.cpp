@@ -6,6 +6,7 @@
 namespace bridle {
 namespace {
 
+constexpr int kFewStates = 8;
 constexpr size_t kMostCells = size_t{1} << 22;  // of transitions that differ by position
 
 }  // namespace
@@ -45,8 +46,11 @@ PricedSequence::PricedSequence(const Sequence& s, Control& control) : base_(s), 
 
 bool PricedSequence::on_scores(const BoundAutomaton& p) const {
     if (p.mode == Mode::per_sequence || !p.automaton->local() || base_.n == 0) return false;
-    const size_t square = static_cast<size_t>(base_.m) * base_.m;
-    return p.automaton->states == 1 || (base_.m <= kMostSquare && (!differs_by_position(p) || square * base_.n <= kMostCells));
+    if (p.automaton->states == 1) return true;
+    if (base_.m > kMostSquare) return false;
+    // Transitions that differ by position slow everything down: worth it only where the automaton would be large.
+    if (base_.head->per_step || !differs_by_position(p)) return true;
+    return p.automaton->states > kFewStates && static_cast<size_t>(base_.m) * base_.m * base_.n <= kMostCells;
 }
 
 bool PricedSequence::differs_by_position(const BoundAutomaton& p) const {
@@ -55,17 +59,20 @@ bool PricedSequence::differs_by_position(const BoundAutomaton& p) const {
 
 void PricedSequence::count(const BoundAutomaton& p, double each, Counts& counts) const {
     const CountingAutomaton& automaton = *p.automaton;
-    const int n = base_.n, m = base_.m;
-    const auto row = [&](int t) { return counts.unary.data() + static_cast<size_t>(t) * m; };
-    for (int t = 0; t < (automaton.states == 1 ? n : 1); ++t)
-        for (int y = 0; y < m; ++y) row(t)[y] += each * p.read(t, 0, y).violations;
-    for (int y = 0; y < m; ++y) row(n - 1)[y] += each * automaton.final[automaton.after(y)];
-    if (automaton.states == 1) return;
+    const int n = base_.n, m = base_.m, S = automaton.states, C = automaton.classes;
+    std::vector<char> charges(static_cast<size_t>(automaton.marks) * S, 0);  // does a state charge for any label at all?
+    for (size_t c = 0; c < automaton.moves.size(); ++c) charges[c / C] |= automaton.moves[c].violations > 0;
+    const auto charge = [&](int64_t t, int state, double* into) {  // for each label that is read there at t
+        if (!charges[static_cast<size_t>(p.marks ? p.marks[t] : 0) * S + state]) return;
+        for (int y = 0; y < m; ++y) into[y] += each * p.read(t, state, y).violations;
+    };
+    double* unary = counts.unary.data();
+    for (int t = 0; t < (S == 1 ? n : 1); ++t) charge(t, 0, unary + static_cast<size_t>(t) * m);
+    double* last = unary + static_cast<size_t>(n - 1) * m;
+    for (int y = 0; y < m; ++y) last[y] += each * automaton.final[automaton.after(y)];
+    if (S == 1) return;
     for (size_t k = 0; k < steps_; ++k)  // the step from position k to k + 1
-        for (int i = 0; i < m; ++i) {
-            double* into = counts.pairwise.data() + (k * m + i) * m;
-            for (int j = 0; j < m; ++j) into[j] += each * p.read(static_cast<int64_t>(k) + 1, automaton.after(i), j).violations;
-        }
+        for (int i = 0; i < m; ++i) charge(static_cast<int64_t>(k) + 1, automaton.after(i), counts.pairwise.data() + (k * m + i) * m);
 }
 
 const Sequence& PricedSequence::at(double price, Control& control) { return made(price, true, control); }

@@ -15,6 +15,7 @@ from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.outcomes import Part, collected, only
 from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
+    INFEASIBLE,
     LIMIT,
     NOTHING_FOUND,
     OPTIMAL,
@@ -28,6 +29,7 @@ from bridle.decoding.problem import (
     check_lattices,
     not_a_dict,
 )
+from bridle.decoding.relaxation import relaxed_one
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
@@ -203,6 +205,10 @@ class Decoder:
             raise
         if status == TOO_LARGE:
             raise self._engine.too_large(len(self.rules), None)
+        if status == INFEASIBLE and self.on_infeasible == "relax":
+            relaxed = relaxed_one(self, lattice, given, seconds)
+            if relaxed is not None:
+                return relaxed
         if status > LIMIT:
             answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0], answers.seconds[0] = bound, status, counters, seconds

@@ -5,14 +5,19 @@ Both parts are proved, in this order (cpp/relaxed.cpp): a lexicographic objectiv
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.problem import INFEASIBLE, RELAXED, Answers, Limits, Problem
-from bridle.lattice import subset
+from bridle.decoding.result import Decoding, penalty_of, violations_of
+from bridle.lattice import Lattice, subset
+
+if TYPE_CHECKING:
+    from bridle.decoding.decoder import Decoder
 
 _KERNEL = _native.engine("relaxed")
 _COUNTERS = ("solves", "expansions", "hard_violations", "hard_violations_bound")  # and whether all is proved
@@ -42,6 +47,26 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
         *counts, proved = found.counters[k].tolist()
         told[b] = {"optimal": bool(proved), **dict(zip(_COUNTERS, counts, strict=True))}
     return told
+
+
+def relaxed_one(
+    decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, seconds: float
+) -> Decoding | None:
+    """The same for a single sequence, on which so many seconds were spent; None if its scores have no path at all."""
+    limit = decoder.limits.time_limit
+    ids = np.empty(len(lattice), dtype=np.int32)
+    score, bound, status, violations, counters, _ = _native.decode_one(
+        decoder.compiled.native("whole"), _KERNEL, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
+        len(_COUNTERS) + 1, ids, None if limit is None else max(0.0, limit - seconds),
+    )  # fmt: skip
+    if status != RELAXED:
+        return None
+    violated = violations_of(decoder.rules, violations)
+    *counts, proved = counters
+    return Decoding(
+        ids, score, penalty_of(violated), violated, bound, bool(proved), decoder.plan.engine,
+        dict(zip(_COUNTERS, counts, strict=True)), decoder.labels, "relaxed",
+    )  # fmt: skip
 
 
 def _some(problem: Problem, chosen: npt.NDArray[np.int64]) -> Problem:
