@@ -140,6 +140,8 @@ class CompiledRules:
             made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
         for number, automaton in automata:
             made.add_automaton(number, automaton)
+        if absorb == "masks":
+            made.drop_redundant()  # what masks and other hard rules see to anyway
         for one in dependents:
             kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
             made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
