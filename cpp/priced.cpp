@@ -9,14 +9,20 @@ namespace {
 constexpr int kFewStates = 8;
 constexpr size_t kMostCells = size_t{1} << 22;  // of transitions that differ by position
 
+// Do the marks of the steps between tokens differ?
+bool differs_by_position(const Sequence& s, const BoundAutomaton& p) {
+    return p.marks && std::any_of(p.marks + 1, p.marks + s.n, [&](uint8_t mark) { return mark != p.marks[1]; });
+}
+
 }  // namespace
 
-PricedSequence::PricedSequence(const Sequence& s, Control& control) : base_(s), offsets_{0, s.n}, priced_(s) {
+PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control)
+    : base_(s), relaxed_(relaxed), offsets_{0, s.n}, priced_(s) {
     const size_t n = s.n, m = s.m, square = m * m;
     const bool per_step = s.head->per_step;
     bool any = per_step || (s.head->tables && !s.head->tables->free.view().flat), differ = per_step;
     for (const BoundAutomaton& p : s.automata)
-        if (on_scores(p) && p.automaton->states > 1) any = true, differ = differ || differs_by_position(p);
+        if (on_scores(p) && p.automaton->states > 1) any = true, differ = differ || differs_by_position(s, p);
     steps_ = n < 2 || !any ? 0 : differ ? n - 1 : 1;
 
     scores_.unary.resize(n * m);
@@ -44,17 +50,13 @@ PricedSequence::PricedSequence(const Sequence& s, Control& control) : base_(s), 
     priced_.tied = nullptr;
 }
 
-bool PricedSequence::on_scores(const BoundAutomaton& p) const {
-    if (p.mode == Mode::per_sequence || !p.automaton->local() || base_.n == 0) return false;
+bool PricedSequence::fits(const Sequence& s, const BoundAutomaton& p) {
+    if (p.mode == Mode::per_sequence || !p.automaton->local() || s.n == 0) return false;
     if (p.automaton->states == 1) return true;
-    if (base_.m > kMostSquare) return false;
+    if (s.m > kMostSquare || s.tied) return false;
     // Transitions that differ by position slow everything down: worth it only where the automaton would be large.
-    if (base_.head->per_step || !differs_by_position(p)) return true;
-    return p.automaton->states > kFewStates && static_cast<size_t>(base_.m) * base_.m * base_.n <= kMostCells;
-}
-
-bool PricedSequence::differs_by_position(const BoundAutomaton& p) const {
-    return p.marks && std::any_of(p.marks + 1, p.marks + base_.n, [&](uint8_t mark) { return mark != p.marks[1]; });
+    if (s.head->per_step || !differs_by_position(s, p)) return true;
+    return p.automaton->states > kFewStates && static_cast<size_t>(s.m) * s.m * s.n <= kMostCells;
 }
 
 void PricedSequence::count(const BoundAutomaton& p, double each, Counts& counts) const {
@@ -98,7 +100,7 @@ const Sequence& PricedSequence::made(double price, bool scored, Control& control
     }
     rules_.assign(base_.problem->rules.begin(), base_.problem->rules.end());
     for (Rule& rule : rules_)
-        if (rule.mode == Mode::hard) rule = {Mode::per_violation, price};
+        if (rule.mode == Mode::hard && relaxed_) rule = {Mode::per_violation, price};
     problem_.rules = rules_;
     priced_.automata.clear();
     for (BoundAutomaton p : others_) {

@@ -56,7 +56,7 @@ struct Relaxed {
 Answer run_relaxed(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     SearchLimits limits{options.max_states, options.max_product_states, options.max_group_states, options.decompose_after};
     limits.glance = 0;  // prices leave too many labellings near the incumbent
-    PricedSequence priced(s, control);
+    PricedSequence priced(s, true, control);
     Steps plain;
     plain.plain(s);
     Verdict verdict;

@@ -5,6 +5,7 @@
 
 #include "decompose.h"
 #include "enforce.h"
+#include "priced.h"
 
 namespace bridle {
 namespace {
@@ -157,6 +158,13 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
     Incumbent incumbent;
     const std::vector<int> broken = start(instance, incumbent);
     if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
+    const auto soft_and_local = [&](int k) { return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]); };
+    if (!s.tied && std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
+        PricedSequence priced(s, false, control);
+        Answer answer = best(priced.at(0, control), limits, control, counters, known);
+        answer.violations.clear();  // they speak of the automata that are left
+        return answer;
+    }
     Status status = status_when_finished(incumbent);
     if (!broken.empty()) {
         scratch_.trellis.load(s);
