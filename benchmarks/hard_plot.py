@@ -7,6 +7,7 @@ from typing import Any
 
 COLOURS = {"bridle": "#0072B2", "HiGHS": "#D55E00", "CP-SAT": "#009E73", "toulbar2": "#CC79A7"}  # Okabe and Ito
 STYLES = {"bridle": "-", "HiGHS": "--", "CP-SAT": "-.", "toulbar2": ":"}
+WIDTHS = {"bridle": 2.4}
 COLUMNS = 4
 
 
@@ -20,31 +21,32 @@ def _curve(solver: dict[str, Any], first: float, last: float) -> tuple[list[floa
 
 
 def plot_proved(many: dict[str, Any], file: Path) -> None:
-    """Small multiples with one legend; no answer before a line begins to rise, no more time where it ends."""
+    """Small multiples with one legend; a line ends where its solver had no more time."""
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FixedLocator, FuncFormatter
 
     families = many["families"]
     rows = -(-len(families) // COLUMNS)
     figure, panels = plt.subplots(
-        rows, COLUMNS, figsize=(12, 2.3 * rows + 0.9), sharex=True, sharey=True, squeeze=False, layout="constrained"
+        rows, COLUMNS, figsize=(12, 2.45 * rows + 0.9), sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
     fastest = min(min(one["solvers"]["bridle"]["seconds"]) for one in families.values())
     first, last = fastest / 2, max(many["limit"], many["peer_limit"])
     lines = {}
     for panel, (name, family) in zip(panels.flat, families.items(), strict=False):
+        none: list[str] = []
         for solver, figures in reversed(family["solvers"].items()):  # bridle on top
+            if not any(figures["proved"]):
+                none.insert(0, solver)
+                continue
             end = many["limit"] if solver == "bridle" else many["peer_limit"]
-            x, y = _curve(figures, first, end)
-            wide = 2.4 if solver == "bridle" else 1.6
-            (lines[solver],) = panel.step(
-                x, y, where="post", color=COLOURS[solver], linestyle=STYLES[solver], linewidth=wide, clip_on=False
-            )
-        counts = {solver: len(one["seconds"]) for solver, one in family["solvers"].items()}
-        others = max((n for solver, n in counts.items() if solver != "bridle"), default=0)
-        panel.set_title(name, fontsize=9, loc="left")
-        panel.text(0.02, 0.93, f"n = {counts['bridle']}, others {others}", fontsize=7, color="0.4", va="top",
-                   transform=panel.transAxes)  # fmt: skip
+            style = {"color": COLOURS[solver], "linestyle": STYLES[solver], "linewidth": WIDTHS.get(solver, 1.8)}
+            (lines[solver],) = panel.step(*_curve(figures, first, end), where="post", clip_on=False, **style)
+        counts = [str(len(one["seconds"])) for one in family["solvers"].values()][:2]
+        panel.set_title(name, fontsize=9, loc="left", pad=14)
+        panel.set_title(" / ".join(counts), fontsize=8, loc="right", color="0.4", pad=14)
+        if none:
+            panel.text(0, 1.03, "none proved: " + ", ".join(none), fontsize=8, color="0.35", transform=panel.transAxes)
         panel.set_xscale("log")
         panel.set_xlim(first, 1.3 * last)
         panel.set_ylim(-3, 103)
@@ -58,10 +60,12 @@ def plot_proved(many: dict[str, Any], file: Path) -> None:
         panel.set_visible(False)
     for panel in panels.flat[max(0, len(families) - COLUMNS) : len(families)]:
         panel.tick_params(labelbottom=True)
-    figure.supxlabel("time for one sequence, one thread", fontsize=9)
+    panels_say = "Panels: tokens x labels x rules; sequences of bridle / of each other solver"
+    figure.supxlabel(f"time for one sequence, one thread. {panels_say}", fontsize=9)
     figure.supylabel("proved optimal by then, %", fontsize=9)
     shown = [solver for solver in COLOURS if solver in lines]
-    figure.legend([lines[s] for s in shown], shown, loc="outside upper center", ncols=len(shown), frameon=False)
+    handles = [lines[solver] for solver in shown]
+    figure.legend(handles, shown, loc="outside upper center", ncols=max(1, len(shown)), frameon=False)
     figure.savefig(file, dpi=130)
     plt.close(figure)
 

@@ -48,12 +48,14 @@ def _decoder(family: Family, i: int, limit: float, **options: Any) -> bridle.Dec
     return bridle.Decoder(one.labels, one.rules, time_limit=limit, **settings)
 
 
-def _decode(family: Family, report: Report) -> dict[tuple[int, int], Decoded]:
-    """Every sequence by itself; groups of rules are found once per decoder, before the clock starts."""
-    found = {}
-    decoders = [_decoder(family, i, LIMIT) for i in range(len(family.sets))]
-    for i, decoder in enumerate(decoders):
-        decoder.decode(family.sets[i].lattices[0], given=family.sets[i].given(0))
+def _decode(family: Family, report: Report) -> tuple[dict[tuple[int, int], Decoded], list[float]]:
+    """Every sequence by itself; and the seconds of making each decoder and its first call, which finds groups of rules."""
+    found, decoders, setup = {}, [], []
+    for i, one in enumerate(family.sets):
+        begin = time.perf_counter()
+        decoders.append(_decoder(family, i, LIMIT))
+        decoders[-1].decode(one.lattices[0], given=one.given(0))
+        setup.append(time.perf_counter() - begin)
     for i, k in family.sequences():
         one = family.sets[i]
         lattice, given = one.lattices[k], one.given(k)
@@ -64,7 +66,7 @@ def _decode(family: Family, report: Report) -> dict[tuple[int, int], Decoded]:
             report.wrong.append(f"many, {family.name}, set {i}, sequence {k}: the judge complains")
         ids = d.ids.tolist()
         found[i, k] = Decoded(Run(took, bool(d.optimal), ids), one.value(k, ids), d.relaxed)
-    return found
+    return found, setup
 
 
 def _better(a: Value, b: Value) -> bool:
@@ -141,16 +143,17 @@ def _beside_viterbi(family: Family, report: Report) -> None:
 
 
 def run_many(report: Report) -> None:
-    """All families; peers on the first few sequences of each."""
-    report.notes += [f"{name} is not installed: hard rule sets without it" for name in missing()]
+    """All families; peers on the first few sequences of each (quick: on one, where some of them may get done)."""
+    absent = missing()
+    report.notes += [f"{name} is not installed: hard rule sets without it" for name in absent]
     stored = report.data.setdefault("many", {"limit": LIMIT, "peer_limit": report.limit, "soon": SOON, "families": {}})
     for family in _families(report):
-        found = _decode(family, report)
+        found, setup = _decode(family, report)
         best = {at: one.value for at, one in found.items()}
         solvers = {"bridle": _figures([one.run for one in found.values()])}
-        chosen = list(family.sequences())[: 1 if report.quick else family.peers]
+        chosen = list(family.sequences())[: family.peers if not report.quick else 1 if family.peers > 1 else 0]
         for name, (_, solve) in PEERS.items():
-            if name in missing():
+            if name in absent or not chosen:
                 continue
             runs = dict(zip(chosen, solve(family, chosen, report.limit), strict=True))
             for at, value in _compare(family, name, runs, found, report).items():
@@ -159,7 +162,7 @@ def run_many(report: Report) -> None:
         _targets(family, list(found.values()), report)
         if family.kind != "random" and family.on_infeasible == "raise":
             _beside_viterbi(family, report)
-        figures: dict[str, Any] = {"rules": len(family.sets[0].rules), "solvers": solvers}
+        figures: dict[str, Any] = {"rules": len(family.sets[0].rules), "setup": setup, "solvers": solvers}
         if family.on_infeasible == "raise":
             figures["soon"] = soon = _soon(family, best)
             gaps = 100 * np.array(soon["gaps"] or [np.nan])

@@ -61,7 +61,7 @@ def _table(part: Rule, soft: Soft | None, labels: Labels, given: Mapping[str, An
         after = np.concatenate([np.where(count > 0, states, after), free], axis=1)
         count = np.concatenate([np.minimum(count, 1), np.zeros_like(free)], axis=1)
     price = np.where(count > 0, np.inf, 0.0) if soft is None else count * soft.penalty
-    return Table(after, price)
+    return Table(after, np.asarray(price, dtype=np.float64))
 
 
 def _automaton(part: Rule, labels: Labels, given: Mapping[str, Any], kinds: list[int]) -> tuple[Ints, Ints, Ints]:
