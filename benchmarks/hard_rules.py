@@ -49,7 +49,7 @@ def _decoder(family: Family, i: int, limit: float, **options: Any) -> bridle.Dec
 
 
 def _decode(family: Family, report: Report) -> tuple[dict[tuple[int, int], Decoded], list[float]]:
-    """Every sequence by itself; and the seconds of making each decoder and its first call, which finds groups of rules."""
+    """Every sequence by itself; and the seconds of making each decoder and its first call, which groups the rules."""
     found, decoders, setup = {}, [], []
     for i, one in enumerate(family.sets):
         begin = time.perf_counter()
