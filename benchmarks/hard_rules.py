@@ -151,7 +151,8 @@ def _beside_viterbi(family: Family, report: Report) -> None:
     runs = [_kernel(ruled, family), _kernel(plain, family), *calls]
     ours, base, *whole = (took / len(family) for took in best_of(3 if report.quick else 7, *runs))
     report.within("many", f"{family.name}: kernel against plain Viterbi", ours, base, 4.0)
-    report.notes.append(f"many, {family.name}: a call of decode_batch {whole[0] / whole[1]:.1f} times that without rules")
+    times = whole[0] / whole[1]
+    report.notes.append(f"many, {family.name}: a call of decode_batch takes {times:.1f} times as long as without rules")
 
 
 def run_many(report: Report) -> None:
