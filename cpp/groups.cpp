@@ -121,8 +121,11 @@ std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomato
     }
     {
         const std::lock_guard lock(mutex_);
-        for (const auto& [known, grouping] : entries_)
-            if (known == key) return grouping;
+        for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
+            if (entry->first == key) {
+                std::rotate(entries_.begin(), entry, entry + 1);
+                return entries_.front().second;
+            }
     }
     auto made = std::make_shared<const Grouping>(Greedy(automata, n, m, most, control).run());
     const std::lock_guard lock(mutex_);

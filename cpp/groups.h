@@ -25,7 +25,7 @@ class GroupCache {
   private:
     using Key = std::vector<uint64_t>;
     std::mutex mutex_;
-    std::deque<std::pair<Key, std::shared_ptr<const Grouping>>> entries_;  // the newest first
+    std::deque<std::pair<Key, std::shared_ptr<const Grouping>>> entries_;  // those used last first
 };
 
 }  // namespace bridle
