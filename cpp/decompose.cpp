@@ -73,7 +73,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     double margin = shares.margin(), last = kInf;
     for (int round = 0, more = 0; round < kRounds; ++round) {
         double bound = kInf;
-        const int sweeps = round == 0 ? 1 : kSweeps + static_cast<int>(std::min(most, kSteady) / kPerSweep);
+        const int sweeps = round == 0 || !incumbent.found() ? 1 : kSweeps + static_cast<int>(std::min(most, kSteady) / kPerSweep);
         for (int k = 0; k < sweeps; ++k) {
             if (!(margin <= kLargestMargin)) return false;  // scores too large for single precision
             // Twice the margin: the shares move on the way.
@@ -102,7 +102,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
             continue;
         }
         const double gap = bound - incumbent.score;
-        if (std::exchange(last, gap) * kProgress > gap) continue;
+        if (std::exchange(last, gap) * kProgress > gap && round > 0) continue;
         most = std::min(most * 4, kWide);
     }
     return false;

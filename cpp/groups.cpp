@@ -21,7 +21,7 @@ struct Group {
 
 struct Merger {
     double merit = kInf;  // the least first; +inf: the product is too large
-    int states = 0;
+    int states = 0;       // of the product; 0: not known yet, and the merit is the least that it can be
 };
 
 class Greedy {
@@ -34,8 +34,8 @@ class Greedy {
         const size_t count = groups_.size();
         mergers_.assign(count, std::vector<Merger>(count));
         for (size_t a = 0; a < count; ++a)
-            for (size_t b = a + 1; b < count; ++b) mergers_[a][b] = merger(groups_[a], groups_[b]);
-        while (merge_best()) {}
+            for (size_t b = a + 1; b < count; ++b) mergers_[a][b] = at_best(groups_[a], groups_[b]);
+        while (merge_best()) control_.check();
         Grouping out;
         for (const Group& group : groups_)
             if (!group.members.empty()) out.push_back(group.members);
@@ -73,15 +73,23 @@ class Greedy {
         return both;
     }
 
-    Merger merger(const Group& a, const Group& b) {
+    static double merit(const Group& a, const Group& b, int states) {
         const double apart = static_cast<double>(a.states) * b.states;
-        if (apart > 4.0 * most_ * most_) return {};
+        return std::log(states / apart) / std::sqrt(std::max(1e-9, std::min(a.weight, b.weight)));
+    }
+    // A product has no fewer states than what it is made of: most pairs need no closer look.
+    Merger at_best(const Group& a, const Group& b) {
+        const int larger = std::max(a.states, b.states);
+        if (larger > most_ || static_cast<double>(a.states) * b.states > 4.0 * most_ * most_) return {};
+        return {merit(a, b, larger), 0};
+    }
+    Merger merger(const Group& a, const Group& b) {
         const int states = states_of(joined(a, b), most_);
         if (states < 0) return {};
-        return {std::log(states / apart) / std::sqrt(std::max(1e-9, std::min(a.weight, b.weight))), states};
+        return {merit(a, b, states), states};
     }
 
-    bool merge_best() {
+    bool merge_best() {  // or looks closer at what may be best
         const size_t count = groups_.size();
         size_t x = 0, y = 0;
         double least = kInf;
@@ -89,6 +97,10 @@ class Greedy {
             for (size_t b = a + 1; b < count; ++b)
                 if (mergers_[a][b].merit < least) least = mergers_[a][b].merit, x = a, y = b;
         if (!(least < kInf)) return false;
+        if (mergers_[x][y].states == 0) {
+            mergers_[x][y] = merger(groups_[x], groups_[y]);
+            return true;
+        }
         Group& into = groups_[x];
         into.members = joined(into, groups_[y]);
         into.states = mergers_[x][y].states;
@@ -96,7 +108,7 @@ class Greedy {
         groups_[y].members.clear();
         for (size_t c = 0; c < count; ++c) {
             mergers_[std::min(c, y)][std::max(c, y)] = {};
-            if (c != x && !groups_[c].members.empty()) mergers_[std::min(c, x)][std::max(c, x)] = merger(groups_[c], into);
+            if (c != x && !groups_[c].members.empty()) mergers_[std::min(c, x)][std::max(c, x)] = at_best(groups_[c], into);
         }
         return true;
     }

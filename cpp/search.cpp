@@ -58,7 +58,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
         if (tighten_bound(instance, relaxation, incumbent, active)) return status_when_finished(incumbent);
         if (relaxation.outdated(active)) continue;  // rules that were met on the way come in first
         add_estimates(instance, relaxation);
-        if (!incumbent.found()) improve_by_beam(instance, relaxation, 64, incumbent);
+        if (!incumbent.found()) improve_by_beam(instance, relaxation, decomposed ? 64 : 8, incumbent);
         else if (!relaxation.estimates.empty()) improve_by_beam(instance, relaxation, 8, incumbent);
 
         const bool larger = !decomposed || relaxation.fold_limit < kLargeFold;  // may something else be tried?
