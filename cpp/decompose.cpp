@@ -9,7 +9,8 @@
 namespace bridle {
 namespace {
 
-constexpr size_t kMost = 64;            // automata that can be grouped in time
+constexpr size_t kMost = 64;            // automata that are grouped whether they are active or not
+constexpr size_t kMostActive = 160;     // automata that can be grouped in time
 constexpr int kRounds = 60;             // of sweeps and search
 constexpr int kMoreRounds = 40;         // that bring in rules
 constexpr int kSweeps = 3;              // of a round, but for the first, which has one
@@ -58,7 +59,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     const Sequence& s = instance.sequence;
     if (!s.problem->groups || instance.limits.max_states >= 0) return false;
     Chosen chosen(s, active);
-    if (chosen.more().size() > kMost) return false;
+    if (chosen.more().size() > kMostActive) return false;
     const auto group = [&] { return s.problem->groups->find(chosen.more(), s.n, s.m, instance.limits.max_group_states, instance.control); };
     auto grouping = group();
     if (!instance.scratch.shares) instance.scratch.shares = std::make_shared<Shares>();
@@ -73,7 +74,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     double margin = shares.margin(), last = kInf;
     for (int round = 0, more = 0; round < kRounds; ++round) {
         double bound = kInf;
-        const int sweeps = round == 0 || !incumbent.found() ? 1 : kSweeps + static_cast<int>(std::min(most, kSteady) / kPerSweep);
+        const int sweeps = round == 0 || !incumbent.found() ? 1 : kSweeps + static_cast<int>(std::min(layered.nodes(), kSteady) / kPerSweep);
         for (int k = 0; k < sweeps; ++k) {
             if (!(margin <= kLargestMargin)) return false;  // scores too large for single precision
             // Twice the margin: the shares move on the way.
@@ -94,7 +95,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
         if (proved(instance, incumbent)) return true;
         chosen.update(active);
         if (!chosen.more().empty()) {  // rules that the labelling breaks come in, at no loss of what was shared out
-            if (++more > kMoreRounds || chosen.more().size() > kMost) return false;
+            if (++more > kMoreRounds || chosen.more().size() > kMostActive) return false;
             grouping = group();
             if (grouping->empty() || !shares.add(instance, chosen.more(), *grouping)) return false;
             margin = shares.margin();

@@ -24,18 +24,24 @@ struct Merger {
     int states = 0;       // of the product; 0: not known yet, and the merit is the least that it can be
 };
 
-class Greedy {
-  public:
-    Greedy(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control)
-        : automata_(automata), n_(n), m_(m), most_(most), control_(control) {}
+}  // namespace
 
-    Grouping run() {
+// Merges the two groups whose product is smallest beside what they are, again and again.
+class GroupSearch {
+  public:
+    GroupSearch(int m, int most) : m_(m), most_(most) {}
+
+    // Goes on where it was stopped: the automata are the same, if not their marks.
+    Grouping run(const std::vector<BoundAutomaton>& automata, int n, Control& control) {
+        automata_ = &automata, n_ = n, control_ = &control;
         if (!start()) return {};
         const size_t count = groups_.size();
-        mergers_.assign(count, std::vector<Merger>(count));
-        for (size_t a = 0; a < count; ++a)
-            for (size_t b = a + 1; b < count; ++b) mergers_[a][b] = at_best(groups_[a], groups_[b]);
-        while (merge_best()) control_.check();
+        if (mergers_.empty()) {
+            mergers_.assign(count, std::vector<Merger>(count));
+            for (size_t a = 0; a < count; ++a)
+                for (size_t b = a + 1; b < count; ++b) mergers_[a][b] = at_best(groups_[a], groups_[b]);
+        }
+        while (merge_best()) control.check();
         Grouping out;
         for (const Group& group : groups_)
             if (!group.members.empty()) out.push_back(group.members);
@@ -44,14 +50,15 @@ class Greedy {
 
   private:
     bool start() {  // automata that one price pays for stay together
-        for (int k = 0; k < static_cast<int>(automata_.size());) {
+        const std::vector<BoundAutomaton>& automata = *automata_;
+        for (int k = n_started_; k < static_cast<int>(automata.size()); n_started_ = k) {
             Group one;
-            const BoundAutomaton& first = automata_[k];
+            const BoundAutomaton& first = automata[k];
             do {
                 one.members.push_back(k);
-                one.weight += automata_[k].mode == Mode::hard ? kHardWeight : automata_[k].penalty;
+                one.weight += automata[k].mode == Mode::hard ? kHardWeight : automata[k].penalty;
                 ++k;
-            } while (first.mode == Mode::per_sequence && k < static_cast<int>(automata_.size()) && automata_[k].rule == first.rule);
+            } while (first.mode == Mode::per_sequence && k < static_cast<int>(automata.size()) && automata[k].rule == first.rule);
             one.states = states_of(one.members, kMostStatesAlone);
             if (one.states < 0) return false;
             groups_.push_back(std::move(one));
@@ -61,10 +68,10 @@ class Greedy {
 
     int states_of(const std::vector<int>& members, int most) {
         std::vector<BoundAutomaton> chosen;
-        for (int k : members) chosen.push_back(automata_[k]);
+        for (int k : members) chosen.push_back((*automata_)[k]);
         AutomatonSet set;
         set.assign(std::move(chosen));
-        return fold_.build(set, n_, m_, most, control_) ? fold_.Q : -1;
+        return fold_.build(set, n_, m_, most, *control_) ? fold_.Q : -1;
     }
 
     static std::vector<int> joined(const Group& a, const Group& b) {
@@ -113,15 +120,15 @@ class Greedy {
         return true;
     }
 
-    const std::vector<BoundAutomaton>& automata_;
-    const int n_, m_, most_;
-    Control& control_;
+    const std::vector<BoundAutomaton>* automata_ = nullptr;
+    Control* control_ = nullptr;
+    int n_ = 0;
+    const int m_, most_;
+    int n_started_ = 0;  // automata that have a group
     Fold fold_;
     std::vector<Group> groups_;
     std::vector<std::vector<Merger>> mergers_;  // (groups, groups), above the diagonal
 };
-
-}  // namespace
 
 std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control) {
     Key key{static_cast<uint64_t>(most)};
@@ -131,19 +138,31 @@ std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomato
         std::memcpy(&bits, &p.penalty, sizeof bits);
         key.insert(key.end(), {static_cast<uint64_t>(p.automaton->serial), static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
     }
+    std::shared_ptr<GroupSearch> search;
     {
         const std::lock_guard lock(mutex_);
-        for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
-            if (entry->first == key) {
-                std::rotate(entries_.begin(), entry, entry + 1);
-                return entries_.front().second;
-            }
+        const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
+        if (entry != entries_.end()) {
+            std::rotate(entries_.begin(), entry, entry + 1);
+            if (entries_.front().grouping) return entries_.front().grouping;
+            search = std::move(entries_.front().unfinished);
+            entries_.pop_front();
+        }
     }
-    auto made = std::make_shared<const Grouping>(Greedy(automata, n, m, most, control).run());
-    const std::lock_guard lock(mutex_);
-    entries_.emplace_front(std::move(key), made);
-    if (entries_.size() > kMostEntries) entries_.pop_back();
-    return made;
+    const auto keep = [&](std::shared_ptr<const Grouping> made) {
+        const std::lock_guard lock(mutex_);
+        entries_.push_front({std::move(key), made, made ? nullptr : std::move(search)});
+        if (entries_.size() > kMostEntries) entries_.pop_back();
+    };
+    if (!search) search = std::make_shared<GroupSearch>(m, most);
+    try {
+        auto made = std::make_shared<const Grouping>(search->run(automata, n, control));
+        keep(made);
+        return made;
+    } catch (const Late&) {  // the next sequence goes on
+        keep(nullptr);
+        throw;
+    }
 }
 
 }  // namespace bridle

@@ -13,10 +13,12 @@ constexpr size_t kConsidered = 8;  // labellings of the last layer
 double LayeredSearch::run(size_t most, double margin) {
     G_ = shares_.groups.size();
     to_.resize(G_);
+    nodes_ = 0;
     double cut = -kInf;
     for (int t = 0; t < n_; ++t) {
         look_ahead(t, incumbent_.found() ? incumbent_.score - margin : -kInf);
         cut = std::max(cut, keep_best(t, most));
+        nodes_ += layers_[t].size();
         if (layers_[t].size() == 0) return cut;
     }
     return finish(cut);

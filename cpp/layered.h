@@ -20,6 +20,7 @@ class LayeredSearch {
     // Considers the best labelling that is reached, and what it breaks becomes active. Returns the best estimate that was cut,
     // or that of a labelling which rules outside the groups made worse; -inf if there is neither.
     double run(size_t most, double margin);
+    size_t nodes() const { return nodes_ / static_cast<size_t>(n_); }  // of a layer, on the average of the last run
 
   private:
     struct Layer {
@@ -44,7 +45,7 @@ class LayeredSearch {
     Incumbent& incumbent_;
     ActiveRules& active_;
     const int n_, m_;
-    size_t G_ = 0;
+    size_t G_ = 0, nodes_ = 0;
     std::vector<Layer> layers_;          // (n)
     std::vector<Candidate> candidates_;
     std::vector<int32_t> slots_;         // nodes of the layer by their hash; -1: none
