@@ -17,7 +17,7 @@ constexpr int kSweeps = 3;              // of a round, but for the first, which 
 constexpr size_t kPerSweep = 256, kSteady = 4096;  // nodes of a layer that are worth another sweep, up to so many
 constexpr double kProgress = 0.85;      // of the gap is left: sweeps are worth more than a wider search
 constexpr double kLargestMargin = 0.5;  // what single precision may lose
-constexpr size_t kNarrow = 16, kWide = 1 << 17;  // nodes of a layer
+constexpr size_t kNarrow = 16, kWide = 1 << 18;  // nodes of a layer
 
 // The automata that are grouped: all, or if they are many, the active ones and others that the same price pays for.
 class Chosen {

@@ -25,10 +25,11 @@ class LayeredSearch {
   private:
     struct Layer {
         std::vector<int32_t> label, parent;  // (nodes)
-        std::vector<double> earned;          // (nodes)
-        std::vector<uint16_t> states;        // (nodes, G)
         size_t size() const { return label.size(); }
-        void clear() { label.clear(), parent.clear(), earned.clear(), states.clear(); }
+    };
+    struct Front {  // what of a layer only the next one asks for
+        std::vector<double> earned;    // (nodes)
+        std::vector<uint16_t> states;  // (nodes, G)
     };
     struct Candidate {
         float estimate;
@@ -47,6 +48,7 @@ class LayeredSearch {
     const int n_, m_;
     size_t G_ = 0, nodes_ = 0;
     std::vector<Layer> layers_;          // (n)
+    Front before_, here_;                // of the layer before, and of the one that is filled
     std::vector<Candidate> candidates_;
     std::vector<int32_t> slots_;         // nodes of the layer by their hash; -1: none
     std::vector<double> step_, row_;     // (m, m) of the step to t, (m)
