@@ -111,8 +111,11 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
     } catch (const Late&) {
         control.armed = false;
         const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
-        const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 16.0));
-        if (!incumbent.found() && relaxation.has_H) improve_by_beam(instance, relaxation, width, incumbent);
+        const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 64.0));
+        if (!incumbent.found() && relaxation.has_H) {
+            if (relaxation.estimates.empty()) add_estimates(instance, relaxation);
+            improve_by_beam(instance, relaxation, width, incumbent);
+        }
         status = status_when_stopped(instance, incumbent);
     }
     instance.counters.active = active.count();
