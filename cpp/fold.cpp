@@ -37,7 +37,7 @@ std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& 
     return kind;
 }
 
-constexpr double kDirect = 4096;  // more takes longer to clear than to hash
+constexpr double kDirect = 32768;  // more takes longer to clear than to hash
 
 // Numbers of state vectors: by their mixed-radix value while that is small, else by hashing.
 class Index {
