@@ -37,35 +37,44 @@ std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& 
     return kind;
 }
 
+constexpr double kDirect = 32768;  // more takes longer to clear than to hash
+
 // Numbers of state vectors: by their mixed-radix value while that is small, else by hashing.
 class Index {
   public:
     explicit Index(const AutomatonSet& set) : width_(set.size()) {
         double product = 1;
         for (const BoundAutomaton& p : set.automata) radix_.push_back(p.n_states()), product *= p.n_states();
-        if (product <= 65536) direct_.assign(static_cast<size_t>(product), -1);
+        if (product <= kDirect) direct_.assign(static_cast<size_t>(product), -1);
     }
-    // The number of a state vector; a new one gets `fresh`.
+    // The number of a state vector; a new one gets `fresh`, the number of those that are known.
     int32_t find(const State* s, const std::vector<State>& states, int32_t fresh) {
         if (!direct_.empty()) {
             size_t at = 0;
             for (size_t k = 0; k < width_; ++k) at = at * radix_[k] + s[k];
             return direct_[at] < 0 ? direct_[at] = fresh : direct_[at];
         }
-        uint64_t h = 1469598103934665603ull;
-        for (size_t k = 0; k < width_; ++k) h = (h ^ s[k]) * 1099511628211ull;
-        auto& bucket = hashed_[h ^ (h >> 29)];
-        for (int32_t r : bucket)
-            if (std::equal(s, s + width_, states.data() + r * width_)) return r;
-        bucket.push_back(fresh);
-        return fresh;
+        if (2 * static_cast<size_t>(fresh) >= slots_.size()) {
+            slots_.assign(std::max<size_t>(256, 4 * slots_.size()), -1);
+            for (int32_t r = 0; r < fresh; ++r) slots_[free_slot(states.data() + r * width_, states)] = r;
+        }
+        int32_t& slot = slots_[free_slot(s, states)];
+        return slot < 0 ? slot = fresh : slot;
     }
 
   private:
+    // Where a state vector stands, or may stand.
+    size_t free_slot(const State* s, const std::vector<State>& states) const {
+        uint64_t h = 1469598103934665603ull;
+        for (size_t k = 0; k < width_; ++k) h = (h ^ s[k]) * 1099511628211ull;
+        size_t at = (h ^ (h >> 29)) & (slots_.size() - 1);
+        while (slots_[at] >= 0 && !std::equal(s, s + width_, states.data() + slots_[at] * width_)) at = (at + 1) & (slots_.size() - 1);
+        return at;
+    }
+
     size_t width_;
     std::vector<int> radix_;
-    std::vector<int32_t> direct_;
-    std::unordered_map<uint64_t, std::vector<int32_t>> hashed_;
+    std::vector<int32_t> direct_, slots_;  // slots_: open addressing, -1: free
 };
 
 // Labels that no automaton tells apart: the number of their class (m), and one label of each class in `one`.

@@ -1,6 +1,7 @@
 // The product automaton of a set, to be read along the trellis: one state q stands for the states of all its automata.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +23,8 @@ class Fold {
     void forget_costs();  // what is allowed stays allowed, but nothing has a price
 
     bool plain() const { return !tables_; }
+    int kinds() const { return kind_.empty() ? 1 : 1 + *std::max_element(kind_.begin(), kind_.end()); }  // of positions
+    int kind(int64_t t) const { return kind_.empty() ? 0 : kind_[t]; }
     // Reading label j at position t in state q (padded rows):
     const double* cost(int64_t t, int q) const { return tables_->cost.data() + row(t, q); }   // +inf: a hard rule breaks
     const int32_t* next(int64_t t, int q) const { return tables_->next.data() + row(t, q); }  // the next state

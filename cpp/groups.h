@@ -15,6 +15,8 @@ namespace bridle {
 
 using Grouping = std::vector<std::vector<int>>;  // of each group: which automata of a list
 
+class GroupSearch;
+
 // Groupings of the lists that were met last. Finding one takes as long as decoding, and a decoder meets few lists.
 class GroupCache {
   public:
@@ -24,8 +26,13 @@ class GroupCache {
 
   private:
     using Key = std::vector<uint64_t>;
+    struct Entry {
+        Key key;
+        std::shared_ptr<const Grouping> grouping;  // null: time was up, and it is
+        std::shared_ptr<GroupSearch> unfinished;
+    };
     std::mutex mutex_;
-    std::deque<std::pair<Key, std::shared_ptr<const Grouping>>> entries_;  // the newest first
+    std::deque<Entry> entries_;  // those used last first
 };
 
 }  // namespace bridle

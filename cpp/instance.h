@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "judge.h"
@@ -10,6 +11,8 @@
 #include "viterbi.h"
 
 namespace bridle {
+
+class Shares;
 
 struct SearchLimits {
     int64_t max_states = -1;      // expansions of best-first search; negative: no limit
@@ -47,6 +50,7 @@ struct Scratch {
     std::vector<double> H;      // (n, Q, width)
     std::vector<int32_t> path;  // (n)
     Verdict verdict;            // on the labelling considered last
+    std::shared_ptr<Shares> shares;  // caches product automata
 };
 
 class Instance {

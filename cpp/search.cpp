@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kLargeFold = 4096;      // the most states that are ever folded
 constexpr int64_t kTrust = 20;        // times as many expansions where every rule is counted
+constexpr int64_t kWorth = 50;        // expansions that an active rule stands for, when it is asked how many it will take
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
 BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
@@ -76,17 +77,23 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
             continue;
         }
         if (tighten_bound(instance, relaxation, incumbent, active)) return status_when_finished(incumbent);
+        // Where every rule has a multiplier the bound is good, and what is left is soon searched.
+        const bool counted = std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
+        const int64_t few = instance.limits.decompose_after * (counted ? kTrust : 1);
+        if (!decomposed && active.count() * kWorth > few) {  // they will not be enough
+            decomposed = true;
+            if (decompose(instance, active, incumbent)) return status_when_finished(incumbent);
+            continue;
+        }
         if (relaxation.outdated(active)) continue;  // rules that were met on the way come in first
         add_estimates(instance, relaxation);
-        if (!incumbent.found()) improve_by_beam(instance, relaxation, 64, incumbent);
+        if (!incumbent.found()) improve_by_beam(instance, relaxation, decomposed ? 64 : 8, incumbent);
         else if (!relaxation.estimates.empty()) improve_by_beam(instance, relaxation, 8, incumbent);
 
         const bool larger = !decomposed || relaxation.fold_limit < kLargeFold;  // may something else be tried?
         const int64_t left = instance.expansions_left();
-        // Where every rule has a multiplier the bound is good, and what is left is soon searched.
-        const bool counted = std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
-        const int64_t few = decomposed ? patience : instance.limits.decompose_after * (counted ? kTrust : 1);
-        const int64_t most = larger ? (left < 0 ? few : std::min(left, few)) : left;
+        const int64_t wait = decomposed ? patience : few;
+        const int64_t most = larger ? (left < 0 ? wait : std::min(left, wait)) : left;
         BestFirst between = best_first(instance, relaxation);
         const double floor = incumbent.found() ? incumbent.score + instance.rounding() : -kInf;
         between.run(1, floor, most, control);
@@ -124,8 +131,11 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
     } catch (const Late&) {
         control.armed = false;
         const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
-        const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 16.0));
-        if (!incumbent.found() && relaxation.has_H) improve_by_beam(instance, relaxation, width, incumbent);
+        const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 64.0));
+        if (!incumbent.found() && relaxation.has_H) {
+            if (relaxation.estimates.empty()) add_estimates(instance, relaxation);
+            improve_by_beam(instance, relaxation, width, incumbent);
+        }
         status = status_when_stopped(instance, incumbent);
     }
     instance.counters.active = active.count();

@@ -10,7 +10,7 @@
 //      improved by subgradient steps, each one pass over the trellis; every labelling met may be the answer.
 //                                                                                               (relaxation.h)
 //   5. If bound and answer do not meet, best-first search between them.                         (best_first.h)
-//   6. If that takes long, because many rules interact: rules in groups that share out the scores.   (decompose.h)
+//   6. If that takes long, or would because many rules are active: rules in groups that share out the scores.  (decompose.h)
 // Rules that the outcome breaks become active too, until none is left.
 #pragma once
 

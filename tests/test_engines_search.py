@@ -61,6 +61,18 @@ def test_groups_of_rules_agree_with_enumeration(part: int) -> None:
             assert wanted == -np.inf or bridle.check(lattice, rules, d, given).ok
 
 
+def test_very_many_rules_come_in_as_they_are_broken() -> None:
+    for rng in seeds(4, key=310):
+        labels, found = Labels(["L0", "L1", "L2", "L3"]), some_rules(rng, 4, 110)
+        rules: list[Rule] = [rule for rule in found if isinstance(rule, Soft)][:80]
+        rules += [rule for rule in found if not isinstance(rule, Soft)][:1]
+        lattice, given = Lattice(rng.normal(size=(4, 4)) * 4, rng.normal(size=(4, 4))), {"at": 2}
+        wanted = best_by_enumeration(labels, rules, lattice, given)
+        d = Decoder(labels, rules, Search(1, 6, 0), on_infeasible="skip").decode(lattice, given)
+        assert d.status == ("optimal" if wanted > -np.inf else "infeasible")
+        assert d.score == pytest.approx(wanted, abs=1e-6)
+
+
 def hard_problem(seed: int) -> tuple[Labels, list[Rule], Lattice]:
     rng = np.random.default_rng(seed)
     labels = Labels([f"L{k}" for k in range(8)])

@@ -26,7 +26,7 @@ BRIDLE_INLINE D wide(const float* x) { return D::widen(x); }
 extern const Kernels table;
 const Kernels table{
     BRIDLE_TIER_NAME, D::lanes,
-    step_back, rows_back, fold_back, dense_back, best_of, scan, follow, step_ahead, max_plus, first_bad_float, first_bad_double,
+    step_back, rows_back, fold_back, dense_back, best_of, scan, follow, step_ahead, max_plus, look_up, drop_low, largest, first_bad_float, first_bad_double,
     score_tokens, add_row,
     kSumKernels<double>, kSumKernels<float>,
     product<double, double>, combine, gradient_of, kHistoryKernels<double>, kHistoryKernels<float>,

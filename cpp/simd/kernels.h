@@ -122,8 +122,18 @@ struct Kernels {
     int (*follow)(const RawScores& x, int low, int high, const double* V, const uint64_t* few, int y, int32_t* path);
     // out[j] = max over i of before[i] + pair[i][j];  pair (m, width)
     void (*step_ahead)(const double* before, const double* pair, int m, int width, double* out);
-    // out[r][j] = max over k of a[r][k] + b[k][j];  a[r][k] at r * row + k * column;  b (inner, width), out (rows, width)
-    void (*max_plus)(const float* a, int row, int column, const float* b, int rows, int inner, int width, float* out);
+
+    // ---- shares of edges (max_plus.inl); width: a multiple of 16 -------------------------------------------------------
+    // out[r][j] = max over k of a[r][k] + b[k][j], for the r in `rows` and the k in `inner`;  a[r][k] at r * row + k * column
+    void (*max_plus)(const float* a, int row, int column, const float* b, const int32_t* rows, int n_rows, const int32_t* inner,
+                     int n_inner, int width, float* out);
+    // out[r][j] = x[cell[r][j]] - cost[r][j], for the r in `rows`
+    void (*look_up)(const float* x, const int32_t* cell, const float* cost, const int32_t* rows, int n_rows, int width, float* out);
+    // x[r][j] = y[r][j] = -inf unless x[r][j] + y[r][j] + rest[j] > low.  Keeps the rows that still hold a number; returns how many.
+    int (*drop_low)(float* x, float* y, const float* rest, float low, int32_t* rows, int n_rows, int width);
+    // The largest magnitude of a number that is not -inf.
+    float (*largest)(const float* x, size_t count);
+
     // The first number that is NaN, +inf, or beyond +-largest but not -inf; count if there is none.
     int64_t (*first_bad_float)(const float* x, int64_t count, float largest);
     int64_t (*first_bad_double)(const double* x, int64_t count, double largest);

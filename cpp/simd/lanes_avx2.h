@@ -54,6 +54,9 @@ struct F {
 
     static BRIDLE_INLINE F load(const float* x) { return {_mm256_loadu_ps(x)}; }
     static BRIDLE_INLINE F set(float x) { return {_mm256_set1_ps(x)}; }
+    static BRIDLE_INLINE F gather(const float* x, const int32_t* index) {
+        return {_mm256_i32gather_ps(x, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(index)), 4)};
+    }
     BRIDLE_INLINE void store(float* x) const { _mm256_storeu_ps(x, v); }
     BRIDLE_INLINE float top() const {
         const __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

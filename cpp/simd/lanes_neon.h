@@ -43,6 +43,10 @@ struct F {
 
     static BRIDLE_INLINE F load(const float* x) { return {vld1q_f32(x)}; }
     static BRIDLE_INLINE F set(float x) { return {vdupq_n_f32(x)}; }
+    static BRIDLE_INLINE F gather(const float* x, const int32_t* k) {
+        const float y[4] = {x[k[0]], x[k[1]], x[k[2]], x[k[3]]};
+        return load(y);
+    }
     BRIDLE_INLINE void store(float* x) const { vst1q_f32(x, v); }
     BRIDLE_INLINE float top() const { return vmaxvq_f32(v); }
     BRIDLE_INLINE float sum() const { return vaddvq_f32(v); }

@@ -42,6 +42,7 @@ struct F {
 
     static BRIDLE_INLINE F load(const float* x) { return {_mm_loadu_ps(x)}; }
     static BRIDLE_INLINE F set(float x) { return {_mm_set1_ps(x)}; }
+    static BRIDLE_INLINE F gather(const float* x, const int32_t* k) { return {_mm_setr_ps(x[k[0]], x[k[1]], x[k[2]], x[k[3]])}; }
     BRIDLE_INLINE void store(float* x) const { _mm_storeu_ps(x, v); }
     BRIDLE_INLINE float top() const {
         const __m128 pair = _mm_max_ps(v, _mm_movehl_ps(v, v));
