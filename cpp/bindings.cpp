@@ -101,10 +101,12 @@ int kernel_of(const std::string& name) {
     return number;
 }
 
+size_t memory_of(const Options& options) { return static_cast<size_t>(std::max<int64_t>(options.max_memory, 0)); }
+
 void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids,
             Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
     const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1)};
-    freely(stop, self.options->time_limit, [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out); });
+    freely(stop, self.options->time_limit, [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
 }
 
 // One sequence, without a batch around it: (score, bound, status, violations or None, counters).
@@ -124,7 +126,7 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
     std::vector<int32_t> violations(p.rules.size(), 0);
     std::vector<int64_t> counters(n_counters, 0);
     const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size()};
-    freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); });
+    freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
     nb::object broken = nb::none();
     if (std::any_of(violations.begin(), violations.end(), [](int32_t v) { return v != 0; })) broken = nb::cast(violations);
     return nb::make_tuple(score, upper, status, broken, nb::cast(counters));
@@ -133,28 +135,29 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
 nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
     const Options& options = *self.options;
     nb::list out;
-    for (const Answer& a : freely({}, options.time_limit, [&](Control& c) { return k_best(self.problem, b, k, options, c); }))
-        out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound));
+    for (const Answer& a : freely({}, options.time_limit, [&](Control& c) { return k_best(self.problem, b, k, options, c); }, memory_of(options)))
+        out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound, a.violations));
     return out;
 }
 
-double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals) {
+// seconds: what is left of a call that asks several times; negative: no limit.
+double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals, double seconds) {
     const Options& options = *self.options;
     double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
-    return freely({}, options.time_limit, [&](Control& c) { return log_sum(self.problem, b, rules, into, options.max_states, c); });
+    return freely({}, seconds, [&](Control& c) { return log_sum(self.problem, b, rules, into, options.max_states, c); }, memory_of(options));
 }
 
 void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy, const Stop& stop, Out<int32_t> path, Out<int32_t> length, Out<double> score, Out<double> bound,
                   Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
     const SpanOutputs out{path.data(), length.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data()};
-    freely(stop, self.options->time_limit, [&](Control& c) { run_spans(batch, lazy, *self.options, c, out); });
+    freely(stop, self.options->time_limit, [&](Control& c) { run_spans(batch, lazy, *self.options, c, out); }, memory_of(*self.options));
 }
 
 nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t b, int k) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
     std::vector<Found> found;
-    const Status status = freely({}, self.options->time_limit, [&](Control& c) { return k_best_spans(batch, b, k, *self.options, c, found); });
+    const Status status = freely({}, self.options->time_limit, [&](Control& c) { return k_best_spans(batch, b, k, *self.options, c, found); }, memory_of(*self.options));
     nb::list out;
     for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
     return nb::make_tuple(static_cast<int>(status), out);
@@ -182,7 +185,7 @@ NB_MODULE(_native, module) {
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"), nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())
         .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))
         .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"))
-        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("rules"), nb::arg("marginals").none())
+        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("rules"), nb::arg("marginals").none(), nb::arg("seconds"))
         .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))
         .def("k_best_spans", &k_best_spans_of, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"), nb::arg("k"));
 }

@@ -15,6 +15,13 @@ constexpr int kSweeps = 3;                 // of a round
 constexpr double kLargestMargin = 0.5;     // what single precision may lose
 constexpr size_t kNarrow = 64, kWide = 1 << 17;  // nodes of a layer
 
+// As many nodes of a layer as fit into half of the memory: those of all layers, and the steps from one of them, in an index.
+size_t widest(const Instance& instance, size_t groups) {
+    const size_t node = 2 * sizeof(int32_t) + 2 * sizeof(double) + groups * sizeof(uint16_t), entry = 64;
+    const size_t all = instance.sequence.n * node + instance.sequence.m * (2 * node + entry);
+    return std::clamp(instance.control.memory() / 2 / all, kNarrow, kWide);
+}
+
 struct Layer {
     std::vector<int32_t> label, parent;    // (nodes)
     std::vector<double> earned, estimate;  // (nodes)
@@ -156,6 +163,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     const auto grouping = s.problem->groups->find(s.automata, s.n, s.m, instance.limits.max_group_states, instance.control);
     Shares shares;
     if (!shares.load(instance, s.automata, *grouping)) return false;
+    const size_t widest_layer = widest(instance, shares.groups.size());
     size_t most = kNarrow;
     double margin = shares.margin();
     for (int round = 0; round < kRounds; ++round) {
@@ -176,8 +184,8 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
         }
         incumbent.tighten(std::max(cut, incumbent.score));
         if (proved(instance, incumbent)) return true;
-        if (most == kWide) return false;
-        most = std::min(most * 4, kWide);
+        if (most == widest_layer) return false;
+        most = std::min(most * 4, widest_layer);
     }
     return false;
 }

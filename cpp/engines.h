@@ -11,6 +11,7 @@ namespace bridle {
 struct Options {
     double time_limit = -1;    // seconds per sequence; negative: none
     int64_t max_states = -1;   // negative: none
+    int64_t max_memory = 1000000000;  // bytes per sequence
     int width = 8;             // beam
     int max_product_states = 64;  // search: fold while the product has at most so many states
     int max_group_states = 128;     // search: of the product automaton of a group
@@ -49,10 +50,11 @@ struct Outputs {
 // Decodes all sequences, or throws Stopped.
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out);
 
-// The k best labellings of sequence b: fewer if there are fewer.
+// The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
-// log of the sum of exp(score) over the labellings that obey these rules; marginals (n, m) or null. +inf: too large.
+// log of the sum of exp(score) over the labellings that obey these rules; marginals (n, m) or null. +inf: too large;
+// NaN: out of time.
 double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
                Control& control);
 

@@ -45,6 +45,10 @@ struct Scratch {
     std::vector<double> H;      // (n, Q, width)
     std::vector<int32_t> path;  // (n)
     Verdict verdict;            // on the labelling considered last
+
+    size_t bytes() const {  // about
+        return fold.bytes() + sizeof(double) * (best_H.capacity() + H.capacity()) + trellis.bytes() + masked.trellis.bytes();
+    }
 };
 
 class Instance {

@@ -31,12 +31,12 @@ bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automat
         set.assign(std::move(members));
         if (!groups[g].fold.build(set, n_, m_, kMostStates, instance.control)) return false;
         cells += static_cast<size_t>(n_) * width * (2 * groups[g].fold.Q + m_);
-        if (cells > kMostCells) return false;
+        if (cells > kMostCells || cells * sizeof(float) > instance.control.memory() / 4) return false;
     }
     const size_t edges = static_cast<size_t>(m_) * width;
     scores_.assign(static_cast<size_t>(n_) * edges, -kInf);
     double largest = 0;  // of all finite scores
-    for (int t = 1; t < n_; ++t)
+    for (int t = 1; t < n_; ++t, instance.control.check())
         for (int i = 0; i < m_; ++i)
             for (int j = 0; j < m_; ++j) {
                 const double before = t == 1 ? trellis.unary(0)[i] + steps.first(i) : 0.0;
@@ -61,7 +61,7 @@ bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automat
         for (int q = 0; q < Q; ++q)
             for (int i = 0; i < m_; ++i)
                 s.B[(static_cast<size_t>(n_ - 1) * Q + q) * width + i] = static_cast<float>(-s.fold.final[q]);
-        for (int t = n_ - 1; t >= 1; --t) complete(s, t), back(s, t);
+        for (int t = n_ - 1; t >= 1; --t) complete(s, t), back(s, t), instance.control.check();
     }
     return true;
 }

@@ -28,13 +28,13 @@ class Part:
     grid: tuple[int, npt.NDArray[np.int64]] | None  # of padded sequences: T, and where each begins
 
     @classmethod
-    def of(cls, decoder: Decoder, problem: Problem, answers: Answers) -> Part:
-        """Answers to a problem, with what is needed to say why there is none."""
+    def of(cls, decoder: Decoder, problem: Problem, answers: Answers, seconds: float | None = None) -> Part:
+        """Answers to a problem, with what is needed to say why there is none; seconds: what saying it may take."""
         unanswered = {}
         for b in np.flatnonzero(answers.status > LIMIT).tolist():
             status, bound = status_of(int(answers.status[b])), float(answers.bound[b])
             lattice, given = problem.lattices[b], problem.all_given(b)
-            unanswered[problem.first + b] = Unanswered(decoder, lattice, given, status, bound)
+            unanswered[problem.first + b] = Unanswered(decoder, lattice, given, status, bound, seconds)
         grid, lattices = None, problem.lattices
         if isinstance(lattices, Batch) and lattices.first is not None and lattices.length is not None:
             grid = lattices.length, lattices.first % max(lattices.length, 1)
