@@ -142,6 +142,7 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
 
 std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most,
                                             Control& control) const {
+    control.check();
     const size_t size = set.size(), kinds = first.size();
     std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
     Index index(set);

@@ -35,3 +35,6 @@ class Deadline:
         """Raise `OutOfTime` if it has passed, or will have."""
         if self.passed(ahead):
             raise OutOfTime
+
+
+NEVER = Deadline()

@@ -54,7 +54,8 @@ class Ilp(Engine):
             problem,
             answers,
             lambda lattice, given: solve(
-                lattice, rules, labels, given, formulation=self.formulation, time_limit=limits.time_limit
+                lattice, rules, labels, given, formulation=self.formulation, time_limit=limits.time_limit,
+                max_memory=limits.max_memory,
             ),
         )
 

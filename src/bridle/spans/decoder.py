@@ -279,12 +279,12 @@ class SpanDecoder:
         if self.plan.engine == "ilp":
             limit = self.limits.time_limit
             packed.fill(ilp.solve(packed.n, packed.offsets, packed.spans, packed.scores, time_limit=limit))
+            if (late := packed.status == NOTHING_FOUND).any():  # a bound costs next to nothing
+                plain = self._bind(lattices, given, first=first, many=many)[0]
+                _decode(plain, problem, True, stop)
+                packed.bound[late] = np.minimum(packed.bound[late], plain.bound[late])
             return packed
-        lazy = self.plan.engine != "product"
-        problem.decode_spans(
-            packed.n, packed.spans, packed.label, lazy, stop,
-            packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
-        )  # fmt: skip
+        _decode(packed, problem, self.plan.engine != "product", stop)
         return packed
 
     def _failure(
@@ -310,6 +310,14 @@ class SpanDecoder:
             "wanted": f"words that hold each of the {lattice.n} characters once",
             "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
         }, "path", seconds=patience(self.limits) if seconds is None else seconds)  # fmt: skip
+
+
+def _decode(packed: PackedSpans, problem: _native.Problem, lazy: bool, stop: _native.Stop) -> None:
+    """Let the kernels find the best paths."""
+    problem.decode_spans(
+        packed.n, packed.spans, packed.label, lazy, stop,
+        packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
+    )  # fmt: skip
 
 
 def _restored(
