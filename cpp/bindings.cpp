@@ -19,6 +19,12 @@ struct PyProblem {
     const Options* options = nullptr;
     std::vector<std::vector<double>> made;  // scores that had another precision
     std::vector<nb::object> kept;
+    double spent = 0;   // seconds that its tables took
+    bool late = false;  // did they take longer than the time limit? Then there are none.
+
+    double left() const {  // of the time limit; negative: there is none
+        return options->time_limit < 0 ? -1.0 : std::max(0.0, options->time_limit - spent);
+    }
 
     template <class T> const T* keep(const nb::object& array) {
         if (array.is_none()) return nullptr;
@@ -51,13 +57,18 @@ struct PyProblem {
         return out;
     }
 
-    void add_head(const nb::object& pairwise, const nb::object& start, const nb::object& end) {
+    // seconds: what the table of transitions may take, before Late is thrown; negative: no limit.
+    void add_head(const nb::object& pairwise, const nb::object& start, const nb::object& end, double seconds = -1) {
         Head& head = problem.heads.emplace_back();
         head.per_step = !pairwise.is_none() && nb::cast<int>(pairwise.attr("ndim")) == 3;
         head.pairwise = doubles(pairwise);
         head.start = edge(start, problem.tables->first_mask);
         head.end = edge(end, problem.tables->last_mask);
-        if (!head.per_step) head.tables = freely({}, -1, [&](Control& c) { return problem.tables->find(head.pairwise, c); });
+        if (head.per_step) return;
+        head.tables = freely({}, seconds, [&](Control& c) {
+            c.begin();
+            return problem.tables->find(head.pairwise, c);
+        });
     }
 
     void rule(PyCompiled& compiled, const PyBound* bound) {
@@ -92,7 +103,14 @@ void make_problem(PyProblem* self, nb::object compiled, nb::object bound, nb::ob
     p.first = self->keep<int64_t>(first);
     p.head_of = self->keep<int32_t>(head_of);
     self->score(unary);
-    for (nb::handle head : heads) self->add_head(nb::object(head[0]), nb::object(head[1]), nb::object(head[2]));
+    const auto began = Control::Clock::now();
+    const double seconds = p.B == 1 ? self->options->time_limit : -1;  // sequences of a batch share tables
+    try {
+        for (nb::handle head : heads) self->add_head(nb::object(head[0]), nb::object(head[1]), nb::object(head[2]), seconds);
+    } catch (const Late&) {
+        self->late = true;
+    }
+    if (p.B == 1) self->spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
 }
 
 int kernel_of(const std::string& name) {
@@ -106,12 +124,18 @@ size_t memory_of(const Options& options) { return static_cast<size_t>(std::max<i
 void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids,
             Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
     const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1)};
-    freely(stop, self.options->time_limit, [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
+    if (self.late) {
+        out.bound[0] = bound_by_scores(Sequence(self.problem, 0));
+        out.status[0] = static_cast<uint8_t>(Status::nothing_found);
+        return;
+    }
+    freely(stop, self.left(), [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
 }
 
 // One sequence, without a batch around it: (score, bound, status, violations or None, counters).
 nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::object pairwise, nb::object start, nb::object end,
                      nb::object given, int n_counters, Out<int32_t> ids) {
+    const auto began = Control::Clock::now();
     PyProblem self;
     Problem& p = self.problem;
     const int n = static_cast<int>(ids.size());
@@ -120,13 +144,18 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
     const int64_t offsets[] = {0, n};
     p.B = 1, p.N = n, p.offsets = offsets;
     self.score(unary);
-    self.add_head(pairwise, start, end);
     double score = -kInf, upper = kInf;
     uint8_t status = 0;
     std::vector<int32_t> violations(p.rules.size(), 0);
     std::vector<int64_t> counters(n_counters, 0);
+    try {
+        self.add_head(pairwise, start, end, self.options->time_limit);
+    } catch (const Late&) {
+        return nb::make_tuple(score, bound_by_scores(Sequence(p, 0)), static_cast<uint8_t>(Status::nothing_found), nb::none(), nb::cast(counters));
+    }
+    self.spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
     const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size()};
-    freely({}, self.options->time_limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
+    freely({}, self.left(), [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
     nb::object broken = nb::none();
     if (std::any_of(violations.begin(), violations.end(), [](int32_t v) { return v != 0; })) broken = nb::cast(violations);
     return nb::make_tuple(score, upper, status, broken, nb::cast(counters));
@@ -135,7 +164,12 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
 nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
     const Options& options = *self.options;
     nb::list out;
-    for (const Answer& a : freely({}, options.time_limit, [&](Control& c) { return k_best(self.problem, b, k, options, c); }, memory_of(options)))
+    if (self.late) {
+        const double bound = bound_by_scores(Sequence(self.problem, b));
+        out.append(nb::make_tuple(nb::list(), -kInf, static_cast<int>(Status::nothing_found), bound, nb::list()));
+        return out;
+    }
+    for (const Answer& a : freely({}, self.left(), [&](Control& c) { return k_best(self.problem, b, k, options, c); }, memory_of(options)))
         out.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound, a.violations));
     return out;
 }
@@ -143,6 +177,7 @@ nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
 // seconds: what is left of a call that asks several times; negative: no limit.
 double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals, double seconds) {
     const Options& options = *self.options;
+    if (self.late) return std::numeric_limits<double>::quiet_NaN();
     double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
     return freely({}, seconds, [&](Control& c) { return log_sum(self.problem, b, rules, into, options.max_states, c); }, memory_of(options));
 }

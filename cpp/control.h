@@ -62,7 +62,7 @@ class Control {
     bool armed = false;  // is there something to show if the time is up now?
 
   private:
-    static constexpr std::chrono::milliseconds kGrace{25};
+    static constexpr std::chrono::milliseconds kGrace{15};
     static Clock::duration ticks(double seconds) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
 
     const Stop& stop_;

@@ -15,11 +15,12 @@ constexpr int kSweeps = 3;                 // of a round
 constexpr double kLargestMargin = 0.5;     // what single precision may lose
 constexpr size_t kNarrow = 64, kWide = 1 << 17;  // nodes of a layer
 
-// As many nodes of a layer as fit into half of the memory: those of all layers, and the steps from one of them, in an index.
+// As many nodes of a layer as fit into memory beside the shares: those of all layers, and the steps from one of them, in an index.
 size_t widest(const Instance& instance, size_t groups) {
     const size_t node = 2 * sizeof(int32_t) + 2 * sizeof(double) + groups * sizeof(uint16_t), entry = 64;
     const size_t all = instance.sequence.n * node + instance.sequence.m * (2 * node + entry);
-    return std::clamp(instance.control.memory() / 2 / all, kNarrow, kWide);
+    const size_t memory = instance.control.memory(), left = memory / 4 * 3 - std::min(memory / 2, instance.scratch.bytes());
+    return std::clamp(left / all, kNarrow, kWide);
 }
 
 struct Layer {

@@ -47,6 +47,10 @@ struct Outputs {
     size_t n_counters;
 };
 
+// No labelling scores more than the best label everywhere, masks left out, and the best transition between them. +inf: there are
+// too many scores to look at in no time.
+double bound_by_scores(const Sequence& s);
+
 // Decodes all sequences, or throws Stopped.
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out);
 

@@ -152,7 +152,10 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
     const Armed armed(control);
     try {
         while (best > -kInf) {
-            const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) { return c.violated(lattice.path.data(), s.n); });
+            const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) {
+                control.check();
+                return c.violated(lattice.path.data(), s.n);
+            });
             if (broken == left.end()) break;
             inside.insert(inside.end(), broken->automata.begin(), broken->automata.end());
             left.erase(broken);
@@ -203,6 +206,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
         std::vector<int> left = branch.left;
         double penalty = branch.penalty;
         for (int c : branch.left) {
+            control.check();
             if (!all[c].violated(lattice.path.data(), s.n)) continue;
             left.erase(std::find(left.begin(), left.end(), c));
             std::vector<int> within = branch.inside;
@@ -234,6 +238,12 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
         }
     }
     control.armed = false;
+    if (open > out.score && out.score > -kInf) {  // a branch that a limit dropped may have known that less is to be paid
+        Verdict verdict;
+        judge(s, out.path.data(), verdict);
+        out.score = std::max(out.score, lattice.steps.score(s, out.path.data()) - verdict.cost);
+        out.violations = verdict.violations;
+    }
     out.bound = std::max(open, out.score);
     if (out.score > -kInf) out.status = out.bound > out.score ? Status::limit : Status::optimal;
     else out.status = open > -kInf ? Status::nothing_found : Status::infeasible;

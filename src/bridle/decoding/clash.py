@@ -49,7 +49,7 @@ def infeasible(
         if needless:
             clash = fewer
         minimal = minimal and needless is not None
-    late = "" if minimal else " The time was up before it was known which of them are needed: the set may not be minimal."
+    late = "" if minimal else " The time was up before all of them were known to be needed: the set may not be minimal."
     return Infeasible(
         f"no {what} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
         wanted="rules that can hold together (and with the -inf scores of the lattice)",

@@ -9,16 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from bridle import _native
-from bridle.checks import is_integer
 from bridle.deadline import Deadline
-from bridle.decoding.clash import infeasible_on, nothing_found
+from bridle.decoding.clash import infeasible_on
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.outcomes import Part, collected, only
 from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
     LIMIT,
     MOST_MEMORY,
-    NOTHING_FOUND,
     OPTIMAL,
     TOO_LARGE,
     Answers,
@@ -30,11 +28,12 @@ from bridle.decoding.problem import (
     check_lattices,
     not_a_dict,
 )
+from bridle.decoding.ranking import k_best
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
-from bridle.errors import BridleError, EngineError
+from bridle.errors import BridleError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -217,8 +216,8 @@ class Decoder:
         if status > LIMIT:
             answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
-            left = None if deadline is None else deadline.left  # of the time for one sequence
-            return only(collected(self, [Part.of(self, self._problem(lattice, given), answers, left)]), self)
+            part = Part.of(self, self._problem(lattice, given), answers, deadline and deadline.left)
+            return only(collected(self, [part]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
         return Decoding(
             ids, score, penalty_of(violated) if violated else 0.0, violated, bound, status == OPTIMAL,
@@ -282,11 +281,12 @@ class Decoder:
 
         def solve(low: int, high: int, stop: _native.Stop) -> Part:
             lattices, given, texts = scores(low, high, stop)
-            deadline = Deadline.after(self.limits.time_limit)
+            limit = self.limits.time_limit if count == 1 else None
+            deadline = None if limit is None else Deadline.after(limit)
             problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
             answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
             self._engine.solve(problem, self.limits, answers)
-            return Part.of(self, problem, answers, deadline.left if count == 1 else None)
+            return Part.of(self, problem, answers, deadline and deadline.left)
 
         return collected(self, in_threads(solve, count, thread_count(threads)))
 
@@ -311,25 +311,7 @@ class Decoder:
         Infeasible, LimitReached
             As in `decode`, whatever `on_infeasible` says: there is no k best of nothing.
         """
-        if not is_integer(k, 1):
-            raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
-        deadline = Deadline.after(self.limits.time_limit)
-        found = self._problem(lattice, given).native().k_best(0, min(int(k), 2**31 - 1))
-        if not found:
-            raise infeasible_on(self, lattice, given, deadline.left)
-        out = []
-        for path, score, status, bound, violations in found:
-            if status == NOTHING_FOUND:
-                raise nothing_found("search", bound)
-            ids = np.array(path, dtype=np.int32)
-            violated = violations_of(self.rules, violations)
-            out.append(
-                Decoding(
-                    ids, score, penalty_of(violated), violated, bound, status == OPTIMAL, "search", {},
-                    self.labels, status_of(status),
-                )
-            )  # fmt: skip
-        return out
+        return k_best(self, self._problem(lattice, given), k)
 
     # ---- probabilities and reasons --------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 import highspy
+
 from bridle.deadline import Deadline
 from bridle.errors import EngineError
 
@@ -89,11 +90,11 @@ def _run_until(highs: highspy.Highs, seconds: float) -> bool:
     def work() -> None:
         try:
             _run(highs)
-        except BaseException as error:  # noqa: BLE001  (it is raised where the answer is waited for)
+        except BaseException as error:  # it is raised where the answer is waited for
             failed.append(error)
 
     for callback in (highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt):
-        callback.clear()
+        callback.clear()  # type: ignore[no-untyped-call]
         callback.subscribe(look)
     thread = Thread(target=work, name="bridle-highs")
     thread.start()

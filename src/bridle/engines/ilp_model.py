@@ -17,13 +17,12 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from bridle import _native
 from bridle.deadline import Deadline, OutOfTime
-from bridle.decoding.problem import MOST_MEMORY, OPTIMAL, Limits
-from bridle.decoding.problem import Problem as Lattices
-from bridle.engines.base import solve_one
+from bridle.decoding.problem import INFEASIBLE, MOST_MEMORY, NOTHING_FOUND, OPTIMAL, Limits
 from bridle.engines.highs import DONE, GONE, LIMIT, NONE, WHOLE, new_solver
 from bridle.engines.highs import solve as run_highs
-from bridle.engines.viterbi import Viterbi
+from bridle.engines.search import Search
 from bridle.errors import EngineError
 from bridle.labels import Labels
 from bridle.lattice import Lattice
@@ -212,7 +211,7 @@ def solve_two_stage(
     first = solve(
         lattice, hard, labels, given, formulation=formulation, time_limit=time_limit, max_memory=max_memory
     )  # fmt: skip
-    if first.ids is None or first.status != "optimal" or len(hard) == len(rules):
+    if first.ids is None or first.status != "optimal" or _penalty(rules, first.ids, labels, given) == 0:
         return first
     try:
         problem = _Problem(lattice, rules, labels, given, formulation, deadline, max_memory)
@@ -254,20 +253,24 @@ def _second_stage(problem: _Problem, first: npt.NDArray[np.int32], integral: boo
 def _without_rules(
     stopped: IlpAnswer, lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any]
 ) -> IlpAnswer:
-    """What a limit left, or the best labelling without rules: it bounds all others, and is one if it obeys the rules."""
-    limits = Limits()
-    found = solve_one(Viterbi(), Lattices(CompiledRules(labels, [], limits.native()), [lattice]), limits)
-    free = float(found.bound[0])
-    if found.status[0] != OPTIMAL:
+    """What a limit left, or the best labelling without rules: it bounds all, and is an answer if it obeys the rules."""
+    limits = Limits(time_limit=0.0)
+    compiled = CompiledRules(labels, rules, limits.native()).native("masks")
+    ids = np.empty(len(lattice), dtype=np.int32)
+    search = Search()
+    score, free, status, _violations, _counters = _native.decode_one(
+        compiled, search.kernel, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
+        len(search.counters), ids,
+    )  # fmt: skip
+    if status == INFEASIBLE:
         return replace(stopped, ids=None, status="infeasible", bound=-np.inf)
     bound = min(stopped.bound, free)
     if stopped.ids is not None:
-        return replace(stopped, bound=max(bound, lattice.score(stopped.ids) - _penalty(rules, stopped.ids, labels, given)))
-    ids = np.array(found.ids, dtype=np.int32)
-    if any(rule.violations(ids, labels, given) for rule in rules if not isinstance(rule, Soft)):
+        value = lattice.score(stopped.ids) - _penalty(rules, stopped.ids, labels, given)
+        return replace(stopped, bound=max(bound, value))
+    if status == NOTHING_FOUND:
         return replace(stopped, bound=bound)
-    penalty = _penalty(rules, ids, labels, given)
-    return replace(stopped, ids=ids, status="limit" if penalty else "optimal", bound=max(bound, free - penalty))
+    return replace(stopped, ids=ids, status="optimal" if status == OPTIMAL else "limit", bound=max(bound, score))
 
 
 def _penalty(rules: Sequence[Rule], ids: npt.NDArray[np.int32], labels: Labels, given: Mapping[str, Any]) -> float:

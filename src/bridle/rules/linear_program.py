@@ -18,7 +18,7 @@ Formulation = Literal["tight", "paper"]
 Ints = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
 INF = np.inf
-# What a program and its relaxation take in the solver, per entry of the matrix. Branching takes more: that is not bounded.
+# What a program and its relaxation take per entry of the matrix. Branching may take more: that is not bounded.
 BYTES, SECONDS = 300, 1.5e-7
 
 
