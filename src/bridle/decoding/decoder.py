@@ -216,7 +216,8 @@ class Decoder:
         if status > LIMIT:
             answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
-            part = Part.of(self, self._problem(lattice, given), answers, deadline and deadline.left)
+            left = None if deadline is None else deadline.left
+            part = Part.of(self, self._problem(lattice, given), answers, left)
             return only(collected(self, [part]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
         return Decoding(
@@ -286,7 +287,7 @@ class Decoder:
             problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
             answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
             self._engine.solve(problem, self.limits, answers)
-            return Part.of(self, problem, answers, deadline and deadline.left)
+            return Part.of(self, problem, answers, None if deadline is None else deadline.left)
 
         return collected(self, in_threads(solve, count, thread_count(threads)))
 
