@@ -192,10 +192,11 @@ void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<in
 nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t b, int k) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
     std::vector<Found> found;
-    const Status status = freely({}, self.options->time_limit, [&](Control& c) { return k_best_spans(batch, b, k, *self.options, c, found); }, memory_of(*self.options));
+    double bound = kInf;
+    const Status status = freely({}, self.options->time_limit, [&](Control& c) { return k_best_spans(batch, b, k, *self.options, c, found, bound); }, memory_of(*self.options));
     nb::list out;
     for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
-    return nb::make_tuple(static_cast<int>(status), out);
+    return nb::make_tuple(static_cast<int>(status), bound, out);
 }
 
 }  // namespace

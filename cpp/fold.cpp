@@ -38,13 +38,15 @@ std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& 
     return kind;
 }
 
-// Numbers of state vectors: by their mixed-radix value while that is small, else by hashing.
+// Numbers of state vectors: by their mixed-radix value while that is small, else by hashing, in one piece of memory: millions of
+// small ones take long to give back.
 class Index {
   public:
     explicit Index(const AutomatonSet& set) : width_(set.size()) {
         double product = 1;
         for (const BoundAutomaton& p : set.automata) radix_.push_back(p.n_states()), product *= p.n_states();
         if (product <= 65536) direct_.assign(static_cast<size_t>(product), -1);
+        else slots_.resize(1024);
     }
     // The number of a state vector; a new one gets `fresh`.
     int32_t find(const State* s, const std::vector<State>& states, int32_t fresh) {
@@ -55,18 +57,39 @@ class Index {
         }
         uint64_t h = 1469598103934665603ull;
         for (size_t k = 0; k < width_; ++k) h = (h ^ s[k]) * 1099511628211ull;
-        auto& bucket = hashed_[h ^ (h >> 29)];
-        for (int32_t r : bucket)
-            if (std::equal(s, s + width_, states.data() + r * width_)) return r;
-        bucket.push_back(fresh);
+        h ^= h >> 29;
+        const auto same = [&](const Slot& slot) {
+            return slot.hash == h && std::equal(s, s + width_, states.data() + static_cast<size_t>(slot.number) * width_);
+        };
+        size_t at = h & (slots_.size() - 1);
+        for (; slots_[at].number >= 0; at = (at + 1) & (slots_.size() - 1))
+            if (same(slots_[at])) return slots_[at].number;
+        slots_[at] = {h, fresh};
+        if (++used_ * 2 > slots_.size()) grow();
         return fresh;
     }
 
   private:
+    struct Slot {
+        uint64_t hash = 0;
+        int32_t number = -1;  // negative: free
+    };
+    void grow() {
+        std::vector<Slot> old(slots_.size() * 2);
+        old.swap(slots_);
+        for (const Slot& slot : old) {
+            if (slot.number < 0) continue;
+            size_t at = slot.hash & (slots_.size() - 1);
+            while (slots_[at].number >= 0) at = (at + 1) & (slots_.size() - 1);
+            slots_[at] = slot;
+        }
+    }
+
     size_t width_;
     std::vector<int> radix_;
     std::vector<int32_t> direct_;
-    std::unordered_map<uint64_t, std::vector<int32_t>> hashed_;
+    std::vector<Slot> slots_;
+    size_t used_ = 0;
 };
 
 // Labels that no automaton tells apart: the number of their class (m), and one label of each class in `one`.

@@ -298,9 +298,10 @@ void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Contro
 }
 
 Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
-                    std::vector<Found>& found) {
+                    std::vector<Found>& found, double& bound) {
     control.begin();
-    const Armed armed(control);
+    control.armed = true;
+    bound = kInf;
     const Sequence s(batch.problem, b);
     Graph graph(control);
     Lazy rules(batch, s, true);
@@ -309,14 +310,17 @@ Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& opt
         for (bool whole = false; !whole;) {  // the k best under some rules are the k best when they break no other
             found.clear();
             if (!graph.fold(rules.active(), options.max_states)) return Status::too_large;
-            if (!(graph.backward() > -kInf)) return Status::infeasible;
+            bound = std::min(bound, graph.backward());
+            if (!(bound > -kInf)) return Status::infeasible;
             if (!graph.k_best(k, found)) return Status::too_large;
             whole = true;
             for (const Found& one : found)
                 if (rules.extra(one.path) > 0) whole = false, rules.activate_broken();
         }
     } catch (const Late&) {
+        control.armed = false;
         found.clear();
+        if (bound == kInf) bound = bound_without_rules(graph);
         return Status::nothing_found;
     }
     return Status::optimal;

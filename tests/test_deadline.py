@@ -185,6 +185,8 @@ def test_word_lattices_end_in_time(engine: str, limit: float) -> None:
     error = in_time(lambda: SpanDecoder(labels, rules, engine, time_limit=limit).decode(lattice), limit)
     assert isinstance(error, LimitReached) and math.isfinite(error.bound)
     assert error.bound >= SpanDecoder(labels, rules[:3]).decode(lattice).score - 1e-9 or limit > 0
+    error = in_time(lambda: SpanDecoder(labels, rules, engine, time_limit=limit).k_best(lattice, 10**6), limit)
+    assert isinstance(error, LimitReached) and math.isfinite(error.bound)
     clash: list[Rule] = [
         r.forbid("L1"),
         r.at_least(1, of="L1", count="tokens"),

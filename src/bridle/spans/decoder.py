@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -203,9 +202,8 @@ class SpanDecoder:
         found = SpanDecodings(self, packed)
         for b in np.flatnonzero(packed.status > LIMIT).tolist() if self.on_infeasible == "raise" else ():
             left = deadline.left if count == 1 else None  # of the time for one sequence
-            error = self._failure(int(packed.status[b]), lattices[b], None if given is None else given[b], left)
-            if isinstance(error, LimitReached):
-                error.bound = float(packed.bound[b])
+            status, bound = int(packed.status[b]), float(packed.bound[b])
+            error = self._failure(status, bound, lattices[b], None if given is None else given[b], left)
             if isinstance(error, (LimitReached, Infeasible)):
                 error.decodings = found
             raise error.at(sequence=b) if count > 1 else error
@@ -243,9 +241,9 @@ class SpanDecoder:
             raise EngineError("k is not a number of paths", got=repr(k), wanted="1 or more")
         deadline = Deadline.after(self.limits.time_limit)
         packed, problem = self._bind([lattice], None if given is None else [given])
-        status, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
+        status, bound, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
         if status != OPTIMAL:
-            raise self._failure(status, lattice, given, deadline.left)
+            raise self._failure(status, bound, lattice, given, deadline.left)
         out, engine = [], "search" if self.beyond else "viterbi"
         for path, score in found:
             arcs = np.array(path, dtype=np.int32)
@@ -288,7 +286,7 @@ class SpanDecoder:
         return packed
 
     def _failure(
-        self, status: int, lattice: SpanLattice, given: Given | None, seconds: float | None
+        self, status: int, bound: float, lattice: SpanLattice, given: Given | None, seconds: float | None
     ) -> EngineError | LimitReached | Infeasible:
         if status == TOO_LARGE:
             return EngineError(
@@ -297,7 +295,7 @@ class SpanDecoder:
             )
         if status == NOTHING_FOUND:
             return LimitReached(
-                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=math.inf,
+                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=bound,
                 got="no path", wanted="a higher time_limit or max_memory",
             )
 
