@@ -8,7 +8,7 @@
 
 namespace bridle {
 
-enum class Status : uint8_t { optimal, limit, infeasible, nothing_found, too_large };
+enum class Status : uint8_t { optimal, limit, infeasible, nothing_found, too_large, relaxed };
 
 struct Answer {
     Status status = Status::optimal;

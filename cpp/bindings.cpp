@@ -121,20 +121,24 @@ int kernel_of(const std::string& name) {
 
 size_t memory_of(const Options& options) { return static_cast<size_t>(std::max<int64_t>(options.max_memory, 0)); }
 
-void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids,
-            Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
-    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1)};
+// left (B): seconds that are left for each sequence, or None.
+void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids, Out<double> score, Out<double> bound, Out<uint8_t> status,
+            Out<int32_t> violations, Out<int64_t> counters, Out<double> seconds, nb::object left) {
+    const Outputs out{ids.data(), score.data(), bound.data(), status.data(), violations.data(), counters.data(), counters.shape(1), seconds.data()};
     if (self.late) {
         out.bound[0] = bound_by_scores(Sequence(self.problem, 0));
         out.status[0] = static_cast<uint8_t>(Status::nothing_found);
+        out.seconds[0] = self.spent;
         return;
     }
-    freely(stop, self.left(), [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
+    const double* each = left.is_none() ? nullptr : nb::cast<In<double>>(left).data();
+    freely(stop, self.left(), [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out, each); }, memory_of(*self.options));
+    if (self.problem.B == 1) out.seconds[0] += self.spent;
 }
 
-// One sequence, without a batch around it: (score, bound, status, violations or None, counters).
+// One sequence, without a batch around it, with so many seconds left if that is not None: (score, bound, status, violations or None, counters, seconds).
 nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::object pairwise, nb::object start, nb::object end,
-                     nb::object given, int n_counters, Out<int32_t> ids) {
+                     nb::object given, int n_counters, Out<int32_t> ids, nb::object left) {
     const auto began = Control::Clock::now();
     PyProblem self;
     Problem& p = self.problem;
@@ -144,21 +148,24 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
     const int64_t offsets[] = {0, n};
     p.B = 1, p.N = n, p.offsets = offsets;
     self.score(unary);
-    double score = -kInf, upper = kInf;
+    double score = -kInf, upper = kInf, seconds = 0;
     uint8_t status = 0;
     std::vector<int32_t> violations(p.rules.size(), 0);
     std::vector<int64_t> counters(n_counters, 0);
+    const double limit = self.options->time_limit < 0 || left.is_none() ? self.options->time_limit : nb::cast<double>(left);
     try {
-        self.add_head(pairwise, start, end, self.options->time_limit);
+        self.add_head(pairwise, start, end, limit);
     } catch (const Late&) {
-        return nb::make_tuple(score, bound_by_scores(Sequence(p, 0)), static_cast<uint8_t>(Status::nothing_found), nb::none(), nb::cast(counters));
+        return nb::make_tuple(score, bound_by_scores(Sequence(p, 0)), static_cast<uint8_t>(Status::nothing_found), nb::none(), nb::cast(counters), limit);
     }
     self.spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
-    const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size()};
-    freely({}, self.left(), [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out); }, memory_of(*self.options));
+    const Outputs out{ids.data(), &score, &upper, &status, violations.data(), counters.data(), counters.size(), &seconds};
+    const double each = std::max(0.0, limit - self.spent);
+    freely({}, self.left(), [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out, limit < 0 ? nullptr : &each); }, memory_of(*self.options));
+    seconds += self.spent;
     nb::object broken = nb::none();
     if (std::any_of(violations.begin(), violations.end(), [](int32_t v) { return v != 0; })) broken = nb::cast(violations);
-    return nb::make_tuple(score, upper, status, broken, nb::cast(counters));
+    return nb::make_tuple(score, upper, status, broken, nb::cast(counters), seconds);
 }
 
 nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
@@ -216,10 +223,10 @@ NB_MODULE(_native, module) {
     module.def("engine", &kernel_of, nb::arg("name"));
     nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
     bind_rules(module);
-    module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"), nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(), nb::arg("n_counters"), nb::arg("ids"));
+    module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"), nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(), nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"), nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())
-        .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))
+        .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"), nb::arg("seconds"), nb::arg("left").none() = nb::none())
         .def("k_best", &k_best_of, nb::arg("sequence"), nb::arg("k"))
         .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("rules"), nb::arg("marginals").none(), nb::arg("seconds"))
         .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"), nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"), nb::arg("violations"), nb::arg("counters"))

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings_rules.h"
+#include "redundant.h"
 
 namespace bridle {
 namespace {
@@ -103,6 +104,8 @@ void bind_rules(nb::module_& module) {
         .def("add_rule", [](PyCompiled& c, int mode, double penalty) { c.core.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))
         .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
         .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
+        .def("drop_redundant", [](PyCompiled& c) { drop_redundant(c.core, c.base); })
+        .def_prop_ro("n_automata", [](const PyCompiled& c) { return c.core.automata.size(); })
         .def_prop_ro("depends", &PyCompiled::depends)
         .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none());
 }

@@ -34,9 +34,16 @@ class Control {
     Control(const Stop& stop, bool (*poll)(), double seconds, size_t memory = kUnlimited)
         : stop_(stop), poll_(poll), seconds_(seconds), memory_(memory), asked_(Clock::now()), deadline_(Clock::time_point::max()) {}
 
-    void begin() {  // a new sequence
+    void begin() { begin(seconds_); }  // a new sequence
+    void begin(double left) {          // one for which so many seconds are left
         armed = false;
-        if (seconds_ >= 0) deadline_ = Clock::now() + ticks(seconds_);
+        if (seconds_ >= 0) {
+            began_ = Clock::now();
+            deadline_ = began_ + ticks(left);
+        }
+    }
+    double spent() const {  // seconds on this sequence; 0 without a limit
+        return seconds_ >= 0 ? std::chrono::duration<double>(Clock::now() - began_).count() : 0.0;
     }
     // Is the time up? ahead: or will it be, when something that takes so many seconds is done?
     bool late(double ahead = 0) const { return seconds_ >= 0 && deadline_ != Clock::time_point::max() && Clock::now() + ticks(ahead) >= deadline_; }
@@ -69,7 +76,7 @@ class Control {
     bool (*poll_)();
     double seconds_;
     size_t memory_;
-    Clock::time_point asked_, deadline_;
+    Clock::time_point asked_, began_, deadline_;
 };
 
 // Arms a control for as long as it lives.

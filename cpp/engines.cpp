@@ -57,7 +57,7 @@ constexpr struct {
     Engine run;
 } kEngines[] = {
     {"viterbi", run_viterbi}, {"search", run_search}, {"beam", run_beam}, {"product", run_product},
-    {"lazy_intersection", run_lazy_intersection}, {"two_stage", run_two_stage},
+    {"lazy_intersection", run_lazy_intersection}, {"two_stage", run_two_stage}, {"relaxed", run_relaxed},
 };
 
 }  // namespace
@@ -136,7 +136,7 @@ void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict,
 
 }  // namespace
 
-void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out) {
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out, const double* left) {
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft rules a labelling that was found breaks nothing
     for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
@@ -144,7 +144,8 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
     Search& search = *own;
     Verdict verdict;
     for (int64_t b = 0; b < problem.B; ++b) {
-        control.begin();
+        if (left) control.begin(left[b]);
+        else control.begin();
         if ((b & 15) == 0) control.check();
         const Sequence s(problem, b);
         int64_t counters[kCounters] = {};
@@ -153,9 +154,10 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
         out.status[b] = static_cast<uint8_t>(answer.status);
+        out.seconds[b] = control.spent();
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-        if (soft) count_violations(s, answer, verdict, out.violations + b * n_rules);
+        if (soft || answer.status == Status::relaxed) count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
     if (problem.searches && search.bytes() <= std::min(kKeptBytes, control.memory() / 8)) problem.searches->give_back(std::move(own));
 }

@@ -32,6 +32,7 @@ Answer run_beam(const Sequence&, const Options&, Control&, Search&, int64_t* cou
 Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_lazy_intersection(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_relaxed(const Sequence&, const Options&, Control&, Search&, int64_t* counters);  // on which hard rules cannot hold
 
 // Engines by number; -1: there is none of this name.
 int engine_number(const std::string& name);
@@ -45,14 +46,16 @@ struct Outputs {
     int32_t* violations;      // (B, rules)  violations
     int64_t* counters;  // (B, n_counters)
     size_t n_counters;
+    double* seconds;    // (B) spent on each sequence, if there is a time limit
 };
 
 // No labelling scores more than the best label everywhere, masks left out, and the best transition between them. +inf: there are
 // too many scores to look at in no time.
 double bound_by_scores(const Sequence& s);
 
-// Decodes all sequences, or throws Stopped.
-void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out);
+// Decodes all sequences, or throws Stopped. left (B): seconds that are left for each, if there is a time limit; null: all of it.
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
+         const double* left = nullptr);
 
 // The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);

@@ -14,6 +14,7 @@ double Instance::rounding() {
         rounding_ = scratch.trellis.rounding(scratch.plain);
         for (const BoundAutomaton& p : sequence.automata)
             rounding_ += std::numeric_limits<double>::epsilon() * (sequence.n + 8) * p.penalty;
+        rounding_ = std::max(rounding_, limits.gap);
     }
     return rounding_;
 }

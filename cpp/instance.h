@@ -16,6 +16,8 @@ struct SearchLimits {
     int max_product_states = 64;    // fold everything while the product has at most so many states
     int max_group_states = 128;     // of the product automaton of a group
     int64_t decompose_after = 500;  // expansions before rules are decomposed into groups
+    int64_t glance = 200;           // expansions of a search over all rules at once
+    double gap = 0;                 // scores that are no further apart need not be told apart
 };
 
 struct Counters {

@@ -28,7 +28,8 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* co
                 }
         }
     }
-    verdict.cost = 0;
+    double cost = 0;
+    verdict.hard_violations = 0;
     verdict.broken.clear();
     int paid_rule = -1;
     for (size_t k = 0; k < count; ++k) {
@@ -36,10 +37,12 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* co
         violations[k] += p.automaton->final[states[k]];
         if (violations[k] == 0) continue;
         verdict.broken.push_back(static_cast<int>(k));
-        if (p.mode == Mode::hard) verdict.cost = kInf;
-        else if (p.mode == Mode::per_violation) verdict.cost += p.penalty * violations[k];
-        else if (p.rule != paid_rule) verdict.cost += p.penalty, paid_rule = p.rule;
+        if (p.mode == Mode::hard) verdict.hard_violations += violations[k];
+        else if (p.mode == Mode::per_violation) cost += p.penalty * violations[k];
+        else if (p.rule != paid_rule) cost += p.penalty, paid_rule = p.rule;
     }
+    verdict.soft_cost = cost;
+    verdict.cost = verdict.hard_violations > 0 ? kInf : cost;
 }
 
 }  // namespace bridle

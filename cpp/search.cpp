@@ -5,6 +5,7 @@
 
 #include "decompose.h"
 #include "enforce.h"
+#include "priced.h"
 
 namespace bridle {
 namespace {
@@ -36,6 +37,24 @@ bool answers(Instance& instance, const int32_t* path, Incumbent& incumbent, Acti
     return false;
 }
 
+// With a good incumbent few labellings are left, and a look at all rules at once is short. True: the optimum is proved.
+bool search_all_rules(Instance& instance, Incumbent& incumbent) {
+    Scratch& scratch = instance.scratch;
+    Relaxation none(1, scratch);
+    none.fold.clear();
+    none.set.assign(instance.sequence.automata);
+    none.lambda.assign(none.set.size(), 0.0);
+    ++instance.counters.passes;
+    scratch.trellis.backward(none.fold, scratch.plain, none.H, instance.control);
+    BestFirst all = best_first(instance, none);
+    all.run(1, incumbent.score + instance.rounding(), instance.limits.glance, instance.control);
+    instance.counters.expansions += all.expansions;
+    if (!all.found.empty()) consider(instance, all.found[0].path.data(), incumbent);
+    if (all.complete) return true;
+    incumbent.tighten(std::max(all.bound, incumbent.score));
+    return false;
+}
+
 // Steps 2 to 5. `broken`: the automata that the best path breaks.
 Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Incumbent& incumbent, ActiveRules& active,
                          Relaxation& relaxation) {
@@ -46,6 +65,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
     const auto is_soft = [&](int k) { return s.automata[k].mode != Mode::hard; };
     if (std::any_of(broken.begin(), broken.end(), is_soft) && enforce_broken_rules(instance, broken, incumbent))
         return status_when_finished(incumbent);
+    if (incumbent.found() && instance.limits.glance > 0 && search_all_rules(instance, incumbent)) return status_when_finished(incumbent);
     active.add(broken);
 
     bool decomposed = false;
@@ -143,16 +163,24 @@ std::vector<int> Search::start(Instance& instance, Incumbent& incumbent) {
     return consider(instance, scratch_.path.data(), incumbent).broken;
 }
 
-Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters) {
+Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters, const int32_t* known) {
     counters = Counters();
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
     std::vector<int> broken;
     try {
         broken = start(instance, incumbent);
+        if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
     } catch (const Late&) {
         if (incumbent.bound == kInf) throw;
         return to_answer(std::move(incumbent), Status::nothing_found);
+    }
+    const auto soft_and_local = [&](int k) { return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]); };
+    if (!s.tied && std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
+        PricedSequence priced(s, false, control);
+        Answer answer = best(priced.at(0, control), limits, control, counters, known);
+        answer.violations.clear();  // they speak of the automata that are left
+        return answer;
     }
     Status status = status_when_finished(incumbent);
     if (!broken.empty()) {

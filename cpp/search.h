@@ -28,8 +28,8 @@ class Search {
   public:
     // The best path by scores and masks alone; its score, -inf if there is none.
     double first_path(const Sequence& s, int32_t* path, Control& control);
-    // `counters` is overwritten.
-    Answer best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters);
+    // `counters` is overwritten. known (n): a labelling to begin with, or null.
+    Answer best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters, const int32_t* known = nullptr);
     size_t bytes() const { return scratch_.bytes(); }
     std::vector<Answer> k_best(const Sequence& s, int k, const SearchLimits& limits, Control& control, Counters& counters);
 

@@ -175,6 +175,19 @@ def test_a_clash_is_searched_for_in_time() -> None:
     assert set(clash) <= set(found[1].clash)
 
 
+@pytest.mark.parametrize("engine", ["auto", "ilp"])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_relaxing_counts_too(engine: str, limit: float) -> None:
+    labels, others, lattice = hard_problem()
+    rules = [*others, r.fix("L1", 0), r.fix("L2", 0)]
+    decoder = Decoder(labels, rules, engine, time_limit=limit, on_infeasible="relax")
+    d = in_time(lambda: decoder.decode(lattice), limit)
+    if isinstance(d, LimitReached):  # not known by then that the rules clash
+        assert d.bound >= Decoder(labels).decode(lattice).score - 1e-9 or math.isfinite(d.bound)
+        return
+    assert d.status == "relaxed" and len(d.labels) == 60 and d.score <= d.bound + 1e-9
+
+
 @pytest.mark.parametrize("engine", ["search", "product"])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_word_lattices_end_in_time(engine: str, limit: float) -> None:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from bridle import _native
-from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible_on
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.outcomes import Part, collected, only
 from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
+    INFEASIBLE,
     LIMIT,
     MOST_MEMORY,
     OPTIMAL,
@@ -29,6 +29,7 @@ from bridle.decoding.problem import (
     not_a_dict,
 )
 from bridle.decoding.ranking import k_best
+from bridle.decoding.relaxation import relaxed_one
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
@@ -200,11 +201,9 @@ class Decoder:
         if self._kernel < 0 or unary.shape[1] != len(self.labels.names):
             its = None if given is None else [given]
             return only(self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None), 1, 1), self)
-        limit = self.limits.time_limit
-        deadline = None if limit is None else Deadline.after(limit)
         ids = np.empty(len(unary), dtype=np.int32)
         try:
-            score, bound, status, violations, counters = _native.decode_one(
+            score, bound, status, violations, counters, seconds = _native.decode_one(
                 self._native, self._kernel, unary, lattice.pairwise, lattice.start, lattice.end, given,
                 len(self._engine.counters), ids,
             )  # fmt: skip
@@ -213,12 +212,14 @@ class Decoder:
             raise
         if status == TOO_LARGE:
             raise self._engine.too_large(len(self.rules), None)
+        if status == INFEASIBLE and self.on_infeasible == "relax":
+            relaxed = relaxed_one(self, lattice, given, seconds)
+            if relaxed is not None:
+                return relaxed
         if status > LIMIT:
             answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
-            answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
-            left = None if deadline is None else deadline.left
-            part = Part.of(self, self._problem(lattice, given), answers, left)
-            return only(collected(self, [part]), self)
+            answers.bound[0], answers.status[0], answers.counters[0], answers.seconds[0] = bound, status, counters, seconds
+            return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
         return Decoding(
             ids, score, penalty_of(violated) if violated else 0.0, violated, bound, status == OPTIMAL,
@@ -282,12 +283,10 @@ class Decoder:
 
         def solve(low: int, high: int, stop: _native.Stop) -> Part:
             lattices, given, texts = scores(low, high, stop)
-            limit = self.limits.time_limit if count == 1 else None
-            deadline = None if limit is None else Deadline.after(limit)
             problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
             answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
             self._engine.solve(problem, self.limits, answers)
-            return Part.of(self, problem, answers, None if deadline is None else deadline.left)
+            return Part.of(self, problem, answers)
 
         return collected(self, in_threads(solve, count, thread_count(threads)))
 

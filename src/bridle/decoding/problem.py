@@ -66,6 +66,7 @@ class Answers:
     status: npt.NDArray[np.uint8]  # (B,)
     violations: npt.NDArray[np.int32]  # (B, R)  of each rule
     counters: npt.NDArray[np.int64]  # (B, X)
+    seconds: npt.NDArray[np.float64]  # (B,)    spent on each, if there is a time limit
     stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
 
     @classmethod
@@ -79,6 +80,7 @@ class Answers:
             np.full(n_sequences, NOTHING_FOUND, dtype=np.uint8),
             np.zeros((n_sequences, n_rules), dtype=np.int32),
             np.zeros((n_sequences, n_counters), dtype=np.int64),
+            np.zeros(n_sequences),
             [],
         )
 
@@ -87,7 +89,7 @@ class Answers:
         """The answers of parts of a batch, in order."""
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("ids", "score", "bound", "status", "violations", "counters")
+            for name in ("ids", "score", "bound", "status", "violations", "counters", "seconds")
         }
         return cls(**arrays, stats=[stats for part in parts for stats in part.stats])
 

@@ -1,4 +1,7 @@
-"""When hard rules clash: the labelling that violates them the fewest times; of those, the one that scores best."""
+"""When hard rules clash: the fewest violations of them, and of the labellings with so few the one that scores best.
+
+Both parts are proved, in this order (cpp/relaxed.cpp): a lexicographic objective, not a sum of scores and large prices.
+"""
 
 from __future__ import annotations
 
@@ -8,52 +11,69 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding.result import penalty_of, violations_of
-from bridle.errors import Infeasible
-from bridle.lattice import LARGEST, Lattice
-from bridle.rules.base import Rule, Soft
+from bridle import _native
+from bridle.decoding.problem import INFEASIBLE, RELAXED, Answers, Limits, Problem
+from bridle.decoding.result import Decoding, penalty_of, violations_of
+from bridle.lattice import Lattice, subset
 
 if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
 
-Relaxed = tuple[npt.NDArray[np.int32], float, float, bool, list[int]]  # ids, score, bound, optimal, violations
+_KERNEL = _native.engine("relaxed")
+_COUNTERS = ("solves", "expansions", "hard_violations", "hard_violations_bound")  # and whether all is proved
 
 
-def relaxed(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Relaxed | None:
-    """The fewest violations of hard rules; None if the lattice has no path at all."""
-    # Dearer than all that scores and soft rules can make up for: a rule counts at most n + 1 violations per automaton.
-    most = sum(rule.penalty for rule in decoder.rules if isinstance(rule, Soft)) * (len(lattice) + 1)
-    most *= max(1, len(decoder.labels))  # automata of a rule about each label by itself
-    dear = min(1.0 + _range(lattice) + most, LARGEST)
-    rules: list[Rule] = [rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in decoder.rules]
-    try:
-        found = decoder.with_rules(rules, engine="search", on_infeasible="raise").decode(lattice, given)
-    except Infeasible:
+def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict[int, dict[str, Any]]:
+    """Answer the sequences of a problem that are infeasible, unless their scores have no path at all.
+
+    Returns what was counted for each of them, and whether it is "optimal": both parts proved.
+    """
+    chosen = np.flatnonzero(answers.status == INFEASIBLE)
+    if len(chosen) == 0:
+        return {}
+    some = _some(problem, chosen)
+    found = Answers.blank(some.offsets, len(problem.rules), len(_COUNTERS) + 1)
+    left = None if limits.time_limit is None else np.maximum(0.0, limits.time_limit - answers.seconds[chosen])
+    some.native("whole").decode(
+        _KERNEL, some.stop, found.ids, found.score, found.bound, found.status, found.violations, found.counters,
+        found.seconds, left,
+    )  # fmt: skip
+    told = {}
+    for k in np.flatnonzero(found.status == RELAXED).tolist():
+        b = int(chosen[k])
+        answers.ids[problem.offsets[b] : problem.offsets[b + 1]] = found.ids[some.offsets[k] : some.offsets[k + 1]]
+        answers.score[b], answers.bound[b], answers.status[b] = found.score[k], found.bound[k], RELAXED
+        answers.violations[b] = found.violations[k]
+        *counts, proved = found.counters[k].tolist()
+        told[b] = {"optimal": bool(proved), **dict(zip(_COUNTERS, counts, strict=True))}
+    return told
+
+
+def relaxed_one(
+    decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, seconds: float
+) -> Decoding | None:
+    """The same for a single sequence, on which so many seconds were spent; None if its scores have no path at all."""
+    limit = decoder.limits.time_limit
+    ids = np.empty(len(lattice), dtype=np.int32)
+    score, bound, status, violations, counters, _ = _native.decode_one(
+        decoder.compiled.native("whole"), _KERNEL, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
+        len(_COUNTERS) + 1, ids, None if limit is None else max(0.0, limit - seconds),
+    )  # fmt: skip
+    if status != RELAXED:
         return None
-    counts = [rule.violations(found.ids, decoder.labels, given) for rule in decoder.rules]
-    score = lattice.score(found.ids) - penalty_of(violations_of(decoder.rules, counts))
-    # Beside such a price small differences of scores are lost; then nothing is proved but that no rule raises a score.
-    rounding = np.finfo(np.float64).eps * dear * (len(lattice) + 1) * (1 + sum(counts))
-    if found.optimal and rounding <= 1e-9 * max(1.0, abs(score)):
-        return found.ids, score, score, True, counts
-    free = decoder.with_rules([], engine="viterbi", on_infeasible="raise").decode(lattice).score
-    return found.ids, score, max(free, score), False, counts
+    violated = violations_of(decoder.rules, violations)
+    *counts, proved = counters
+    return Decoding(
+        ids, score, penalty_of(violated), violated, bound, bool(proved), decoder.plan.engine,
+        dict(zip(_COUNTERS, counts, strict=True)), decoder.labels, "relaxed",
+    )  # fmt: skip
 
 
-def _range(lattice: Lattice) -> float:
-    """No two labellings of finite score are further apart."""
-
-    def spread(scores: Any) -> float:
-        if scores is None or scores.size == 0:
-            return 0.0
-        finite = np.where(np.isfinite(scores), scores, np.nan)
-        with np.errstate(all="ignore"):
-            return float(np.nanmax(finite) - np.nanmin(finite)) if np.isfinite(scores).any() else 0.0
-
-    n = len(lattice)
-    return (
-        sum(spread(row) for row in lattice.unary)
-        + n * spread(lattice.pairwise)
-        + spread(lattice.start)
-        + spread(lattice.end)
-    )
+def _some(problem: Problem, chosen: npt.NDArray[np.int64]) -> Problem:
+    """Some sequences of a problem."""
+    texts = None
+    if problem.texts is not None:
+        cuts = problem.offsets
+        texts = [text for b in chosen.tolist() for text in problem.texts[cuts[b] : cuts[b + 1]]]
+    givens = None if problem.givens is None else [problem.givens[b] for b in chosen.tolist()]
+    return Problem(problem.compiled, subset(problem.lattices, chosen), givens, texts=texts, stop=problem.stop)

@@ -207,14 +207,17 @@ class Decodings(Sequence[Decoding]):
         answers: Answers,
         offsets: npt.NDArray[np.int64],
         unanswered: dict[int, Unanswered],
+        relaxed: dict[int, dict[str, Any]],  # what was counted for relaxed sequences, and whether they are "optimal"
         grid: tuple[int, npt.NDArray[np.int64]] | None = None,  # of a padded batch: T, and where sequences begin
     ) -> None:
-        self._decoder, self._answers, self._grid = decoder, answers, grid
+        self._decoder, self._answers, self._relaxed, self._grid = decoder, answers, relaxed, grid
         self.ids, self.offsets, self.unanswered = answers.ids, offsets, unanswered
         self.scores, self.bounds = answers.score, answers.bound
         self.optimal, self.relaxed = answers.status == OPTIMAL, answers.status == RELAXED
         for k in unanswered:
             self.ids[offsets[k] : offsets[k + 1]] = -1
+        for k, told in relaxed.items():
+            self.optimal[k] = told["optimal"]
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -284,7 +287,7 @@ class Decodings(Sequence[Decoding]):
             bound=float(self.bounds[k]),
             optimal=bool(self.optimal[k]),
             engine=decoder.plan.engine,
-            stats=answers.stats[k] if answers.stats else decoder._stats(answers.counters[k].tolist()),
+            stats=self._stats(k),
             label_set=decoder.labels,
             status=_NAMES[int(answers.status[k])],
             unanswered=unanswered,
@@ -293,14 +296,11 @@ class Decodings(Sequence[Decoding]):
     def __iter__(self) -> Iterator[Decoding]:
         return (self[k] for k in range(len(self)))
 
-    def _relax(
-        self, k: int, ids: npt.NDArray[np.int32], score: float, bound: float, optimal: bool, violations: list[int]
-    ) -> None:
-        """Put a relaxed labelling in the place of none."""
-        self.ids[self.offsets[k] : self.offsets[k + 1]] = ids
-        self.scores[k], self.bounds[k], self.optimal[k], self.relaxed[k] = score, bound, optimal, True
-        self._answers.status[k], self._answers.violations[k] = RELAXED, violations
-        del self.unanswered[k]
+    def _stats(self, k: int) -> dict[str, Any]:
+        """What was counted for sequence k."""
+        if (told := self._relaxed.get(k)) is not None:
+            return {name: value for name, value in told.items() if name != "optimal"}
+        return self._answers.stats[k] if self._answers.stats else self._decoder._stats(self._answers.counters[k].tolist())
 
 
 def violations_of(rules: Sequence[Rule], counts: list[int]) -> list[tuple[Rule, int]]:

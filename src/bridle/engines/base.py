@@ -152,6 +152,7 @@ class NativeEngine(Engine):
         problem.native(self.absorb).decode(
             self.kernel, problem.stop,
             answers.ids, answers.score, answers.bound, answers.status, answers.violations, answers.counters,
+            answers.seconds,
         )  # fmt: skip
         if answers.status.max(initial=0) == TOO_LARGE:
             number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])

@@ -258,7 +258,7 @@ def _without_rules(
     compiled = CompiledRules(labels, rules, limits.native()).native("masks")
     ids = np.empty(len(lattice), dtype=np.int32)
     search = Search()
-    score, free, status, _violations, _counters = _native.decode_one(
+    score, free, status, _violations, _counters, _seconds = _native.decode_one(
         compiled, search.kernel, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
         len(search.counters), ids,
     )  # fmt: skip

@@ -24,8 +24,9 @@ from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
 AllSets = tuple[Sets, ...]  # of all label fields of a rule
-# What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none.
-Absorb = Literal["masks", "words", "nothing"]
+# What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none. "whole":
+# none, and no rule is taken apart, so that its automata count its violations.
+Absorb = Literal["masks", "words", "nothing", "whole"]
 _MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
@@ -44,7 +45,7 @@ class _Conjunct:
 
     def absorbed(self, absorb: Absorb) -> bool:
         """Does it become a mask, whatever is given?"""
-        if absorb == "nothing" or not self.masks or ("step" in self.masks and self.keys):
+        if absorb in ("nothing", "whole") or not self.masks or ("step" in self.masks and self.keys):
             return False
         return absorb == "masks" or self.masks == {"token"}
 
@@ -66,28 +67,32 @@ class CompiledRules:
         self, labels: Labels, rules: Sequence[Rule], options: _native.Options, *, absorb: Absorb = "masks"
     ) -> None:
         self.labels, self.rules, self.options = labels, tuple(rules), options
-        self._conjuncts: list[_Conjunct] = []
         self._everything = frozenset(range(len(labels.names)))
+        self._conjuncts: list[_Conjunct] = []
         for number, rule in enumerate(self.rules):
             try:  # what is wrong with a rule by itself shows now, not at a sequence
-                self._add(number, rule)
+                parts = (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts()
+                self._conjuncts += [self._conjunct(number, part, isinstance(rule, Soft)) for part in parts]
             except BridleError as error:
                 error.at(rule=rule)
                 raise
         self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
 
-    def _add(self, number: int, rule: Rule) -> None:
-        soft = isinstance(rule, Soft)
-        for part in (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts():
-            names, places = part.names(), part.places()
-            if len(places) > _MOST_PLACES:
-                raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
-            keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
-            mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
-            kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
-            if mask is not None and mask.tied:
-                kinds.append("tied")
-            self._conjuncts.append(_Conjunct(number, part, names, keys, places, frozenset(kinds)))
+    def _conjunct(self, number: int, part: Rule, soft: bool) -> _Conjunct:
+        names, places = part.names(), part.places()
+        if len(places) > _MOST_PLACES:
+            raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
+        keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
+        mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
+        kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
+        if mask is not None and mask.tied:
+            kinds.append("tied")
+        return _Conjunct(number, part, names, keys, places, frozenset(kinds))
+
+    def _whole(self) -> list[_Conjunct]:
+        """The rules, none of them taken apart."""
+        rules = [rule.rule if isinstance(rule, Soft) else rule for rule in self.rules]
+        return [self._conjunct(number, rule, soft=True) for number, rule in enumerate(rules)]
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
         """Which rules become masks as a whole, whatever is given."""
@@ -105,7 +110,7 @@ class CompiledRules:
         masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents = []
-        for one in self._conjuncts:
+        for one in self._whole() if absorb == "whole" else self._conjuncts:
             try:
                 if one.places or one.keys:
                     for name in (item for some in one.names for item in some.items if isinstance(item, str)):
@@ -135,6 +140,8 @@ class CompiledRules:
             made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
         for number, automaton in automata:
             made.add_automaton(number, automaton)
+        if absorb == "masks":
+            made.drop_redundant()  # what masks and other hard rules see to anyway
         for one in dependents:
             kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
             made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
