@@ -1,8 +1,6 @@
-"""Many soft rules that interact: noise for scores, sticky transitions, rules about presence, order and neighbours."""
+"""Many rules that interact: noise for scores, sticky transitions, rules about presence, order and neighbours."""
 
 from __future__ import annotations
-
-import time
 
 import numpy as np
 
@@ -10,17 +8,6 @@ import bridle
 from bridle import Labels, Lattice
 from bridle import rules as r
 from bridle.rules import Rule
-from measure import Report
-
-# tokens, labels, soft rules, penalty, wanted: mean and worst seconds
-SETS = [
-    (30, 8, 15, 2.0, None, None),
-    (40, 10, 20, 2.0, 0.008, None),
-    (40, 10, 33, 2.0, 0.025, 0.150),
-    (60, 13, 26, 3.0, 0.040, 1.0),
-    (60, 13, 40, 3.0, 0.400, 5.0),
-]
-LIMIT = 10.0  # seconds
 
 
 def random_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
@@ -76,25 +63,13 @@ def mixed_set(
     return labels, rules, lattices
 
 
-def run_many(report: Report) -> None:
-    """Mean and worst time of a call against what is wanted, and the share that is proved."""
-    for n, m, count, penalty, mean, worst in SETS:
-        took, proved = [], []
-        for seed in range(1 if report.quick else 3):
-            labels, rules, lattices = soft_set(n, m, count, penalty, 4 if report.quick else 8, seed)
-            decoder = bridle.Decoder(labels, rules, time_limit=LIMIT)
-            decoder.decode(lattices[0])  # groups of rules are found once per decoder
-            for lattice in lattices:
-                begin = time.perf_counter()
-                d = decoder.decode(lattice)
-                took.append(time.perf_counter() - begin)
-                proved.append(d.optimal)
-                if not bridle.check(lattice, rules, d).ok:
-                    report.wrong.append(f"many: {n} x {m} x {count}, seed {seed}: the judge complains")
-        name = f"{n} tokens x {m} labels x {count} soft rules"
-        report.proved[f"many, {name}"] = float(np.mean(proved))
-        for what, seconds, wanted in (("mean", float(np.mean(took)), mean), ("worst", max(took), worst)):
-            if wanted is not None:
-                report.within("many", f"{name}: {what} against {1e3 * wanted:g} ms", seconds, wanted, 1.0)
-            else:
-                report.notes.append(f"many, {name}: {what} {1e3 * seconds:.1f} ms")
+def clashing_set(n: int, m: int, count: int, size: int, seed: int) -> tuple[Labels, list[Rule], list[Lattice]]:
+    """`size` lattices under `count` hard rules that no labelling obeys."""
+    rng = np.random.default_rng([9, seed])
+    labels = Labels([f"L{k}" for k in range(m)])
+    while True:
+        rules = random_rules(rng, m, count)
+        pairwise = rng.normal(0, 0.3, (m, m)) + 1.5 * np.eye(m)
+        lattices = [Lattice(rng.normal(0, 1.5, (n, m)), pairwise) for _ in range(size)]
+        if bridle.Decoder(labels, rules, on_infeasible="skip").decode(lattices[0]).status == "infeasible":
+            return labels, rules, lattices

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import bridle
@@ -52,6 +53,8 @@ class Report:
     """What a run found out; sections add to it."""
 
     quick: bool
+    limit: float = 30.0  # seconds that a general solver has for a hard sequence
+    corpora: Path | None = None  # folder with data sets, for what needs them
     rows: list[Row] = field(default_factory=list)
     proved: dict[str, float] = field(default_factory=dict)  # share of answers proved optimal
     wrong: list[str] = field(default_factory=list)  # different optima, broken rules, failed sections

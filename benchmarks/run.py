@@ -1,6 +1,6 @@
 """The benchmark: one command, a table of ratios, a JSON file and plots.
 
-    python benchmarks/run.py [--quick] [--only NAME ...] [--out benchmarks/out]
+    python benchmarks/run.py [--quick] [--only NAME ...] [--data DIR] [--limit SECONDS] [--out benchmarks/out]
 
 Exit code 1 when any two sides disagree about an optimum, an answer breaks a rule, or a section fails. A target that is
 not met is printed as such; it does not change the exit code, because it depends on the machine.
@@ -27,9 +27,10 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from growth import plot_growth, run_growth  # noqa: E402
+from hard_plot import plot_proved  # noqa: E402
+from hard_rules import run_many  # noqa: E402
 from latency import run_latency  # noqa: E402
 from many_labels import run_labels  # noqa: E402
-from many_rules import run_many  # noqa: E402
 from measure import Report, Row, told, where  # noqa: E402
 from padded import run_padded  # noqa: E402
 from papers import plot_papers, run_papers, show_papers  # noqa: E402
@@ -98,7 +99,7 @@ def plot_ratios(rows: list[Row], file: Path) -> None:
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
-    for name in ("bridle", "numpy", "highspy", "ortools", "pynini", "torch", "pytorch-crf"):
+    for name in ("bridle", "numpy", "highspy", "ortools", "pytoulbar2", "pynini", "torch", "pytorch-crf"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -123,6 +124,8 @@ def write(report: Report, out: Path, took: float) -> None:
         plot_ratios(report.rows, out / "ratios.png")
     if "growth" in report.data:
         plot_growth(report.data["growth"], out / "growth.png")
+    if "many" in report.data:
+        plot_proved(report.data["many"], out / "proved.png")
     if "papers" in report.data:
         plot_papers(report.data["papers"], out / "papers.png")
 
@@ -133,8 +136,13 @@ def main() -> int:
     names = ", ".join(SECTIONS)
     parser.add_argument("--only", action="append", choices=SECTIONS, metavar="NAME", help=f"one of {names}; repeatable")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out", help="folder for JSON and plots")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="for peers in `many` (default: 30; quick: 2)")
+    wanted = "folder with citations-cora and citations-anystyle, for `many` (default: $BRIDLE_DATA)"
+    parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"), metavar="DIR", help=wanted)
     chosen = parser.parse_args()
-    console, report = Console(width=None if sys.stdout.isatty() else 140), Report(chosen.quick)
+    limit = chosen.limit or (2.0 if chosen.quick else 30.0)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    report = Report(chosen.quick, limit, None if chosen.data is None else Path(chosen.data))
     report.data["where"] = where()
     begin = time.perf_counter()
     for name in chosen.only or SECTIONS:

@@ -20,6 +20,7 @@ PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control
     : base_(s), relaxed_(relaxed), offsets_{0, s.n}, priced_(s) {
     const size_t n = s.n, m = s.m, square = m * m;
     const bool per_step = s.head->per_step;
+    const std::vector<double>& mask = s.problem->tables->free_mask;
     bool any = per_step || (s.head->tables && !s.head->tables->free.view().flat), differ = per_step;
     for (const BoundAutomaton& p : s.automata)
         if (on_scores(p) && p.automaton->states > 1) any = true, differ = differ || differs_by_position(s, p);
@@ -31,9 +32,9 @@ PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control
     for (size_t t = 0; t < steps_; ++t) {
         control.check();
         double* into = scores_.pairwise.data() + t * square;
-        if (per_step) std::copy_n(s.head->pairwise + t * square, square, into);
-        else
-            for (size_t c = 0; c < square; ++c) into[c] = s.head->tables->free.at(static_cast<int>(c / m), static_cast<int>(c % m));
+        for (size_t c = 0; c < square; ++c)
+            into[c] = per_step ? s.head->pairwise[t * square + c] + (mask.empty() ? 0.0 : mask[c])
+                               : s.head->tables->free.at(static_cast<int>(c / m), static_cast<int>(c % m));
     }
     hard_.unary.assign(n * m, 0.0), hard_.pairwise.assign(steps_ * square, 0.0);
     for (const BoundAutomaton& p : s.automata) {

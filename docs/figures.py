@@ -1,6 +1,6 @@
 """Write the figures of docs/how_it_works.md anew, from the JSON files of the benchmarks.
 
-    BRIDLE_SIMD=avx2 python benchmarks/run.py --out benchmarks/out/avx2
+    BRIDLE_SIMD=avx2 python benchmarks/run.py --data DIR --out benchmarks/out/avx2
     BRIDLE_SIMD=avx2 python benchmarks/train.py --data DIR --json benchmarks/out/avx2/train.json
     BRIDLE_SIMD=avx2 python benchmarks/tag.py --data DIR --json benchmarks/out/avx2/tag.json
     (the same with avx512, if the processor has it)
@@ -16,6 +16,7 @@ from typing import Any
 
 PAGE = Path(__file__).parent / "how_it_works.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+HARD, END_HARD = "<!-- hard rule sets -->", "<!-- end of hard rule sets -->"
 KINDS = {"all": "all", "few": "few, as with a trained model", "flat": "no transition scores"}
 
 
@@ -91,6 +92,37 @@ def _peak(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _hard(run: dict[str, Any]) -> list[str]:
+    """Families of hard rule sets: times of Bridle, and the share that each solver proved."""
+    many = run["data"]["many"]
+    solvers = dict.fromkeys(name for one in many["families"].values() for name in one["solvers"])
+    peers = [name for name in solvers if name != "bridle"]
+    soon = f"below the best after {1e3 * many['soon']:g} ms"
+    lines = ["| family | mean | worst | proved |" + "".join(f" {name} |" for name in peers) + f" {soon} |",
+             "|---|---|---|---|" + "---|" * len(peers) + "---|"]  # fmt: skip
+    for name, one in many["families"].items():
+        ours = one["solvers"]["bridle"]
+        took, cells = [1e3 * s for s in ours["seconds"]], [name]
+        cells += [_time(sum(took) / len(took)), _time(max(took)), _share(ours)]
+        cells += [_share(one["solvers"].get(peer)) for peer in peers]
+        gaps = one.get("soon", {}).get("gaps")
+        nothing = one.get("soon", {}).get("nothing", 0)
+        gap = f"{100 * sum(gaps) / len(gaps):.2f} %, worst {100 * max(gaps):.2f} %" if gaps else ""
+        cells.append(gap + (f", nothing found for {nothing}" if nothing else ""))
+        lines.append("| " + " | ".join(cells) + " |")
+    limits = f"{many['limit']:g} s for Bridle, {many['peer_limit']:g} s for the others"
+    return [*lines, "", f"Limits for one sequence: {limits}. {_where(run['data']['where'])}."]
+
+
+def _share(solver: dict[str, Any] | None) -> str:
+    """How many were proved, and their mean time."""
+    if solver is None:
+        return ""
+    done = [s for s, proved in zip(solver["seconds"], solver["proved"], strict=True) if proved]
+    mean = f", {_time(1e3 * sum(done) / len(done))}" if done else ""
+    return f"{len(done)} of {len(solver['proved'])}{mean}"
+
+
 def tables(folders: list[Path]) -> str:
     """All tables, each with where it was measured."""
 
@@ -109,13 +141,20 @@ def tables(folders: list[Path]) -> str:
     return "\n".join(parts)
 
 
+def _between(text: str, begin: str, end: str, made: str) -> str:
+    """The text with something else between two marks."""
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{made}\n{end}{rest.partition(end)[2]}"
+
+
 def main() -> None:
     """The command."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    made = tables([Path(argument) for argument in sys.argv[1:]])
-    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+    folders = [Path(argument) for argument in sys.argv[1:]]
+    text = _between(PAGE.read_text(encoding="utf-8"), BEGIN, END, tables(folders))
+    first = json.loads((folders[0] / "results.json").read_text(encoding="utf-8"))
+    if "many" in first["data"]:
+        text = _between(text, HARD, END_HARD, "\n".join(_hard(first)))
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

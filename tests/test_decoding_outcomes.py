@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 
 import numpy as np
@@ -144,6 +145,45 @@ def test_relaxed_scores_are_true_beside_very_low_ones() -> None:
     low = np.zeros((5, 3))
     low[:, 1] = -1e290
     assert Decoder(LABELS, rules, on_infeasible="relax").decode(Lattice(low)).relaxed
+
+
+def test_relaxed_decodings_prove_both_parts() -> None:
+    """Two rules cannot hold at once, twice: two violations at least, wherever the scores would like more of them."""
+    rules = [r.fix("A", 0), r.forbid("A", at=0), r.fix("B", 2), r.forbid("B", at=2), r.forbid_transition("O", "O")]
+    lattice = Lattice([[9.0, 0, 1], [9, 0, 0], [9, 0, 1]])
+    d = Decoder(LABELS, rules, on_infeasible="relax").decode(lattice)
+    assert (d.status, d.optimal, d.labels[::2], d.score) == ("relaxed", True, ["O", "O"], 18.0) and d.labels[1] != "O"
+    assert d.stats["hard_violations"] == d.stats["hard_violations_bound"] == 2 and d.bound == d.score
+    assert sum(times for _, times in d.violated) == 2
+
+
+def test_masks_that_cannot_hold_are_given_up_where_they_cannot() -> None:
+    """`forbid A` holds wherever it can: the one token that must be A is no reason to give it up elsewhere."""
+    rules = [r.forbid("A"), r.fix("A", 3)]
+    unary = np.zeros((6, 3))
+    unary[:, 1] = 5.0  # the scores would like A everywhere
+    d = Decoder(LABELS, rules, on_infeasible="relax").decode(Lattice(unary))
+    assert d.labels.count("A") <= 1 and d.stats["hard_violations"] == 1
+    rule = r.forbid("A") & r.present("A")  # one rule: it is broken, or it is not
+    d = Decoder(LABELS, [rule], on_infeasible="relax").decode(Lattice(unary))
+    assert d.labels == ["A"] * 6 and d.violated == [(rule, 1)] and d.optimal
+
+
+def test_relaxing_keeps_to_the_time_limit() -> None:
+    rng, names = np.random.default_rng(0), [f"L{k}" for k in range(12)]
+    pairs = [(a, b) for a in names for b in names if a != b]
+    rules = [r.before(*pairs[k]) for k in rng.permutation(len(pairs))[:40]] + [r.present(a) for a in names]
+    lattice = Lattice(rng.normal(size=(60, 12)))
+    decoder = Decoder(names, rules, on_infeasible="relax", time_limit=0.1)
+    began = time.perf_counter()
+    try:
+        d = decoder.decode(lattice)
+    except bridle.LimitReached:  # it was not even known to be infeasible
+        pass
+    else:
+        assert d.relaxed and d.stats["hard_violations_bound"] <= d.stats["hard_violations"]
+        assert bridle.check(lattice, rules, d).ok and d.bound >= d.score
+    assert time.perf_counter() - began < 0.5
 
 
 def test_a_batch_may_be_any_sequence() -> None:

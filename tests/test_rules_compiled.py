@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -197,3 +198,35 @@ def test_automata_are_made_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> N
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
+
+
+@pytest.mark.parametrize(
+    ("rules", "kept"),
+    [
+        (["forbid A", "at most 2 tokens of A  [penalty 1]"], 0),  # masks see to it
+        (["exactly 1 token of A", "at most 3 tokens of A  [penalty 1]", "present A  [penalty 1]"], 2),
+        (["at most 1 token of A", "at most 2 tokens of A", "at most 1 token of A"], 1),
+        (["at most 2 tokens of A", "at most 1 token of A  [penalty 1]"], 2),
+        (["starts with A  [penalty 1]", "A before B  [penalty 1]"], 2),
+        (["starts with B", "present B  [penalty 1]"], 1),  # a sequence without tokens violates it
+        (["fix A at given x", "present A  [penalty 1]"], 1),  # what comes with a sequence is not known yet
+    ],
+    ids=str,
+)  # fmt: skip
+def test_rules_that_are_never_violated_are_left_out(rules: list[str], kept: int) -> None:
+    decoder = Decoder(LABELS, rules, engine="search")
+    assert decoder.compiled.native("masks").n_automata == kept
+    for seed in range(20):
+        lattice = Lattice(np.random.default_rng(seed).normal(size=(4, 3)))
+        given = {"x": 1}
+        assert decoder.decode(lattice, given).score == pytest.approx(
+            Decoder(LABELS, rules, engine="product").decode(lattice, given).score
+        )
+
+
+def test_many_rules_are_compiled_in_time() -> None:
+    names = [f"L{k}" for k in range(40)]
+    rules = [r.before(a, b) for a in names for b in names if a < b]
+    began = time.perf_counter()
+    decoder = Decoder(names, rules)
+    assert time.perf_counter() - began < 5 and decoder.compiled.native("masks").n_automata == len(rules)

@@ -353,7 +353,8 @@ TOGETHER = {
     "test_rules_text": "rules/files",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
-OF_ALL = {"bad_input", "browser", "contract", "docs", "pickling", "readme", "structure"}  # tests of no single module
+# Tests of no single module.
+OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "pickling", "readme", "structure"}
 
 
 def named_after(module: str) -> set[str]:

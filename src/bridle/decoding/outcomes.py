@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding.problem import LIMIT, RELAXED, Answers, Problem
+from bridle.decoding.problem import INFEASIBLE, LIMIT, RELAXED, Answers, Problem
 from bridle.decoding.relaxation import relax_infeasible
 from bridle.decoding.result import Decoding, Decodings, Unanswered, status_of
 from bridle.lattice import Batch
@@ -31,7 +31,9 @@ class Part:
     @classmethod
     def of(cls, decoder: Decoder, problem: Problem, answers: Answers) -> Part:
         """Answers to a problem, with what is needed to say why there is none; relaxed if that is asked for."""
-        relaxed = relax_infeasible(problem, decoder.limits, answers) if decoder.on_infeasible == "relax" else {}
+        relaxed = {}
+        if decoder.on_infeasible == "relax" and (answers.status == INFEASIBLE).any():
+            relaxed = relax_infeasible(problem, decoder.limits, answers)
         unanswered = {}
         for b in np.flatnonzero((answers.status > LIMIT) & (answers.status != RELAXED)).tolist():
             status, bound = status_of(int(answers.status[b])), float(answers.bound[b])

@@ -29,8 +29,6 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
     Returns what was counted for each of them, and whether it is "optimal": both parts proved.
     """
     chosen = np.flatnonzero(answers.status == INFEASIBLE)
-    if len(chosen) == 0:
-        return {}
     some = _some(problem, chosen)
     found = Answers.blank(some.offsets, len(problem.rules), len(_COUNTERS) + 1)
     left = None if limits.time_limit is None else np.maximum(0.0, limits.time_limit - answers.seconds[chosen])

@@ -300,7 +300,8 @@ class Decodings(Sequence[Decoding]):
         """What was counted for sequence k."""
         if (told := self._relaxed.get(k)) is not None:
             return {name: value for name, value in told.items() if name != "optimal"}
-        return self._answers.stats[k] if self._answers.stats else self._decoder._stats(self._answers.counters[k].tolist())
+        answers = self._answers
+        return answers.stats[k] if answers.stats else self._decoder._stats(answers.counters[k].tolist())
 
 
 def violations_of(rules: Sequence[Rule], counts: list[int]) -> list[tuple[Rule, int]]:

@@ -24,8 +24,8 @@ from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
 AllSets = tuple[Sets, ...]  # of all label fields of a rule
-# What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none. "whole":
-# none, and no rule is taken apart, so that its automata count its violations.
+# What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none.
+# "whole": none, and no rule is taken apart, so that its automata count its violations.
 Absorb = Literal["masks", "words", "nothing", "whole"]
 _MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
