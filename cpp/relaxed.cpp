@@ -21,9 +21,10 @@ constexpr double kHighestPrice = 1e300;
 constexpr double kApart = 1 - 1e-6;      // numbers of violations that differ are further apart
 
 // A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
-double first_price(const Sequence& s) {
+double first_price(const Sequence& s, Control& control) {
     std::vector<double> leads, row(s.m);
     for (int t = 0; t < s.n && s.m > 1; ++t) {
+        if (t % 4096 == 4095) control.check();
         s.row(t, row.data());
         std::nth_element(row.begin(), row.begin() + 1, row.end(), std::greater<>());
         if (row[1] > -kInf) leads.push_back(row[0] - row[1]);
@@ -74,7 +75,7 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
     Relaxed best;
     int64_t fewest = 1;  // no labelling has fewer violations
     bool counted = false, proved = false;
-    double bound = kInf, price = first_price(s);
+    double bound = kInf, price = first_price(s, control);
     try {
         for (;; price *= kRaise) {
             const int32_t* known = best.path.empty() ? nullptr : best.path.data();

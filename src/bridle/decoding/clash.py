@@ -39,7 +39,7 @@ def infeasible(
         What all of it may take. Rules that are not known by then to be needless stay in.
     """
     deadline = Deadline.after(seconds)
-    if impossible((), None):  # one best path without rules
+    if impossible((), deadline.left):  # one best path without rules
         return Infeasible(**no_path)
     clash = list(dict.fromkeys(rule for rule in rules if not isinstance(rule, Soft)))
     minimal = True
