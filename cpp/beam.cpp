@@ -26,6 +26,8 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Automa
                         const std::vector<Guide>& guides, Control& control) {
     const int n = trellis.n, m = trellis.m;
     const size_t size = set.size() + guides.size();
+    const size_t fits = control.memory() / 8 / (sizeof(Hypothesis) * (static_cast<size_t>(n) + 1));
+    width = static_cast<int>(std::clamp<size_t>(fits, 1, width));
     std::vector<std::vector<Hypothesis>> kept(n + 1);
     kept[0].push_back({0, 0, -1, -1, 0});
     std::vector<State> now(size, 0), later;

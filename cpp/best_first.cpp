@@ -7,7 +7,10 @@
 namespace bridle {
 namespace {
 
-constexpr size_t kMostNodes = size_t{1} << 26;  // some gigabytes: more is given up as if a limit had been set
+constexpr size_t kMostNodes = size_t{1} << 30;  // more cannot be numbered
+constexpr size_t kLarge = size_t{1} << 24;      // bytes that are not moved in no time
+constexpr double kSecondsPerFound = 3e-5;       // to judge a labelling and to hand it over
+constexpr double kSecondsPerVisit = 2e-7;       // to move one when the set grows
 
 struct Node {
     double g, paid;        // paid: only where prices come first
@@ -35,11 +38,17 @@ class Taken {
     explicit Taken(size_t width) : width_(width), slots_(1024, -1), visits_(1024) {}
 
     Visits& operator()(int32_t node, const std::vector<Node>& nodes, const std::vector<State>& states) {
-        if (used_ * 2 >= slots_.size()) grow(nodes, states);
+        if (full()) grow(nodes, states);
         return visits_[find(node, nodes, states)];
     }
 
+    size_t bytes() const { return slots_.size() * (sizeof(int32_t) + sizeof(Visits)); }
+    // What the next one may take: bytes beside those it has, and seconds.
+    size_t bytes_to_grow() const { return full() ? 2 * bytes() : 0; }
+    double seconds_to_grow() const { return full() ? kSecondsPerVisit * static_cast<double>(used_) : 0.0; }
+
   private:
+    bool full() const { return used_ * 2 >= slots_.size(); }
     size_t find(int32_t node, const std::vector<Node>& nodes, const std::vector<State>& states) {
         size_t at = hash(node, nodes, states) & (slots_.size() - 1);
         while (slots_[at] >= 0 && !same(slots_[at], node, nodes, states)) at = (at + 1) & (slots_.size() - 1);
@@ -83,6 +92,9 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     std::vector<State> to(width), from(width, 0);
     const size_t more = estimates.size();
     std::vector<int32_t> where, now(more, 0);  // (nodes, more)  states of the other folds
+    const size_t node_bytes = sizeof(Node) + sizeof(State) * width + sizeof(int32_t) * more;
+    const size_t found_bytes = 4 * sizeof(int32_t) * n + 512;  // here, and in the hands of the caller
+    const auto vectors_grow = [&] { return nodes.size() > kLarge / node_bytes && nodes.size() + m > nodes.capacity(); };
     found.clear();
     complete = false;
 
@@ -171,16 +183,18 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     else expand(-1);
     while (!queue.empty()) {
         const Entry top = queue.top();
-        if ((most >= 0 && expansions >= most) || nodes.size() > kMostNodes) {
+        // Half as much again: a vector that grows is there twice, for a moment.
+        const size_t bytes = (nodes.size() * node_bytes + queue.size() * sizeof(Entry)) / 2 * 3 + taken.bytes() + taken.bytes_to_grow() + found.size() * found_bytes;
+        if ((most >= 0 && expansions >= most) || nodes.size() > kMostNodes || bytes > memory) {
             bound = top.f;
             return;
         }
-        if ((expansions & 255) == 0) {
-            control.check();
-            if (control.late()) {
+        if ((expansions & 63) == 0 || taken.bytes_to_grow() > kLarge || vectors_grow()) {
+            if (control.late(taken.seconds_to_grow() + kSecondsPerFound * static_cast<double>(found.size()) + Control::kSecondsPerByte * static_cast<double>(bytes))) {
                 bound = top.f;
                 return;
             }
+            control.check();
         }
         queue.pop();
         const Node node = nodes[top.node];

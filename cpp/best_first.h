@@ -33,12 +33,13 @@ struct BestFirst {
     // If set, (n, Q): the least that the fold still costs. Then the cheapest labelling comes first, whatever its score,
     // and among the cheapest the one with the highest score; H must leave costs out.
     const double* price = nullptr;
+    size_t memory = Control::kUnlimited;  // bytes that may be taken
 
     // Outcome.
     std::vector<Found> found = {};  // best first
     double bound = -kInf;           // no labelling that was not found scores higher
     int64_t expansions = 0;
-    bool complete = false;  // false: stopped by a limit
+    bool complete = false;  // false: stopped by a limit: of expansions, time or memory
 
     // Looks for k labellings that score above `floor`. Stops after `most` expansions (negative: no limit).
     void run(int k, double floor, int64_t most, Control& control);

@@ -20,10 +20,10 @@ inline bool interrupted() {
 }
 
 // Runs a kernel without the GIL; when it was stopped, raises what stopped it. seconds: negative means no limit.
-template <class Work> auto freely(const Stop& stop, double seconds, const Work& work) {
+template <class Work> auto freely(const Stop& stop, double seconds, const Work& work, size_t memory = Control::kUnlimited) {
     try {
         const nb::gil_scoped_release release;
-        Control control(stop, interrupted, seconds);
+        Control control(stop, interrupted, seconds, memory);
         return work(control);
     } catch (const Stopped&) {
         if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);

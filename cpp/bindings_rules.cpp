@@ -89,6 +89,7 @@ void bind_rules(nb::module_& module) {
         .def(nb::init<>())
         .def_rw("time_limit", &Options::time_limit)
         .def_rw("max_states", &Options::max_states)
+        .def_rw("max_memory", &Options::max_memory)
         .def_rw("width", &Options::width)
         .def_rw("max_product_states", &Options::max_product_states)
         .def_rw("max_group_states", &Options::max_group_states)

@@ -19,6 +19,14 @@ constexpr double kProgress = 0.85;      // of the gap is left: sweeps are worth 
 constexpr double kLargestMargin = 0.5;  // what single precision may lose
 constexpr size_t kNarrow = 16, kWide = 1 << 18;  // nodes of a layer
 
+// As many nodes of a layer as fit into memory beside the shares: their labels in all layers, two fronts, and the steps from one.
+size_t widest(const Instance& instance, size_t groups) {
+    const size_t n = instance.sequence.n, m = instance.sequence.m;
+    const size_t node = n * 2 * sizeof(int32_t) + 2 * (sizeof(double) + groups * sizeof(uint16_t)) + m * 2 * 12 + 16;
+    const size_t memory = instance.control.memory(), left = memory / 4 * 3 - std::min(memory / 2, instance.scratch.bytes());
+    return std::clamp(left / node, kNarrow, kWide);
+}
+
 // The automata that are grouped: all, or if they are many, the active ones and others that the same price pays for.
 class Chosen {
   public:
@@ -70,6 +78,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     SegmentSearch segments(instance, shares);
     if (incumbent.found()) segments.improve(incumbent);
     LayeredSearch layered(instance, shares, incumbent, active);
+    const size_t widest_layer = widest(instance, shares.groups.size());
     size_t most = kNarrow;
     double margin = shares.margin(), last = kInf;
     for (int round = 0, more = 0; round < kRounds; ++round) {
@@ -104,7 +113,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
         }
         const double gap = bound - incumbent.score;
         if (std::exchange(last, gap) * kProgress > gap && round > 0) continue;
-        most = std::min(most * 4, kWide);
+        most = std::min(most * 4, widest_layer);
     }
     return false;
 }

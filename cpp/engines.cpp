@@ -36,6 +36,7 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     out.bound = trellis.best_path(plain, steps, out.path.data(), control);  // no rule can make it better
     AutomatonSet set;
     set.assign(s.automata);
+    const Armed armed(control);
     const std::vector<Found> found = beam(trellis, steps, set, options.width, {}, control);
     if (found.empty()) {
         out.status = out.bound > -kInf ? Status::nothing_found : Status::infeasible;
@@ -71,7 +72,60 @@ Engine engine_numbered(int number) { return kEngines[number].run; }
 
 namespace {
 
-constexpr int64_t kKeptCells = 1 << 16;  // tokens x labels of a sequence after which a search is used again
+constexpr size_t kKeptBytes = size_t{1} << 26;  // of a search that is used again
+constexpr int64_t kBoundCells = 1 << 24;        // tokens x labels that are soon looked at
+
+double largest(const double* scores, int64_t count) { return *std::max_element(scores, scores + count); }
+
+}  // namespace
+
+double bound_by_scores(const Sequence& s) {
+    const int64_t m = s.m, steps = s.n > 0 ? s.n - 1 : 0, square = m * m, tables = s.head->per_step ? steps : 1;
+    const double* pairwise = steps > 0 ? s.head->pairwise : nullptr;
+    if (s.n * m + (pairwise ? tables * square : 0) > kBoundCells) return kInf;
+    const Problem& p = *s.problem;
+    double sum = 0;
+    for (int64_t t = s.first; t < s.first + s.n; ++t)
+        sum += p.unary32 ? *std::max_element(p.unary32 + t * m, p.unary32 + (t + 1) * m) : largest(p.unary64 + t * m, m);
+    if (s.n > 0 && !s.head->start.empty()) sum += largest(s.head->start.data(), m);
+    if (s.n > 0 && !s.head->end.empty()) sum += largest(s.head->end.data(), m);
+    for (int64_t t = 0; pairwise && t < tables; ++t) sum += largest(pairwise + t * square, square) * static_cast<double>(steps) / static_cast<double>(tables);
+    return sum + 1e-9 * std::abs(sum);  // sums in another order round otherwise
+}
+
+namespace {
+
+// What there is to show when the time is up: the best path without rules bounds all others, and it is an answer if it breaks no
+// hard rule.
+Answer without_rules(const Sequence& s, Control& control, Search& search) {
+    Answer out;
+    out.status = Status::nothing_found;
+    try {
+        std::vector<int32_t> path(s.n);
+        out.bound = search.first_path(s, path.data(), control);
+        if (!(out.bound > -kInf)) {
+            out.status = Status::infeasible;
+            return out;
+        }
+        Verdict verdict;
+        judge(s, path.data(), verdict, &control);
+        if (verdict.cost == kInf) return out;
+        out.score = out.bound - verdict.cost;
+        out.status = verdict.cost == 0 ? Status::optimal : Status::limit;
+        out.path = std::move(path);
+    } catch (const Late&) {
+        if (out.bound == kInf) out.bound = bound_by_scores(s);
+    }
+    return out;
+}
+
+Answer in_time(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    try {
+        return engine(s, options, control, search, counters);
+    } catch (const Late&) {
+        return without_rules(s, control, search);
+    }
+}
 
 // Violations of each rule by an answer.
 void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
@@ -89,15 +143,13 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
     std::unique_ptr<Search> own = problem.searches ? problem.searches->take() : std::make_unique<Search>();
     Search& search = *own;
     Verdict verdict;
-    int64_t largest = 0;
     for (int64_t b = 0; b < problem.B; ++b) {
-        if ((b & 15) == 0) control.check();
         if (left) control.begin(left[b]);
         else control.begin();
+        if ((b & 15) == 0) control.check();
         const Sequence s(problem, b);
-        largest = std::max<int64_t>(largest, static_cast<int64_t>(s.n) * s.m);
         int64_t counters[kCounters] = {};
-        const Answer answer = engine(s, options, control, search, counters);
+        const Answer answer = in_time(engine, s, options, control, search, counters);
         std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
@@ -107,14 +159,29 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
         if (soft || answer.status == Status::relaxed) count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
-    if (problem.searches && largest <= kKeptCells) problem.searches->give_back(std::move(own));  // else its memory is large
+    if (problem.searches && search.bytes() <= std::min(kKeptBytes, control.memory() / 8)) problem.searches->give_back(std::move(own));
 }
 
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
     control.begin();
     Search search;
     Counters counters;
-    return search.k_best(Sequence(problem, b), k, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, counters);
+    const Sequence s(problem, b);
+    std::vector<Answer> found;
+    try {
+        found = search.k_best(s, k, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, counters);
+    } catch (const Late&) {
+        found = {without_rules(s, control, search)};
+        if (found[0].status == Status::infeasible) return {};
+        if (found[0].status == Status::optimal) found[0].status = Status::limit;  // the best, but not all k of them are known
+    }
+    Verdict verdict;
+    for (Answer& answer : found) {
+        std::vector<int32_t> violations(problem.rules.size(), 0);
+        if (answer.score > -kInf) count_violations(s, answer, verdict, violations.data());
+        answer.violations = std::move(violations);
+    }
+    return found;
 }
 
 }  // namespace bridle

@@ -11,6 +11,7 @@ namespace bridle {
 struct Options {
     double time_limit = -1;    // seconds per sequence; negative: none
     int64_t max_states = -1;   // negative: none
+    int64_t max_memory = 1000000000;  // bytes per sequence
     int width = 8;             // beam
     int max_product_states = 64;  // search: fold while the product has at most so many states
     int max_group_states = 128;     // search: of the product automaton of a group
@@ -48,14 +49,19 @@ struct Outputs {
     double* seconds;    // (B) spent on each sequence, if there is a time limit
 };
 
+// No labelling scores more than the best label everywhere, masks left out, and the best transition between them. +inf: there are
+// too many scores to look at in no time.
+double bound_by_scores(const Sequence& s);
+
 // Decodes all sequences, or throws Stopped. left (B): seconds that are left for each, if there is a time limit; null: all of it.
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
          const double* left = nullptr);
 
-// The k best labellings of sequence b: fewer if there are fewer.
+// The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
-// log of the sum of exp(score) over the labellings that obey these rules; marginals (n, m) or null. +inf: too large.
+// log of the sum of exp(score) over the labellings that obey these rules; marginals (n, m) or null. +inf: too large;
+// NaN: out of time.
 double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
                Control& control);
 

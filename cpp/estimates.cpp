@@ -18,18 +18,20 @@ void add_estimates(Instance& instance, Relaxation& relaxation) {
     const AutomatonSet& outside = relaxation.set;
     put_multipliers(instance, relaxation, scratch.adjusted);
     const size_t row = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.width);
-    const int most = static_cast<int>(std::min<size_t>(kEstimateStates, kEstimateCells / row));
+    size_t left = instance.control.memory() / 8 / sizeof(double);  // cells of all estimates together
+    const auto most = [&] { return static_cast<int>(std::min(kEstimateStates, std::min(kEstimateCells, left) / row)); };
     std::vector<BoundAutomaton> chosen;
     Estimate made;
     const auto fits = [&](const std::vector<BoundAutomaton>& automata) {
         AutomatonSet set;
         set.assign(automata);
-        return made.fold.build(set, trellis.n, trellis.m, most, instance.control);
+        return made.fold.build(set, trellis.n, trellis.m, most(), instance.control);
     };
     const auto finish = [&] {
         if (chosen.empty() || relaxation.estimates.size() >= kEstimates || !fits(chosen)) return;
         ++instance.counters.passes;
         trellis.backward(made.fold, scratch.adjusted.steps, made.H, instance.control);
+        left -= std::min(left, made.H.size());
         relaxation.estimates.push_back(std::move(made));
         made = Estimate();
         chosen.clear();

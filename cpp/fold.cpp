@@ -8,7 +8,7 @@ namespace bridle {
 namespace {
 
 // Positions whose marks agree for all automata are of one kind; `first` holds one position of each kind.
-std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& first) {
+std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& first, Control& control) {
     std::vector<const uint8_t*> marks;
     for (const BoundAutomaton& p : set.automata)
         if (p.marks) marks.push_back(p.marks);
@@ -18,6 +18,7 @@ std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& 
     std::unordered_map<uint64_t, std::vector<int32_t>> seen;
     first.clear();
     for (int t = 0; t < n; ++t) {
+        if ((t & 4095) == 4095) control.check();
         uint64_t hash = 1469598103934665603ull;
         for (const uint8_t* mark : marks) hash = (hash ^ mark[t]) * 1099511628211ull;
         auto& bucket = seen[hash];
@@ -39,7 +40,7 @@ std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& 
 
 constexpr double kDirect = 32768;  // more takes longer to clear than to hash
 
-// Numbers of state vectors: by their mixed-radix value while that is small, else by hashing.
+// Numbers of state vectors: by their mixed-radix value while that is small, else by hashing, in one piece of memory.
 class Index {
   public:
     explicit Index(const AutomatonSet& set) : width_(set.size()) {
@@ -95,6 +96,7 @@ std::vector<int32_t> classes_of(const AutomatonSet& set, int m, std::vector<int3
 
 constexpr size_t kMostCells = size_t{1} << 26;   // of one table
 constexpr size_t kKnownCells = size_t{1} << 21;  // of all that are kept
+constexpr size_t kSmallTable = 1 << 14;          // cells that are never too many
 
 }  // namespace
 
@@ -118,7 +120,7 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
     if (set.size() == 0) return true;
     width_ = padded(m);
     std::vector<int> first;
-    kind_ = kinds_of(set, n, first);
+    kind_ = kinds_of(set, n, first, control);
     // What the tables depend on: the automata, what breaking them costs, and the marks of each kind of position.
     Key key;
     key.reserve(set.size() * (3 + first.size()) + 1);
@@ -138,8 +140,9 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
         tables_ = n == 0 ? explore(set, {}, m, most, control) : explore(set, first, m, most, control);
         if (!tables_) return clear(), false;
         const size_t cells = tables_->next.size() + key.size();
-        if (known_cells_ + cells > kKnownCells) known_.clear(), known_cells_ = 0;
-        if (cells < kKnownCells / 8) known_.emplace(std::move(key), tables_), known_cells_ += cells;
+        const size_t kept = std::min(kKnownCells, control.memory() / 16 / kCellBytes);
+        if (known_cells_ + cells > kept) known_.clear(), known_cells_ = 0;
+        if (cells < kept / 8) known_.emplace(std::move(key), tables_), known_cells_ += cells;
     }
     Q = tables_->Q;
     final = tables_->final;
@@ -148,6 +151,7 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
 
 std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most,
                                             Control& control) const {
+    control.check();
     const size_t size = set.size(), kinds = first.size();
     std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
     Index index(set);
@@ -157,9 +161,12 @@ std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::
     std::vector<int32_t> next;  // (Q, kinds, classes) while it grows
     std::vector<double> cost;
     int count = 1;
+    const int stretch = static_cast<int>(std::clamp<size_t>((size_t{1} << 18) / (kinds * one.size() * size + 1), 1, 256));
     for (int q = 0; q < count; ++q) {
-        if (kinds * count * width_ > kMostCells) return nullptr;
-        if ((q & 255) == 255 || kinds > 1024) control.check();
+        // The tables, and while they are made: moves by class, states and their index.
+        const size_t cells = kinds * count * width_, bytes = cells * kCellBytes + (12 * kinds * one.size() + 2 * size + 96) * count;
+        if (cells > kMostCells || (cells > kSmallTable && bytes > control.memory() / 8)) return nullptr;
+        if (q % stretch == stretch - 1) control.check();
         for (size_t k = 0; k < kinds; ++k)
             for (const int32_t y : one) {
                 const double c = set.advance(states.data() + q * size, to.data(), y, first[k]);
@@ -179,10 +186,11 @@ std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::
     auto made = std::make_shared<Tables>();
     made->Q = count;
     for (int q = 0; q < count; ++q) made->final.push_back(set.finish(states.data() + q * size));
-    made->next.assign(kinds * count * width_, 0);
-    made->cell.assign(kinds * count * width_, 0);
-    made->cost.assign(kinds * count * width_, kInf);
-    for (int q = 0; q < count; ++q)
+    lay_out(made->next, kinds * count * width_, 0, control);
+    lay_out(made->cell, kinds * count * width_, 0, control);
+    lay_out(made->cost, kinds * count * width_, kInf, control);
+    for (int q = 0; q < count; ++q) {
+        if (q % stretch == stretch - 1) control.check();
         for (size_t k = 0; k < kinds; ++k)
             for (int y = 0; y < m; ++y) {
                 const size_t from = (q * kinds + k) * one.size() + class_of[y], into = (k * count + q) * width_ + y;
@@ -190,6 +198,7 @@ std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::
                 made->cell[into] = next[from] * width_ + y;
                 made->cost[into] = cost[from];
             }
+    }
     return made;
 }
 

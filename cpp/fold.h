@@ -17,7 +17,8 @@ class Fold {
     int Q = 1;                  // states; 0 is the start
     std::vector<double> final;  // (Q) cost at the end, +inf: must not end here
 
-    // Explores what can be reached. False when there are more than `most` states, or too many kinds of positions.
+    // Explores what can be reached. False when there are more than `most` states, or tables that take more than an eighth of
+    // the memory.
     bool build(const AutomatonSet& set, int n, int m, int most, Control& control);
     void clear();         // no rule at all: one state
     void forget_costs();  // what is allowed stays allowed, but nothing has a price
@@ -25,6 +26,7 @@ class Fold {
     bool plain() const { return !tables_; }
     int kinds() const { return kind_.empty() ? 1 : 1 + *std::max_element(kind_.begin(), kind_.end()); }  // of positions
     int kind(int64_t t) const { return kind_.empty() ? 0 : kind_[t]; }
+    size_t bytes() const { return kCellBytes * ((tables_ ? tables_->next.size() : 0) + known_cells_); }
     // Reading label j at position t in state q (padded rows):
     const double* cost(int64_t t, int q) const { return tables_->cost.data() + row(t, q); }   // +inf: a hard rule breaks
     const int32_t* next(int64_t t, int q) const { return tables_->next.data() + row(t, q); }  // the next state
@@ -36,6 +38,7 @@ class Fold {
         std::vector<int32_t> next, cell;
         std::vector<double> cost, final;
     };
+    static constexpr size_t kCellBytes = 2 * sizeof(int32_t) + sizeof(double);
     using Key = std::vector<int64_t>;
 
     size_t row(int64_t t, int q) const { return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_; }

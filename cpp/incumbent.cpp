@@ -8,7 +8,7 @@ namespace bridle {
 const Verdict& consider(Instance& instance, const int32_t* path, Incumbent& incumbent) {
     const Sequence& s = instance.sequence;
     Verdict& verdict = instance.scratch.verdict;
-    judge(s, path, verdict);
+    judge(s, path, verdict, &instance.control);
     const double score = instance.scratch.plain.score(s, path) - verdict.cost;
     if (score > incumbent.score) {
         incumbent.score = score;

@@ -51,6 +51,10 @@ struct Scratch {
     std::vector<int32_t> path;  // (n)
     Verdict verdict;            // on the labelling considered last
     std::shared_ptr<Shares> shares;  // caches product automata
+
+    size_t bytes() const {  // about
+        return fold.bytes() + sizeof(double) * (best_H.capacity() + H.capacity()) + trellis.bytes() + masked.trellis.bytes();
+    }
 };
 
 class Instance {

@@ -6,10 +6,11 @@ namespace bridle {
 namespace {
 
 constexpr size_t kTogether = 32;  // automata whose tables fit into the nearest cache
+constexpr int kStretch = 1 << 14;  // tokens between two looks at the clock
 
 }  // namespace
 
-void judge(const Sequence& s, const int32_t* path, Verdict& verdict) {
+void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* control) {
     const BoundAutomaton* automata = s.automata.data();
     const size_t count = s.automata.size();
     verdict.states.assign(count, 0);
@@ -17,12 +18,15 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict) {
     int32_t *states = verdict.states.data(), *violations = verdict.violations.data();
     for (size_t first = 0; first < count; first += kTogether) {
         const size_t last = std::min(count, first + kTogether);
-        for (int t = 0; t < s.n; ++t)  // automata side by side: their steps do not wait for each other
-            for (size_t k = first; k < last; ++k) {
-                const Move& move = automata[k].read(t, states[k], path[t]);
-                violations[k] += move.violations;
-                states[k] = move.to;
-            }
+        for (int from = 0; from < s.n; from += kStretch) {
+            if (control && from > 0) control->check();
+            for (int t = from; t < std::min(s.n, from + kStretch); ++t)  // side by side: their steps do not wait for each other
+                for (size_t k = first; k < last; ++k) {
+                    const Move& move = automata[k].read(t, states[k], path[t]);
+                    violations[k] += move.violations;
+                    states[k] = move.to;
+                }
+        }
     }
     double cost = 0;
     verdict.hard_violations = 0;

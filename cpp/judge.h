@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "control.h"
 #include "problem.h"
 
 namespace bridle {
@@ -18,6 +19,6 @@ struct Verdict {
 };
 
 // Fills `verdict` and reuses its memory.
-void judge(const Sequence& s, const int32_t* path, Verdict& verdict);
+void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* control = nullptr);
 
 }  // namespace bridle

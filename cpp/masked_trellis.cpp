@@ -33,7 +33,7 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
             if (automaton.final[automaton.after(y)]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
     }
     if (!neighbours) return;
-    if (known_.size() * m * m > kKnownCells) known_.clear();
+    if (known_.size() * m * m > std::min(kKnownCells, control.memory() / 16 / (2 * sizeof(double)))) known_.clear();
     tables_.resize(n);
     // Positions whose marks agree share a table; with few automata the marks fit in one number.
     std::vector<BoundAutomaton> marked;

@@ -27,7 +27,10 @@ PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control
     steps_ = n < 2 || !any ? 0 : differ ? n - 1 : 1;
 
     scores_.unary.resize(n * m);
-    for (size_t t = 0; t < n; ++t) s.row(static_cast<int>(t), scores_.unary.data() + t * m);
+    for (size_t t = 0; t < n; ++t) {
+        if (t % 4096 == 4095) control.check();
+        s.row(static_cast<int>(t), scores_.unary.data() + t * m);
+    }
     scores_.pairwise.assign(steps_ * square, 0.0);
     for (size_t t = 0; t < steps_; ++t) {
         control.check();

@@ -10,7 +10,7 @@ namespace bridle {
 namespace {
 
 constexpr int kMostStates = 1 << 20;
-constexpr size_t kMostCells = size_t{1} << 29;  // of n * Q * m
+constexpr size_t kMostCells = size_t{1} << 29;  // of n * Q * m: more takes minutes
 
 // The trellis with some of the automata folded in.
 struct Lattice {
@@ -23,12 +23,15 @@ struct Lattice {
         trellis.load(s);
         steps.plain(s);
     }
-    bool intersect(const std::vector<BoundAutomaton>& automata, int64_t max_states, Control& control) {
+    // False: too large for the limits.
+    bool intersect(const std::vector<BoundAutomaton>& automata, const Options& options, Control& control) {
         AutomatonSet set;
         set.assign(automata);
         const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.m);
         size_t most = std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells));
-        if (max_states >= 0) most = std::min<size_t>(most, max_states);
+        const size_t bytes = options.arcs ? Trellis::backward_bytes(trellis.n, trellis.m) : Trellis::path_bytes(trellis.n, trellis.m);
+        most = std::min(most, std::max<size_t>(2, control.memory() / 2 / std::max<size_t>(1, bytes)));
+        if (options.max_states >= 0) most = std::min<size_t>(most, options.max_states);
         return fold.build(set, trellis.n, trellis.m, static_cast<int>(most), control);
     }
     double best(Control& control) { return trellis.best_path(fold, steps, path.data(), control); }
@@ -53,11 +56,14 @@ struct Lattice {
             }
         };
         for (int t = 0; t < n; ++t) {
+            control.check();
             std::fill(there.begin(), there.end(), 0);
             if (t == 0) step(0, 0, -1);
             else
-                for (size_t c = 0; c < width; ++c)
+                for (size_t c = 0; c < width; ++c) {
+                    if (c % 4096 == 4095) control.check();
                     if (here[c]) step(t, static_cast<int>(c / m), static_cast<int>(c % m));
+                }
             here.swap(there);
         }
         return count;
@@ -143,24 +149,29 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
     out.bound = best;
     if (best > -kInf) trace.first_path(left, lattice.path.data(), s.n);
     trace.arcs(lattice, control);
-    while (best > -kInf) {
-        const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) { return c.violated(lattice.path.data(), s.n); });
-        if (broken == left.end()) break;
-        if (control.late()) {
-            out.status = Status::nothing_found;
-            out.bound = best;
-            return out;
+    const Armed armed(control);
+    try {
+        while (best > -kInf) {
+            const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) {
+                control.check();
+                return c.violated(lattice.path.data(), s.n);
+            });
+            if (broken == left.end()) break;
+            inside.insert(inside.end(), broken->automata.begin(), broken->automata.end());
+            left.erase(broken);
+            if (!lattice.intersect(held(inside), options, control)) {
+                out.status = Status::too_large;
+                out.bound = best;
+                return out;
+            }
+            trace.intersected();
+            best = lattice.best(control);
+            out.bound = std::min(out.bound, best);
+            trace.arcs(lattice, control);
         }
-        inside.insert(inside.end(), broken->automata.begin(), broken->automata.end());
-        left.erase(broken);
-        if (!lattice.intersect(held(inside), options.max_states, control)) {
-            out.status = Status::too_large;
-            out.bound = best;
-            return out;
-        }
-        trace.intersected();
-        best = lattice.best(control);
-        trace.arcs(lattice, control);
+    } catch (const Late&) {
+        out.status = Status::nothing_found;
+        return out;
     }
     out.status = best > -kInf ? Status::optimal : Status::infeasible;
     out.score = out.bound = best;
@@ -180,32 +191,30 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
     std::deque<Branch> branches{{{}, everything, 0.0, kInf}};
     Answer out;
     double open = -kInf;  // the best that a branch dropped by a limit could have given
+    size_t held_bytes = 0;  // of all branches that were made
     Lattice lattice(s);
-    while (!branches.empty()) {
-        const Branch branch = std::move(branches.front());
-        branches.pop_front();
-        if (trace.counters[1] > 0 && control.late()) {
-            open = std::max(open, branch.most);
-            continue;
-        }
+    const auto look_at = [&](const Branch& branch) {  // false: too large
         ++trace.counters[1];
         std::vector<BoundAutomaton> inside;
         for (int c : branch.inside) inside.insert(inside.end(), all[c].automata.begin(), all[c].automata.end());
         lattice.fold.clear();
-        if (!inside.empty() && !lattice.intersect(held(inside), options.max_states, control)) return too_large();
+        if (!inside.empty() && !lattice.intersect(held(inside), options, control)) return false;
         const double best = lattice.best(control);
         if (best > -kInf && trace.counters[1] == 1) trace.first_path(all, lattice.path.data(), s.n);
         trace.arcs(lattice, control);
-        if (!(best > -kInf) || best + branch.penalty <= out.score) continue;  // PRUNE
+        if (!(best > -kInf) || best + branch.penalty <= out.score) return true;  // PRUNE
         std::vector<int> left = branch.left;
         double penalty = branch.penalty;
         for (int c : branch.left) {
+            control.check();
             if (!all[c].violated(lattice.path.data(), s.n)) continue;
             left.erase(std::find(left.begin(), left.end(), c));
             std::vector<int> within = branch.inside;
             within.push_back(c);
             trace.intersected();
-            branches.push_back({std::move(within), left, penalty, best + penalty});
+            held_bytes += sizeof(Branch) + sizeof(int) * (within.size() + left.size()) + 64;
+            if (held_bytes > control.memory() / 4) open = std::max(open, best + penalty);
+            else branches.push_back({std::move(within), left, penalty, best + penalty});
             penalty += all[c].weight;
             if (penalty == -kInf) break;  // what breaks a hard constraint is of no use
         }
@@ -213,6 +222,27 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
             out.score = best + penalty;
             out.path = lattice.path;
         }
+        return true;
+    };
+    while (!branches.empty()) {
+        const Branch branch = std::move(branches.front());
+        branches.pop_front();
+        try {
+            if (!look_at(branch)) return too_large();
+            control.armed = true;  // the first branch bounds all others
+        } catch (const Late&) {
+            if (!control.armed) throw;
+            open = std::max(open, branch.most);
+            for (const Branch& other : branches) open = std::max(open, other.most);
+            branches.clear();
+        }
+    }
+    control.armed = false;
+    if (open > out.score && out.score > -kInf) {  // a branch that a limit dropped may have known that less is to be paid
+        Verdict verdict;
+        judge(s, out.path.data(), verdict);
+        out.score = std::max(out.score, lattice.steps.score(s, out.path.data()) - verdict.cost);
+        out.violations = verdict.violations;
     }
     out.bound = std::max(open, out.score);
     if (out.score > -kInf) out.status = out.bound > out.score ? Status::limit : Status::optimal;
@@ -224,7 +254,8 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
 
 Answer run_product(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
     Lattice lattice(s);
-    if (!lattice.intersect(s.automata, options.max_states, control)) return too_large();
+    const Armed armed(control);
+    if (!lattice.intersect(s.automata, options, control)) return too_large();
     Answer out;
     out.score = out.bound = lattice.best(control);
     out.status = out.score > -kInf ? Status::optimal : Status::infeasible;

@@ -34,10 +34,12 @@ std::vector<BoundAutomaton> automata_of(const Sequence& s, std::vector<int> numb
 size_t fold_front(Instance& instance, const std::vector<int>& order, int limit, Fold& fold) {
     const Sequence& s = instance.sequence;
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
-    const auto states = [&](size_t allowed) {
-        return static_cast<int>(std::max<size_t>(1, std::min<size_t>(limit, allowed / cells)));
+    const size_t memory = instance.control.memory() / 8 * 3;  // of two H, or of what a best path keeps
+    const auto states = [&](size_t allowed, size_t bytes) {
+        return static_cast<int>(std::max<size_t>(1, std::min({static_cast<size_t>(limit), allowed / cells, memory / std::max<size_t>(1, bytes)})));
     };
-    const int most = states(kFoldCells), most_in_all = states(kFoldWork);
+    const int most = states(kFoldCells, 2 * Trellis::backward_bytes(s.n, s.m));
+    const int most_in_all = states(kFoldWork, Trellis::path_bytes(s.n, s.m));
     size_t folded = order.size();
     double product = 1;
     for (size_t c = 0; c < order.size(); ++c) {

@@ -18,7 +18,16 @@ constexpr int64_t kPatience = 20000;  // expansions before a larger fold is trie
 BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
     const Scratch& scratch = instance.scratch;
     const Relaxation& r = relaxation;
-    return {scratch.trellis, r.fold, scratch.plain, r.H, r.set, r.lambda, r.estimates};
+    size_t held = scratch.bytes();
+    for (const Estimate& e : r.estimates) held += e.fold.bytes() + sizeof(double) * e.H.size();
+    const size_t memory = instance.control.memory();
+    return {scratch.trellis, r.fold, scratch.plain, r.H, r.set, r.lambda, r.estimates, nullptr, std::max(memory / 4, memory - std::min(memory, held))};
+}
+
+// The first of the k best is proved; a limit stopped what should follow.
+Answer stopped(Answer first) {
+    first.status = Status::limit;
+    return first;
 }
 
 // Is the outcome of a round the answer? If not, what it breaks becomes active.
@@ -104,6 +113,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
                 return status_when_stopped(instance, incumbent);
             if (!decomposed) {
                 decomposed = true;
+                relaxation.estimates.clear();  // the next round makes others
                 if (decompose(instance, active, incumbent)) return status_when_finished(incumbent);
                 continue;
             }
@@ -125,16 +135,17 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
     Control& control = instance.control;
     Status status;
     try {
-        control.armed = true;  // from here on there is a bound to show
+        const Armed armed(control);  // from here on there is a bound to show
         status = solve_under_rules(instance, broken, incumbent, active, relaxation);
-        control.armed = false;
     } catch (const Late&) {
-        control.armed = false;
         const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
         const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 64.0));
-        if (!incumbent.found() && relaxation.has_H) {
-            if (relaxation.estimates.empty()) add_estimates(instance, relaxation);
-            improve_by_beam(instance, relaxation, width, incumbent);
+        try {
+            if (!incumbent.found() && relaxation.has_H) {
+                if (relaxation.estimates.empty()) add_estimates(instance, relaxation);
+                improve_by_beam(instance, relaxation, width, incumbent);
+            }
+        } catch (const Late&) {  // nothing found, then
         }
         status = status_when_stopped(instance, incumbent);
     }
@@ -166,8 +177,14 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
     counters = Counters();
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
-    const std::vector<int> broken = start(instance, incumbent);
-    if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
+    std::vector<int> broken;
+    try {
+        broken = start(instance, incumbent);
+        if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
+    } catch (const Late&) {
+        if (incumbent.bound == kInf) throw;
+        return to_answer(std::move(incumbent), Status::nothing_found);
+    }
     const auto soft_and_local = [&](int k) { return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]); };
     if (!s.tied && std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
         PricedSequence priced(s, false, control);
@@ -198,6 +215,18 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
     if (status == Status::infeasible) return {};
     const Answer first = to_answer(incumbent, status);
     if (status != Status::optimal) return {first};
+    try {
+        const Armed armed(control);
+        return next_best(instance, k, first, incumbent, active, relaxation);
+    } catch (const Late&) {
+        return {stopped(first)};
+    }
+}
+
+std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& first, Incumbent& incumbent, ActiveRules& active,
+                                      Relaxation& relaxation) {
+    const Sequence& s = instance.sequence;
+    Control& control = instance.control;
     for (;;) {
         if (relaxation.outdated(active)) {  // nothing is relaxed yet, or rules were met meanwhile
             relax(instance, active, relaxation);
@@ -211,23 +240,20 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
         }
         BestFirst all = best_first(instance, relaxation);
         all.run(k, -kInf, instance.expansions_left(), control);
-        counters.expansions += all.expansions;
+        instance.counters.expansions += all.expansions;
         std::vector<Answer> out;
         for (Found& found : all.found) {
             judge(s, found.path.data(), scratch_.verdict);
             active.add(scratch_.verdict.broken);
             const double score = scratch_.plain.score(s, found.path.data()) - scratch_.verdict.cost;
             const Status status = all.complete ? Status::optimal : Status::limit;
-            out.push_back({status, score, all.complete ? score : kInf, std::move(found.path)});
+            out.push_back({status, score, all.complete ? score : std::max(score, first.score), std::move(found.path), scratch_.verdict.violations});
         }
         if (!relaxation.outdated(active)) {
-            if (out.empty() && !all.complete) {  // the first is proved; a limit stopped what should follow
-                out.push_back(first);
-                out[0].status = Status::limit;
-            }
+            if (out.empty() && !all.complete) out.push_back(stopped(first));
             return out;
         }
-        relaxation.fold_limit = std::max(relaxation.fold_limit, limits.max_product_states * 8);
+        relaxation.fold_limit = std::max(relaxation.fold_limit, instance.limits.max_product_states * 8);
     }
 }
 

@@ -26,7 +26,7 @@ bool Shares::fits(Share& s, const std::vector<BoundAutomaton>& automata, const s
     if (!s.fold.build(set, n_, m_, kMostStates, control)) return false;
     const size_t Q = s.fold.Q;
     cells_ += width * (n_ * (2 * Q + m_) + 2 * Q * s.fold.kinds());
-    return cells_ <= kMostCells;
+    return cells_ <= kMostCells && cells_ * sizeof(float) <= control.memory() / 4;
 }
 
 bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automata, const Grouping& grouping) {
@@ -41,7 +41,7 @@ bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automat
     const size_t edges = static_cast<size_t>(m_) * width;
     scores_.assign(static_cast<size_t>(n_) * edges, -kInf);
     double largest = 0;  // of all finite scores
-    for (int t = 1; t < n_; ++t) {
+    for (int t = 1; t < n_; ++t, instance.control.check()) {
         const double* unary = trellis.unary(t);
         for (int i = 0; i < m_; ++i) {
             const double before = t == 1 ? trellis.unary(0)[i] + steps.first(i) : 0.0;

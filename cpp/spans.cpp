@@ -7,8 +7,7 @@ namespace bridle {
 namespace {
 
 constexpr int64_t kMostStates = 1 << 20;
-constexpr int64_t kMostCells = int64_t{1} << 26;  // of H: (n + 1) * Q
-constexpr int64_t kMostNodes = int64_t{1} << 30;
+constexpr int64_t kMostNodes = int64_t{1} << 30;  // more cannot be numbered
 constexpr int64_t kBreath = 1 << 16;  // steps between two looks at the clock
 
 // The possible words of one sequence and the rules that are folded into them.
@@ -37,7 +36,8 @@ class Graph {
     bool fold(std::vector<BoundAutomaton> automata, int64_t max_states) {
         AutomatonSet set;
         set.assign(std::move(automata));
-        int64_t most = std::min(kMostStates, std::max<int64_t>(1, kMostCells / (n_ + 1)));
+        const int64_t row = static_cast<int64_t>(sizeof(double)) * (n_ + 1);  // of H, for a state
+        int64_t most = std::min(kMostStates, std::max<int64_t>(1, static_cast<int64_t>(control_.memory() / 8 * 3) / row));
         if (max_states >= 0) most = std::min(most, max_states);
         return fold_.build(set, arcs_in_all_, m_, static_cast<int>(most), control_);
     }
@@ -45,7 +45,8 @@ class Graph {
     // Fills H; returns the best score, -inf if there is no path.
     double backward() {
         const size_t Q = fold_.Q;
-        H_.resize((n_ + 1) * Q);
+        if (H_.capacity() < (n_ + 1) * Q) lay_out(H_, (n_ + 1) * Q, 0.0, control_);
+        else H_.resize((n_ + 1) * Q);
         double* last = H_.data() + n_ * Q;
         for (size_t q = 0; q < Q; ++q) last[q] = -fold_.final[q];
         for (int b = n_ - 1; b >= 0; --b) {
@@ -61,9 +62,10 @@ class Graph {
                     const double* there = H_.data() + arc->end * Q;
                     for (size_t q = 0; q < Q; ++q)
                         here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[next(*arc, q)]);
+                    breathe(Q);
                 }
             }
-            breathe((end(b) - begin(b) + 1) * Q);
+            breathe(end(b) - begin(b) + 1);
         }
         return H_[0];
     }
@@ -84,7 +86,7 @@ class Graph {
         }
     }
 
-    // The k best paths by H, best first. False: too many steps to keep.
+    // The k best paths by H, best first. False: too many steps to keep in memory.
     bool k_best(int k, std::vector<Found>& found) {
         struct Node {
             double g;
@@ -99,6 +101,8 @@ class Graph {
         std::vector<Node> nodes{{0.0, -1, -1, 0, 0}};
         std::vector<int32_t> times((n_ + 1) * Q, 0);  // a state that was left k times leads to nothing new
         std::priority_queue<Entry> queue;
+        // A vector that grows is there twice, for a moment.
+        const size_t most = std::min<size_t>(kMostNodes, control_.memory() / 2 / (2 * (sizeof(Node) + sizeof(Entry))));
         if (H_[0] > -kInf) queue.push({H_[0], 0, 0});
         found.clear();
         while (!queue.empty() && static_cast<int>(found.size()) < k) {
@@ -115,7 +119,7 @@ class Graph {
             for (const Arc *arc = begin(node.b), *stop = end(node.b); arc < stop; ++arc) {
                 const double f = node.g + ahead(*arc, node.q);
                 if (!(f > -kInf)) continue;
-                if (static_cast<int64_t>(nodes.size()) >= kMostNodes) return false;
+                if (nodes.size() >= most) return false;
                 queue.push({f, arc->end, static_cast<int32_t>(nodes.size())});
                 nodes.push_back({node.g + arc->score - cost(*arc, node.q), top.node, arc->number,
                                  arc->end, next(*arc, node.q)});
@@ -164,7 +168,6 @@ class Graph {
         if ((work_ += steps) < kBreath) return;
         work_ = 0;
         control_.check();
-        if (control_.late()) throw Late();
     }
 
     Control& control_;
@@ -223,12 +226,23 @@ class Lazy {
     std::vector<char> active_;  // (rules)
 };
 
+// What no path exceeds; +inf if even that takes too long.
+double bound_without_rules(Graph& graph) {
+    try {
+        graph.fold({}, -1);
+        return graph.backward();
+    } catch (const Late&) {
+        return kInf;
+    }
+}
+
 // The best path; `violations` are its violations. A bound is the best score under the rules folded in so far.
-Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32_t>& violations, int64_t* counters) {
+Answer best(Graph& graph, Lazy& rules, bool lazy, const Options& options, Control& control, std::vector<int32_t>& violations, int64_t* counters) {
     Answer out;
     std::vector<int32_t> path;
     try {
         for (out.status = Status::limit;;) {
+            control.armed = counters[0] > 0 || !lazy;  // the first path is what there is to show
             if (!graph.fold(rules.active(), options.max_states)) {
                 if (!(out.score > -kInf)) out.status = Status::too_large;
                 return out;
@@ -253,7 +267,9 @@ Answer best(Graph& graph, Lazy& rules, const Options& options, std::vector<int32
             rules.activate_broken();
         }
     } catch (const Late&) {
+        control.armed = false;
         if (!(out.score > -kInf)) out.status = Status::nothing_found;
+        if (out.bound == kInf) out.bound = bound_without_rules(graph);
         return out;
     }
 }
@@ -265,12 +281,12 @@ void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Contro
     Graph graph(control);
     std::vector<int32_t> violations;
     for (int64_t b = 0; b < batch.problem.B; ++b) {
-        control.check();
         control.begin();
+        control.check();
         const Sequence s(batch.problem, b);
         Lazy rules(batch, s, lazy);
         graph.load(batch, s);
-        const Answer answer = best(graph, rules, options, violations, out.counters + b * kCounters);
+        const Answer answer = best(graph, rules, lazy, options, control, violations, out.counters + b * kCounters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
         out.status[b] = static_cast<uint8_t>(answer.status);
@@ -282,8 +298,10 @@ void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Contro
 }
 
 Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
-                    std::vector<Found>& found) {
+                    std::vector<Found>& found, double& bound) {
     control.begin();
+    control.armed = true;
+    bound = kInf;
     const Sequence s(batch.problem, b);
     Graph graph(control);
     Lazy rules(batch, s, true);
@@ -292,14 +310,17 @@ Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& opt
         for (bool whole = false; !whole;) {  // the k best under some rules are the k best when they break no other
             found.clear();
             if (!graph.fold(rules.active(), options.max_states)) return Status::too_large;
-            if (!(graph.backward() > -kInf)) return Status::infeasible;
+            bound = std::min(bound, graph.backward());
+            if (!(bound > -kInf)) return Status::infeasible;
             if (!graph.k_best(k, found)) return Status::too_large;
             whole = true;
             for (const Found& one : found)
                 if (rules.extra(one.path) > 0) whole = false, rules.activate_broken();
         }
     } catch (const Late&) {
+        control.armed = false;
         found.clear();
+        if (bound == kInf) bound = bound_without_rules(graph);
         return Status::nothing_found;
     }
     return Status::optimal;

@@ -36,8 +36,8 @@ struct SpanOutputs {
 void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Control& control, const SpanOutputs& out);
 
 // The k best paths of sequence b, as arcs, best first: fewer if there are fewer. status optimal: they are proved;
-// infeasible, nothing_found (a limit) or too_large: there are none.
+// infeasible, nothing_found (a limit) or too_large: there are none. bound: no path scores higher.
 Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
-                    std::vector<Found>& found);
+                    std::vector<Found>& found, double& bound);
 
 }  // namespace bridle

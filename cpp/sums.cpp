@@ -4,13 +4,14 @@
 //   log Z = log sum over q, j of exp(A[n-1][q][j]), final states only;   p(t, y) = sum over q of exp(A + B - log Z)
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engines.h"
 
 namespace bridle {
 namespace {
 
-constexpr size_t kMostCells = size_t{1} << 27;
+constexpr size_t kBreath = size_t{1} << 17;  // terms between two looks at the clock
 
 // log(exp(total) + exp(x)), kept as a pair (largest, scaled sum) until the end
 struct LogSum {
@@ -23,11 +24,7 @@ struct LogSum {
     double value() const { return sum > 0 ? top + std::log(sum) : -kInf; }
 };
 
-}  // namespace
-
-double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
-               Control& control) {
-    const Sequence s(problem, b);
+double sum_of(const Sequence& s, const std::vector<int>& rules, double* marginals, int64_t max_states, Control& control) {
     std::vector<BoundAutomaton> chosen;
     for (const BoundAutomaton& p : s.automata)
         if (std::find(rules.begin(), rules.end(), p.rule) != rules.end()) {
@@ -42,8 +39,9 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules,
     set.assign(std::move(chosen));
     Fold fold;
     const int n = s.n, m = s.m;
-    const size_t cells = std::max<size_t>(1, static_cast<size_t>(n) * m);
-    size_t most = std::max<size_t>(2, kMostCells / cells);
+    // For each state: rows of A (all of them for marginals), of sums, of B and of the row before.
+    const size_t bytes = std::max<size_t>(1, static_cast<size_t>(m) * ((marginals ? n : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
+    size_t most = std::max<size_t>(2, control.memory() / 4 * 3 / bytes);
     if (max_states >= 0) most = std::min<size_t>(most, max_states);
     if (!fold.build(set, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)), control)) return kInf;
     if (n == 0) return -fold.final[0];
@@ -51,7 +49,9 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules,
     const int Q = fold.Q;
     const size_t width = static_cast<size_t>(Q) * m;
     const auto next = [&](int t, int q, int j) { return fold.plain() ? 0 : fold.cost(t, q)[j] < kInf ? fold.next(t, q)[j] : -1; };
-    std::vector<double> A(width * (marginals ? n : 2));
+    std::vector<double> A;
+    lay_out(A, width * (marginals ? n : 2), 0.0, control);
+    const int stretch = static_cast<int>(std::max<size_t>(1, kBreath / (static_cast<size_t>(m) * m)));  // states between two looks at the clock
     const auto row = [&](int t) { return A.data() + width * (marginals ? t : t % 2); };
     std::vector<LogSum> sums(width);
     for (int t = 0; t < n; ++t) {
@@ -63,7 +63,8 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules,
                 if (next(0, 0, j) >= 0) sums[static_cast<size_t>(next(0, 0, j)) * m + j].add(u[j]);
         } else {
             const double* before = row(t - 1);
-            for (int q = 0; q < Q; ++q)
+            for (int q = 0; q < Q; ++q) {
+                if (q % stretch == stretch - 1) control.check();
                 for (int i = 0; i < m; ++i) {
                     const double a = before[static_cast<size_t>(q) * m + i];
                     if (a == -kInf) continue;
@@ -72,6 +73,7 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules,
                         if (to >= 0) sums[static_cast<size_t>(to) * m + j].add(a + steps.at(t - 1, i, j) + u[j]);
                     }
                 }
+            }
         }
         double* out = row(t);
         for (size_t c = 0; c < width; ++c) out[c] = sums[c].value();
@@ -94,7 +96,8 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules,
         }
         if (t == 0) break;
         const double* u = trellis.unary(t);
-        for (int q = 0; q < Q; ++q)
+        for (int q = 0; q < Q; ++q) {
+            if (q % stretch == stretch - 1) control.check();
             for (int i = 0; i < m; ++i) {
                 LogSum sum;
                 for (int j = 0; j < m; ++j) {
@@ -103,9 +106,23 @@ double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules,
                 }
                 earlier[static_cast<size_t>(q) * m + i] = sum.value();
             }
+        }
         B.swap(earlier);
     }
     return log_z;
+}
+
+}  // namespace
+
+double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
+               Control& control) {
+    control.begin();
+    const Armed armed(control);
+    try {
+        return sum_of(Sequence(problem, b), rules, marginals, max_states, control);
+    } catch (const Late&) {
+        return std::numeric_limits<double>::quiet_NaN();
+    }
 }
 
 }  // namespace bridle

@@ -7,6 +7,7 @@ namespace bridle {
 namespace {
 
 constexpr size_t kKeepCells = size_t{1} << 22;  // 32 MB of doubles: above that, rows are made twice instead of kept
+constexpr size_t kBreath = size_t{1} << 22;     // sums between two looks at the clock
 
 // mask + adjust, (m, m) each; an empty mask is 0
 void with_mask(const std::vector<double>& mask, const double* adjust, int m, std::vector<double>& out) {
@@ -95,7 +96,8 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                    Control& control) const {
     const int Q = fold.Q;
     const size_t layer = static_cast<size_t>(Q) * width;
-    const int chunk = std::clamp<int>(static_cast<int>((size_t{1} << 18) / layer), 1, 512);  // between looks at the clock
+    const int chunk = static_cast<int>(std::clamp<size_t>(kBreath / (layer * m), 1, 512));  // rows between looks at the clock
+    const int slice = static_cast<int>(std::clamp<size_t>(kBreath / (static_cast<size_t>(width) * m), 1, Q));  // states, likewise
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - chunk);
         control.check();
@@ -111,9 +113,13 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
             const double* u = unary(t + 1);
             double* row = H + (t - low) * layer;
             if (!steps.per_step_) {
-                kernels().fold_back(steps.table(t).view(), Q, fold.cost(t + 1, 0), fold.cell(t + 1, 0), u, after, row, w_.data() + kGuard, room_.data());
+                for (int q = 0; q < Q; q += slice) {
+                    if (q > 0) control.check();
+                    kernels().fold_back(steps.table(t).view(), std::min(slice, Q - q), fold.cost(t + 1, q), fold.cell(t + 1, q), u, after, row + static_cast<size_t>(q) * width, w_.data() + kGuard, room_.data());
+                }
             } else {
                 for (int q = 0; q < Q; ++q) {
+                    if (q % slice == slice - 1) control.check();
                     if (fold.plain())
                         for (int j = 0; j < width; ++j) w_[j] = u[j] + after[j];
                     else
@@ -182,7 +188,8 @@ void last_row(const Fold& fold, int width, double* out) {
 double Trellis::backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const {
     if (n == 0) return -fold.final[0];
     const size_t layer = static_cast<size_t>(fold.Q) * width;
-    H.resize(layer * n);
+    if (H.capacity() < layer * n) lay_out(H, layer * n, 0.0, control);
+    else H.resize(layer * n);
     double* last = H.data() + layer * (n - 1);
     last_row(fold, width, last);
     rows(fold, steps, 0, n - 1, last, H.data(), control);
@@ -202,6 +209,11 @@ void Trellis::read(const Fold& fold, const Steps& steps, const std::vector<doubl
     }
 }
 
+size_t Trellis::path_bytes(int n, int m) {
+    const double root = std::sqrt(static_cast<double>(n));
+    return sizeof(double) * padded(m) * static_cast<size_t>(std::min(static_cast<double>(n), 2 * root + 2) + 1);
+}
+
 double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control) {
     if (n == 0) return -fold.final[0];
     const size_t layer = static_cast<size_t>(fold.Q) * width;
@@ -213,8 +225,8 @@ double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, C
     // Keep row t for every t that begins a block; make the rows of a block again when the path walks through it.
     const int block = std::max(2, static_cast<int>(std::sqrt(static_cast<double>(n))));
     const int blocks = (n + block - 1) / block;
-    kept_.resize(layer * blocks);
-    buffer_.resize(layer * block);
+    if (kept_.size() < layer * blocks) lay_out(kept_, layer * blocks, 0.0, control);
+    if (buffer_.size() < layer * block) lay_out(buffer_, layer * block, 0.0, control);
     std::vector<double> last(layer);
     last_row(fold, width, last.data());
     const auto fill = [&](int b) {  // rows of block b into buffer_

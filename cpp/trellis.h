@@ -55,6 +55,10 @@ class Trellis {
     void load(const Sequence& s);  // keeps all rows if they are few, else reads them again when asked
     const double* unary(int t) const;
     const Sequence& sequence() const { return *sequence_; }
+    // What best_path keeps for each state of a fold, and backward does, in bytes.
+    static size_t path_bytes(int n, int m);
+    static size_t backward_bytes(int n, int m) { return sizeof(double) * static_cast<size_t>(n) * padded(m); }
+    size_t bytes() const { return sizeof(double) * (unary_.capacity() + rows_.capacity() + buffer_.capacity() + kept_.capacity()); }
 
     // Fills H (n, Q, width); returns the best score, -inf if there is no path.
     double backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const;

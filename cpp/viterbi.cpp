@@ -7,12 +7,12 @@ namespace bridle {
 namespace {
 
 constexpr size_t kKeepCells = size_t{1} << 18;  // 2 MB of doubles: above that, rows are made twice instead of kept
-constexpr size_t kCheckCells = size_t{1} << 18;  // between two looks at the clock
+constexpr size_t kBreath = size_t{1} << 22;     // sums between two looks at the clock
 
 }  // namespace
 
 void Viterbi::rows(const RawScores& x, int low, int high, const double* after, Control& control) {
-    const int chunk = std::clamp<int>(static_cast<int>(kCheckCells / x.width), 1, 1 << 12);
+    const int chunk = static_cast<int>(std::clamp<size_t>(kBreath / (static_cast<size_t>(x.width) * x.m), 1, 1 << 12));
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - chunk);
         control.check();

@@ -195,6 +195,7 @@ OPTIONS: dict[str, Case] = {
         ("time_limit", -1, "bad option time_limit"), ("time_limit", NAN, "bad option time_limit"),
         ("time_limit", "1 s", "bad option time_limit"), ("max_states", 0, "bad option max_states"),
         ("max_states", 1.5, "bad option max_states"), ("max_states", 2**63, "bad option max_states"),
+        ("max_memory", 10**5, "bad option max_memory"), ("max_memory", 1e9, "bad option max_memory"),
         ("on_infeasible", "ignore", "bad option on_infeasible"),
     ]
 } | {

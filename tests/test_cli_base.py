@@ -77,7 +77,7 @@ def test_one_option_has_one_name_and_the_same_words() -> None:
             if option.param_type_name == "option" and option.name != "help":
                 said.setdefault(option.opts[-1], set()).add((tuple(option.opts), option.metavar, option.help))
     shared = ("--format", "--columns", "--label", "--option", "--threads", "--seed", "--engine", "--time-limit")
-    for name in (*shared, "--labels", "--labels-file", "--on-infeasible"):
+    for name in (*shared, "--max-memory", "--labels", "--labels-file", "--on-infeasible"):
         assert len(said[name]) == 1, said[name]
     assert {opts for opts, *_ in said["--out"]} == {("-o", "--out")}
     # people type --json everywhere, but where the output is for machines already, or a group of commands

@@ -214,7 +214,7 @@ def test_the_command_to_look_at_one_is_whole(run: Cli, explain: Cli, tmp_path: P
     reads = ["--format", "conll", "--columns", "chunk,word,pos", "--label", "chunk", "--option", "comment=%"]
     train = ["train", tmp_path / "t.txt", "-o", tmp_path / "m", "--iterations", 3, *reads]
     run.ok(*train)
-    asked = ["--rules", tmp_path / "r", *reads, "--engine", "ilp", "--time-limit", "9.0"]
+    asked = ["--rules", tmp_path / "r", *reads, "--engine", "ilp", "--time-limit", "9.0", "--max-memory", "2GB"]
     text = explain.stdout(tmp_path / "m", tmp_path / "t.txt", *asked)
     words = shlex.split(next(line for line in text.splitlines() if line.startswith("look at one: "))[13:])
     for flag, value in zip(asked[::2], asked[1::2], strict=True):

@@ -46,7 +46,7 @@ def test_skip_gives_the_batch_whole(threads: int) -> None:
 def test_the_clash_is_searched_for_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     search = clash.infeasible
-    monkeypatch.setattr(clash, "infeasible", lambda *args: asked.append(1) or search(*args))
+    monkeypatch.setattr(clash, "infeasible", lambda *args, **limits: asked.append(1) or search(*args, **limits))
     lattices, given = batch()
     found = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given)
     assert found.labels[2] == [] and asked == []

@@ -12,6 +12,7 @@ import pytest
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
+from bridle.deadline import Deadline
 from bridle.engines import Beam, base, engine_named, engine_names, highs
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
@@ -195,26 +196,57 @@ def test_engines_by_name() -> None:
         assert caught.value.got == repr(name) and "auto, beam, ilp" in caught.value.wanted
 
 
+class Event:
+    """A callback of a solver that nobody ever calls."""
+
+    def clear(self) -> None:
+        pass
+
+    def subscribe(self, _callback: Any) -> None:
+        pass
+
+
+class Solver:
+    """As much of HiGHS as is asked; it takes `seconds` and cannot be interrupted."""
+
+    cbSimplexInterrupt = cbIpmInterrupt = cbMipInterrupt = Event()  # noqa: N815
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.set: dict[str, Any] = {}
+        self.seconds = seconds
+
+    def setOptionValue(self, name: str, value: Any) -> None:  # noqa: N802
+        self.set[name] = value
+
+    def getRunTime(self) -> float:  # noqa: N802
+        return 1000.0
+
+    def run(self) -> None:
+        time.sleep(self.seconds)
+
+    def getModelStatus(self) -> Any:  # noqa: N802
+        return highs.DONE
+
+
 def test_a_second_run_of_highs_has_all_the_time_that_is_left() -> None:
     """Its clock runs on from run to run."""
+    solver: Any = Solver()
+    assert highs.solve(solver, Deadline.after(50), relaxed=True) == highs.DONE
+    assert 1000 < solver.set["time_limit"] <= 1050
+    assert highs.solve(solver, Deadline.after(0), relaxed=True) == highs.LIMIT
 
-    class Solver:
-        set: ClassVar[dict[str, Any]] = {}
 
-        def setOptionValue(self, name: str, value: Any) -> None:  # noqa: N802
-            self.set[name] = value
-
-        def getRunTime(self) -> float:  # noqa: N802
-            return 1000.0
-
-        def run(self) -> None:
-            pass
-
-        def getModelStatus(self) -> Any:  # noqa: N802
-            return highs.DONE
-
-    assert highs.solve(Solver(), time.perf_counter() + 50, relaxed=True) == highs.DONE
-    assert 1000 < Solver.set["time_limit"] <= 1050
+def test_highs_is_left_alone_when_it_does_not_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But no more than a few of them are: one more waits for the oldest."""
+    monkeypatch.setattr(highs, "MOST_GONE", 1)
+    slow: Any = Solver(0.3)
+    began = time.perf_counter()
+    assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.GONE
+    assert time.perf_counter() - began < 0.25 and any(thread.is_alive() for thread in highs._gone)
+    assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.GONE
+    assert time.perf_counter() - began > 0.29  # the first had to end before the second was left
+    for thread in highs._gone:
+        thread.join()
 
 
 @pytest.mark.parametrize("engine", ["search", "ilp"])

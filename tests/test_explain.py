@@ -187,10 +187,15 @@ def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyP
     told = hard()
     assert told.best.optimal and not all(effect.proved for effect in told.effects)
     assert told.alternatives() == [] and told.alternatives_missing() == "a limit came before any was found"
-    asked: list[dict[str, float]] = []
-    monkeypatch.setattr(Decoder, "with_rules", lambda self, rules, **options: asked.append(options) or self)
+    asked: list[float | None] = []
+    monkeypatch.setattr(
+        Decoder, "with_rules", lambda self, rules, **options: asked.append(options.get("time_limit")) or self
+    )
     Decoder(AB, [r.forbid("A")], time_limit=7.0).explain(Lattice([[1.0, 0, 0]])).alternatives()
-    assert asked and all(options.get("time_limit") is None for options in asked)  # a limit of one's own stands
+    assert all(seconds is None or 0 < seconds <= 7.0 for seconds in asked)  # a limit of one's own stands
+    asked.clear()
+    Decoder(AB, [r.forbid("A")], max_states=7).explain(Lattice([[1.0, 0, 0]])).alternatives()
+    assert asked and set(asked) == {None}
 
 
 def test_alternatives_that_a_limit_cut_off_say_so() -> None:

@@ -202,7 +202,7 @@ BEYOND: list[tuple[Any, type[bridle.BridleError], str]] = [
     (lambda: Decoder(MANY, [r.no_duplicates(of=list(MANY))]), RuleError, "too many names"),
     (lambda: Decoder(MANY, [r.at_most(2, of=list(MANY))]), RuleError, "segments of too many labels"),
     (lambda: Decoder(MANY, engine="ilp").decode(Lattice(SCORES)), EngineError, "linear program"),
-    (lambda: Program(10, 5_000), EngineError, "edges"),
+    (lambda: Program(10, 5_000), EngineError, "max_memory"),
     (lambda: MANY.begins, EngineError, "at most 8,192"),
 ]
 

@@ -56,7 +56,7 @@ def test_every_kind_of_rule(journey: Callable[[Any], Any]) -> None:
 @journeys
 @pytest.mark.parametrize("engine", ["auto", "search", Search(max_product_states=2), Product(), Ilp(), Beam(width=9)])
 def test_decoders_and_decodings(journey: Callable[[Any], Any], engine: Any) -> None:
-    decoder = Decoder(LABELS, RULES, engine, time_limit=60.0, max_states=10**6, on_infeasible="skip")
+    decoder = Decoder(LABELS, RULES, engine, time_limit=60.0, max_states=10**6, max_memory=10**8, on_infeasible="skip")
     again = journey(decoder)
     assert (again.rules, again.engine, again.limits, again.plan) == (tuple(RULES), engine, decoder.limits, decoder.plan)
     lattice = Lattice(SCORES)

@@ -42,7 +42,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
-    ["_native", "errors"],
+    ["_native", "deadline", "errors"],
     ["checks", "schemes", "processor"],
     ["labels"],
     ["arrays"],
@@ -327,7 +327,8 @@ TOGETHER = {
     "test_data_conll": "data/conllu data/segmented data/slashed",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
-    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/result",
+    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/ranking "
+    "decoding/result",
     "test_decoding_outcomes": "decoding/clash decoding/relaxation",
     "test_demo": "cli/demo",
     "test_kernels_attributes": "features/strings",

@@ -312,6 +312,8 @@ class Infeasible(BridleError):
     clash : sequence of Rule
         A minimal set of hard rules that cannot hold together: without any one of them, the others can. Empty if the
         scores alone leave no path.
+    minimal : bool, default True
+        Is the clash minimal? False if the time was up before each of its rules was known to be needed.
     decodings : Decodings, optional
         Everything that was decoded, if `Decoder.decode_batch` raised it; `sequence` is the first without an answer.
     **parts : object
@@ -329,6 +331,8 @@ class Infeasible(BridleError):
     1 3 ['optimal', 'infeasible']
     """
 
-    def __init__(self, what: str, *, clash: Sequence[object] = (), decodings: Any = None, **parts: Any) -> None:
-        self.clash, self.decodings = tuple(clash), decodings
+    def __init__(
+        self, what: str, *, clash: Sequence[object] = (), minimal: bool = True, decodings: Any = None, **parts: Any
+    ) -> None:
+        self.clash, self.minimal, self.decodings = tuple(clash), minimal, decodings
         super().__init__(what, **parts)

@@ -22,10 +22,20 @@ from bridle.cli.base import (
     names_of,
     warn,
 )
-from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads
+from bridle.cli.options import (
+    TheEngine,
+    TheLimit,
+    TheMemory,
+    TheOut,
+    TheProgress,
+    TheRules,
+    TheThreads,
+    bytes_of,
+)
 from bridle.cli.reading import at_the_keyboard, rules_of
 from bridle.cli.stream import Stream, Work, to_json
 from bridle.data import Chunk, Lines, Pace, open_scores
+from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import LabelError
 
 
@@ -42,6 +52,7 @@ def decode(
     max_states: Annotated[
         int | None, typer.Option(metavar="N", help="States that may be looked at for each sequence.")
     ] = None,
+    max_memory: TheMemory = None,
     on_infeasible: Annotated[
         OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
     ] = OnInfeasible.RAISE,
@@ -80,6 +91,7 @@ def decode(
       141  the reader of the output went away
     """
     keep(out, scores, rules, labels_file)
+    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
     names = names_of(labels, labels_file)
     rules_of(rules, None)
     pace = Pace()
@@ -89,7 +101,7 @@ def decode(
         known = labels_of(agreed(names, source.labels), scheme)
         decoder = bridle.Decoder(
             known, rules_of(rules, known), engine, time_limit=time_limit,
-            max_states=max_states, on_infeasible=on_infeasible.value,
+            max_states=max_states, max_memory=memory, on_infeasible=on_infeasible.value,
         )  # fmt: skip
         stream = Stream(decoder, k)
         with Lines(out, warn) as lines, progress_bar(progress, source, out) as step:

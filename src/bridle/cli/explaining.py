@@ -30,10 +30,20 @@ from bridle.cli.base import (
     warn,
 )
 from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
-from bridle.cli.options import AsJson, TheEngine, TheLimit, TheProgress, TheRules, TheThreads
+from bridle.cli.options import (
+    AsJson,
+    TheEngine,
+    TheLimit,
+    TheMemory,
+    TheProgress,
+    TheRules,
+    TheThreads,
+    bytes_of,
+)
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
 from bridle.data import Lines
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import FileError
 from bridle.explain import Explanation
 from bridle.explain.impact import Impact, impact
@@ -79,6 +89,7 @@ def explain(
     scheme: TheScheme = Scheme.NONE,
     engine: TheEngine = "auto",
     time_limit: TheLimit = None,
+    max_memory: TheMemory = None,
     threads: TheThreads = 0,
     as_json: AsJson = False,
     progress: TheProgress = None,
@@ -118,8 +129,13 @@ def explain(
     keep(html, model, data, scores, rules, labels_file, svg, flag="--html")
     keep(svg, model, data, scores, rules, labels_file, flag="--svg")
 
+    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
+
     def decoder_of(known: Labels) -> Decoder:
-        return Decoder(known, rules_of(rules, known), engine, time_limit=time_limit, on_infeasible="relax")
+        return Decoder(
+            known, rules_of(rules, known), engine, time_limit=time_limit, max_memory=memory,
+            on_infeasible="relax",
+        )  # fmt: skip
 
     if scores is not None:
         found = from_scores(scores, wanted, names_of(labels, labels_file), scheme, decoder_of)
@@ -221,6 +237,7 @@ def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
     words = ["bridle", "explain", *(str(given[key]) for key in ("model", "data") if given[key] is not None)]
     named = [("scores", "--scores"), ("rules", "--rules"), ("labels", "--labels"), ("labels_file", "--labels-file")]
     named += [("format", "--format"), ("columns", "--columns"), ("label", "--label"), ("time_limit", "--time-limit")]
+    named += [("max_memory", "--max-memory")]
     for key, flag in named:
         words += [flag, str(given[key])] if given[key] is not None else []
     for setting in given["option"] or []:

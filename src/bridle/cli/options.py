@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from bridle.data import formats
 from bridle.engines import engine_names
+from bridle.errors import Argument, EngineError
 from bridle.features import SETS
 
 
@@ -30,6 +32,21 @@ def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
+def bytes_of(size: str) -> int:
+    """How many bytes a size is.
+
+    >>> bytes_of("500MB"), bytes_of("1.5 GB"), bytes_of("2000000")
+    (500000000, 1500000000, 2000000)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", size.strip().lower())
+    if found is None or found[2] not in _UNITS:
+        raise EngineError(
+            "bad option max_memory", got=repr(size), wanted="a size such as 500MB or 2GB",
+            argument=Argument("max_memory", size),
+        )  # fmt: skip
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
 def _recipes() -> list[str]:
     from bridle.tasks.base import Recipe  # it brings models and learners along
 
@@ -47,6 +64,10 @@ Labelled = Annotated[
 ]
 TheRules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="A .rules file.")]
 TheEngine = Annotated[str, typer.Option("--engine", metavar="NAME", help=_ENGINES, autocompletion=ENGINES)]
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+TheMemory = Annotated[
+    str | None, typer.Option("--max-memory", metavar="SIZE", help="For each sequence, such as 500MB. Default: 1GB.")
+]
 TheLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="For each sequence.")]
 DataScheme = Annotated[
     AnyScheme,

@@ -20,8 +20,10 @@ from bridle.cli.options import (
     Labelled,
     TheEngine,
     TheLimit,
+    TheMemory,
     TheProgress,
     TheThreads,
+    bytes_of,
 )
 from bridle.cli.reading import (
     Reader,
@@ -36,6 +38,7 @@ from bridle.cli.reading import (
 )
 from bridle.cli.rules import Rules, rules_app
 from bridle.data import Example
+from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
 from bridle.models import Tagger
@@ -61,6 +64,7 @@ def rules_test(
     ] = True,
     engine: TheEngine = "auto",
     time_limit: TheLimit = None,
+    max_memory: TheMemory = None,
     threads: TheThreads = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the bars: .png, .svg or .pdf; needs matplotlib.")
@@ -111,7 +115,7 @@ def rules_test(
     else:
         found = _of_model(obeyed, tagger, examples, gold, {
             "leave_out": "each" if leave_out else "none", "engine": engine, "time_limit": time_limit,
-            "threads": threads,
+            "max_memory": MOST_MEMORY if max_memory is None else bytes_of(max_memory), "threads": threads,
         })  # fmt: skip
     if plot is not None:
         found.plot(plot)

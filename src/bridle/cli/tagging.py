@@ -12,12 +12,23 @@ import typer
 
 import bridle
 from bridle.cli.base import OnInfeasible, app, ended, keep, warn
-from bridle.cli.options import TheEngine, TheLimit, TheOut, TheProgress, TheRules, TheThreads, one_of
+from bridle.cli.options import (
+    TheEngine,
+    TheLimit,
+    TheMemory,
+    TheOut,
+    TheProgress,
+    TheRules,
+    TheThreads,
+    bytes_of,
+    one_of,
+)
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_of
 from bridle.cli.stream import Record, Stream, Work, to_json
 from bridle.data import Example, Lines, Pace
 from bridle.data.base import Format, format_named
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import FileError, ModelError
 from bridle.lattice import Lattice
 from bridle.models import Tagger
@@ -56,6 +67,7 @@ def tag(
         OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
     ] = OnInfeasible.RELAX,
     time_limit: TheLimit = None,
+    max_memory: TheMemory = None,
     threads: TheThreads = 0,
     out: TheOut = None,
     progress: TheProgress = None,
@@ -85,8 +97,9 @@ def tag(
     tagger = bridle.load(model)
     reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_, "missing"))
     obeyed = [] if rules is None else rules_of(rules, tagger.labels_)
+    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
     decoder = Decoder(
-        tagger.labels_, obeyed, engine, time_limit=time_limit, on_infeasible=on_infeasible.value
+        tagger.labels_, obeyed, engine, time_limit=time_limit, max_memory=memory, on_infeasible=on_infeasible.value
     )
     lines_of_json = as_json or k is not None or scores
     if to is not None and to not in ("jsonl", "json") and lines_of_json:

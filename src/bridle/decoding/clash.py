@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridle.decoding.problem import INFEASIBLE, Limits, Problem
+from bridle.deadline import Deadline
+from bridle.decoding.problem import INFEASIBLE, NOTHING_FOUND, TOO_LARGE, Limits, Problem
 from bridle.engines import Search, solve_one
 from bridle.errors import Argument, Infeasible, LimitReached
 from bridle.lattice import Lattice
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
 
 
+PATIENCE = 5.0  # seconds that the search for a minimal clash may take if the decoder has no time limit
+
+
 def infeasible(
-    rules: Sequence[Rule], impossible: Callable[[Sequence[Rule]], bool], no_path: dict[str, Any],
-    what: str = "labelling",
+    rules: Sequence[Rule], impossible: Callable[[Sequence[Rule], float | None], bool | None], no_path: dict[str, Any],
+    what: str = "labelling", *, seconds: float,
 ) -> Infeasible:
     """The error for rules that no labelling obeys.
 
@@ -26,44 +30,67 @@ def infeasible(
     ----------
     rules : sequence of Rule
     impossible : callable
-        Is it proved that no labelling obeys some of the rules?
+        Is it proved, within so many seconds, that no labelling obeys some of the rules? None: that is not known.
     no_path : dict
         The parts of the message if even without rules there is none.
     what : str
         What rules are obeyed by.
+    seconds : float
+        What all of it may take. Rules that are not known by then to be needless stay in.
     """
-    if impossible(()):
+    deadline = Deadline.after(seconds)
+    if impossible((), deadline.left):  # one best path without rules
         return Infeasible(**no_path)
     clash = list(dict.fromkeys(rule for rule in rules if not isinstance(rule, Soft)))
-    for rule in list(clash):  # leave out each that is not needed; one that is not known in time to be stays in
-        if impossible(fewer := [other for other in clash if other is not rule]):
+    minimal = True
+    for rule in list(clash) if len(clash) > 1 else ():  # leave out each that is not needed
+        fewer = [other for other in clash if other is not rule]
+        needless = None if deadline.passed() else impossible(fewer, deadline.left)
+        if needless:
             clash = fewer
+        minimal = minimal and needless is not None
+    late = "" if minimal else " The time was up before all of them were known to be needed: the set may not be minimal."
     return Infeasible(
         f"no {what} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
         wanted="rules that can hold together (and with the -inf scores of the lattice)",
-        cause="Leave one of them out, make it soft, or decode with {argument}.",
-        argument=Argument("on_infeasible", "relax"), clash=clash,
+        cause="Leave one of them out, make it soft, or decode with {argument}." + late,
+        argument=Argument("on_infeasible", "relax"), clash=clash, minimal=minimal,
     )  # fmt: skip
 
 
-def infeasible_on(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Infeasible:
-    """The error for a lattice on which no labelling obeys the hard rules of a decoder."""
-    limits = Limits(time_limit=decoder.limits.time_limit)
+def infeasible_on(
+    decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, seconds: float | None = None
+) -> Infeasible:
+    """The error for a lattice on which no labelling obeys the hard rules of a decoder.
 
-    def impossible(rules: Sequence[Rule]) -> bool:
+    seconds: what naming the rules that clash may take; None: the decoder's time limit.
+    """
+
+    def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
+        limits = Limits(time_limit, max_memory=decoder.limits.max_memory)
         compiled = CompiledRules(decoder.labels, rules, limits.native())
         problem = Problem(compiled, [lattice], None if given is None else [given])
-        return bool(solve_one(Search(), problem, limits).status[0] == INFEASIBLE)
+        return known(int(solve_one(Search(), problem, limits).status[0]))
 
     return infeasible(decoder.rules, impossible, {
         "what": "the lattice has no path", "got": "-inf on every labelling", "wanted": "one with a finite score",
         "cause": "A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
-    })  # fmt: skip
+    }, seconds=patience(decoder.limits) if seconds is None else seconds)  # fmt: skip
+
+
+def patience(limits: Limits) -> float:
+    """What the search for a minimal clash may take, in seconds."""
+    return PATIENCE if limits.time_limit is None else limits.time_limit
+
+
+def known(status: int) -> bool | None:
+    """Does a status say that no labelling obeys the rules? None: it says nothing."""
+    return None if status in (NOTHING_FOUND, TOO_LARGE) else status == INFEASIBLE
 
 
 def nothing_found(engine: str, bound: float) -> LimitReached:
     """The error for a limit that came before any labelling was found."""
     return LimitReached(
         f"engine {engine!r} stopped before it found a labelling that obeys the rules", bound=bound,
-        got="no labelling", wanted="a higher time_limit, max_states or width",
+        got="no labelling", wanted="a higher time_limit, max_states, max_memory or width",
     )  # fmt: skip

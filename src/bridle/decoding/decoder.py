@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 
 from bridle import _native
-from bridle.checks import is_integer
-from bridle.decoding.clash import infeasible_on, nothing_found
+from bridle.decoding.clash import infeasible_on
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.outcomes import Part, collected, only
 from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
     INFEASIBLE,
     LIMIT,
-    NOTHING_FOUND,
+    MOST_MEMORY,
     OPTIMAL,
     TOO_LARGE,
     Answers,
@@ -29,12 +28,13 @@ from bridle.decoding.problem import (
     check_lattices,
     not_a_dict,
 )
+from bridle.decoding.ranking import k_best
 from bridle.decoding.relaxation import relaxed_one
 from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
-from bridle.errors import BridleError, EngineError
+from bridle.errors import BridleError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -60,9 +60,14 @@ class Decoder:
         How to decode: "auto" chooses "viterbi" if all rules are masks and "search" otherwise; both are exact. By name,
         or with options of its own, as in ``bridle.engines.Beam(width=32)``.
     time_limit : float, optional
-        Seconds per sequence. What is found by then comes with a true bound.
+        Seconds per sequence, or per call of `k_best`, `marginals`, `probability` and `explain`. What is found by then
+        comes with a true bound; 0 leaves time for the best labelling without rules only.
     max_states : int, optional
         States that the engine may look at per sequence, likewise.
+    max_memory : int, default 1_000_000_000
+        Bytes of working memory per sequence that is decoded, beyond what its best labelling without rules takes: with k
+        threads, k times as much. What does not fit is searched less deeply, or not proved; sums and engines that need
+        all of it raise an error.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         What to do when no labelling obeys the hard rules: raise `Infeasible`, give the labelling that violates them the
         fewest times, or give a `Decoding` without labels whose status says so.
@@ -95,9 +100,10 @@ class Decoder:
         *,
         time_limit: float | None = None,
         max_states: int | None = None,
+        max_memory: int = MOST_MEMORY,
         on_infeasible: OnInfeasible = "raise",
     ) -> None:
-        self._set(labels, rules, engine, Limits(time_limit, max_states), on_infeasible)
+        self._set(labels, rules, engine, Limits(time_limit, max_states, max_memory), on_infeasible)
 
     def _set(
         self, labels: Labels | Iterable[str], rules: Iterable[Rule | str], engine: str | Engine, limits: Limits,
@@ -125,14 +131,14 @@ class Decoder:
 
     def with_rules(
         self, rules: Iterable[Rule | str], *, engine: str | Engine | None = None, time_limit: float | None = None,
-        max_states: int | None = None, on_infeasible: OnInfeasible | None = None,
+        max_states: int | None = None, max_memory: int | None = None, on_infeasible: OnInfeasible | None = None,
     ) -> Decoder:  # fmt: skip
         """The same decoder with other rules. What both have in common is not compiled again.
 
         Parameters
         ----------
         rules : iterable of Rule or str
-        engine, time_limit, max_states, on_infeasible : optional
+        engine, time_limit, max_states, max_memory, on_infeasible : optional
             As in `Decoder`, where they should not be those of this one.
 
         Returns
@@ -142,6 +148,7 @@ class Decoder:
         limits = Limits(
             self.limits.time_limit if time_limit is None else time_limit,
             self.limits.max_states if max_states is None else max_states,
+            self.limits.max_memory if max_memory is None else max_memory,
         )
         made = object.__new__(type(self))
         made.__dict__.update(self._state())
@@ -212,6 +219,7 @@ class Decoder:
         if status > LIMIT:
             answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
             answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
+            answers.seconds[0] = seconds
             return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
         violated = [] if violations is None else violations_of(self.rules, violations)
         return Decoding(
@@ -304,24 +312,7 @@ class Decoder:
         Infeasible, LimitReached
             As in `decode`, whatever `on_infeasible` says: there is no k best of nothing.
         """
-        if not is_integer(k, 1):
-            raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
-        found = self._problem(lattice, given).native().k_best(0, min(int(k), 2**31 - 1))
-        if not found:
-            raise infeasible_on(self, lattice, given)
-        out = []
-        for path, score, status, bound in found:
-            if status == NOTHING_FOUND:
-                raise nothing_found("search", bound)
-            ids = np.array(path, dtype=np.int32)
-            violated = violations_of(self.rules, [rule.violations(ids, self.labels, given) for rule in self.rules])
-            out.append(
-                Decoding(
-                    ids, score, penalty_of(violated), violated, bound, status == OPTIMAL, "search", {},
-                    self.labels, status_of(status),
-                )
-            )  # fmt: skip
-        return out
+        return k_best(self, self._problem(lattice, given), k)
 
     # ---- probabilities and reasons --------------------------------------------------------------------------------
 
@@ -344,10 +335,13 @@ class Decoder:
         ------
         Infeasible
             If no labelling obeys the hard rules.
+        LimitReached
+            If the time limit came first.
         EngineError
             If the product of all automata is too large.
         """
-        return marginals(self._problem(lattice, given), lambda: infeasible_on(self, lattice, given))
+        blame = partial(infeasible_on, self, lattice, given)
+        return marginals(self._problem(lattice, given), blame, self.limits.time_limit)
 
     def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
         """Compute how probable it is under the model that all hard rules hold, and each rule by itself.
@@ -366,10 +360,13 @@ class Decoder:
         ------
         Infeasible
             If the scores leave no path.
+        LimitReached
+            If the time limit, which is for all of the sums together, came first.
         EngineError
             If the product of all automata is too large.
         """
-        return probability(self._problem(lattice, given), lambda: infeasible_on(self, lattice, given))
+        blame = partial(infeasible_on, self, lattice, given)
+        return probability(self._problem(lattice, given), blame, self.limits.time_limit)
 
     def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
         """Explain the labelling: which rules changed it, what each cost, the best labelling without it.
@@ -383,7 +380,8 @@ class Decoder:
         Returns
         -------
         Explanation
-            Prints itself; `effects` holds the rules, the dearest first.
+            Prints itself; `effects` holds the rules, the dearest first. The time limit is for decoding and all prices
+            together: what was not proved by then is told.
         """
         return explain(self, lattice, given)
 

@@ -37,8 +37,9 @@ class Part:
         unanswered = {}
         for b in np.flatnonzero((answers.status > LIMIT) & (answers.status != RELAXED)).tolist():
             status, bound = status_of(int(answers.status[b])), float(answers.bound[b])
-            lattice, given = problem.lattices[b], problem.all_given(b)
-            unanswered[problem.first + b] = Unanswered(decoder, lattice, given, status, bound)
+            lattice, given, limit = problem.lattices[b], problem.all_given(b), decoder.limits.time_limit
+            left = None if limit is None or problem.many else max(0.0, limit - float(answers.seconds[b]))
+            unanswered[problem.first + b] = Unanswered(decoder, lattice, given, status, bound, left)
         grid, lattices = None, problem.lattices
         if isinstance(lattices, Batch) and lattices.first is not None and lattices.length is not None:
             grid = lattices.length, lattices.first % max(lattices.length, 1)

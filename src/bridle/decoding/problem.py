@@ -16,6 +16,7 @@ from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
 
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
+LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory is at least, and by default
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/answer.h
 RELAXED = 5
 
@@ -26,6 +27,7 @@ class Limits:
 
     time_limit: float | None = None  # seconds
     max_states: int | None = None  # states that an engine may look at
+    max_memory: int = MOST_MEMORY  # bytes that it may work in
 
     def __post_init__(self) -> None:
         seconds = self.time_limit
@@ -34,12 +36,16 @@ class Limits:
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
             raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
+        usual = type(self.max_memory) is int and self.max_memory == MOST_MEMORY
+        if not usual and not is_integer(self.max_memory, LEAST_MEMORY, 2**62):
+            raise bad_option("max_memory", self.max_memory, f"a whole number of bytes, {LEAST_MEMORY:,} or more")
 
     def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
         """The same for the kernels. told: options of the engine that they are told, too."""
         out = _native.Options()
         out.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
         out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
+        out.max_memory = int(self.max_memory)
         for name in told:
             setattr(out, name, type(getattr(out, name))(getattr(engine, name)))
         return out

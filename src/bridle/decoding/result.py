@@ -152,12 +152,13 @@ class Unanswered:
     given: Mapping[str, Any] | None
     status: Status
     bound: float
+    seconds: float | None = None  # what saying why may take; None: the time limit of the decoder
 
     @cached_property
     def error(self) -> Infeasible | LimitReached:
         """The error that says why."""
         if self.status == "infeasible":
-            return infeasible_on(self.decoder, self.lattice, self.given)
+            return infeasible_on(self.decoder, self.lattice, self.given, self.seconds)
         return nothing_found(self.decoder.plan.engine, self.bound)
 
     @property

@@ -1,19 +1,31 @@
-"""HiGHS as Bridle runs it: one thread, no gap, the relaxation first; what its outcomes mean."""
+"""HiGHS as Bridle runs it: one thread, no gap, the relaxation first; what its outcomes mean.
+
+HiGHS looks at its clock between steps, but a step of its presolve can take seconds and cannot be interrupted. So with a
+deadline it runs in a thread of its own. If it has not come to its clock shortly after the deadline, it is left alone
+(GONE): the thread ends at that look at the clock, and owns the solver until then. No more than MOST_GONE of them are
+ever left: one more call waits for the oldest.
+"""
 
 from __future__ import annotations
 
-import time
+from collections import deque
+from threading import Event, Lock, Thread
 from typing import Any
 
 import highspy
-import numpy as np
 
+from bridle.deadline import Deadline
 from bridle.errors import EngineError
 
 WHOLE = 1e-6  # how far from 0 or 1 a column may be
 DONE = highspy.HighsModelStatus.kOptimal
 NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 LIMIT = highspy.HighsModelStatus.kTimeLimit
+GONE = highspy.HighsModelStatus.kInterrupt  # out of time, and the solver must not be touched any more
+GRACE = 0.02  # seconds that HiGHS has after the deadline to come to its clock
+MOST_GONE = 4  # threads
+_gone: deque[Thread] = deque()
+_lock = Lock()
 _OPTIONS = {
     "output_flag": False,
     "threads": 1,
@@ -42,19 +54,67 @@ def new_solver() -> highspy.Highs:
     return highs
 
 
-def solve(highs: highspy.Highs, deadline: float, *, relaxed: bool) -> highspy.HighsModelStatus:
-    """DONE, LIMIT or one of NONE; anything else is an error. relaxed: columns need not be whole."""
-    left = deadline - time.perf_counter()
-    if left <= 0:
-        return LIMIT
+def solve(highs: highspy.Highs, deadline: Deadline, *, relaxed: bool) -> highspy.HighsModelStatus:
+    """DONE, LIMIT, GONE or one of NONE; anything else is an error. relaxed: columns need not be whole."""
+    left = deadline.left
     highs.setOptionValue("solve_relaxation", relaxed)
-    if left < np.inf:
+    if left is None:
+        _run(highs)
+    elif left <= 0:
+        return LIMIT
+    else:
         highs.setOptionValue("time_limit", highs.getRunTime() + left)  # its clock runs on from run to run
-    if highs.run() == highspy.HighsStatus.kError:
-        # The thread pool belongs to the whole process: another user of HiGHS may have made it with more threads.
-        highs.resetGlobalScheduler(True)
-        highs.run()
+        if not _run_until(highs, left + GRACE):
+            return GONE
     status = highs.getModelStatus()
     if status not in (DONE, LIMIT, *NONE):
         raise EngineError("the solver failed", got=highs.modelStatusToString(status), wanted="an optimum")
     return status
+
+
+def _run(highs: highspy.Highs) -> None:
+    if highs.run() == highspy.HighsStatus.kError:
+        # The thread pool belongs to the whole process: another user of HiGHS may have made it with more threads.
+        highs.resetGlobalScheduler(True)
+        highs.run()
+
+
+def _run_until(highs: highspy.Highs, seconds: float) -> bool:
+    """Run it in a thread. False: it is still at work when the time is up, and stops when it can."""
+    stop, failed = Event(), list[BaseException]()
+
+    def look(event: Any) -> None:
+        if stop.is_set():
+            event.interrupt()
+
+    def work() -> None:
+        try:
+            _run(highs)
+        except BaseException as error:  # it is raised where the answer is waited for
+            failed.append(error)
+
+    for callback in (highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt):
+        callback.clear()  # type: ignore[no-untyped-call]
+        callback.subscribe(look)
+    thread = Thread(target=work, name="bridle-highs")
+    thread.start()
+    try:
+        thread.join(seconds)
+    finally:  # also when Ctrl-C ended the waiting
+        if thread.is_alive():
+            stop.set()
+            _leave(thread)
+    if failed:
+        raise failed[0]
+    return not thread.is_alive()
+
+
+def _leave(thread: Thread) -> None:
+    """Let a thread end by itself, and see to it that there are few of them."""
+    with _lock:
+        _gone.append(thread)
+        while _gone and not _gone[0].is_alive():
+            _gone.popleft()
+        oldest = _gone.popleft() if len(_gone) > MOST_GONE else None
+    if oldest is not None:
+        oldest.join()

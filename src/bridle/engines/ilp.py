@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -54,7 +55,8 @@ class Ilp(Engine):
             problem,
             answers,
             lambda lattice, given: solve(
-                lattice, rules, labels, given, formulation=self.formulation, time_limit=limits.time_limit
+                lattice, rules, labels, given, formulation=self.formulation, time_limit=limits.time_limit,
+                max_memory=limits.max_memory,
             ),
         )
 
@@ -64,14 +66,14 @@ def solve_each(
 ) -> None:
     """One integer program per sequence."""
     for b in range(len(problem)):
-        lattice, given = problem.lattices[b], problem.given(b)
+        lattice, given, began = problem.lattices[b], problem.given(b), time.perf_counter()
         try:
             made = solve_one(lattice, given)
         except BridleError as error:
             if problem.many:
                 error.at(sequence=problem.first + b)
             raise
-        answers.bound[b] = made.bound
+        answers.bound[b], answers.seconds[b] = made.bound, time.perf_counter() - began
         answers.stats.append(stats_of(made))
         if made.ids is None:
             answers.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND

@@ -17,15 +17,22 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from bridle.engines.highs import DONE, LIMIT, NONE, WHOLE, new_solver
+from bridle import _native
+from bridle.deadline import Deadline, OutOfTime
+from bridle.decoding.problem import INFEASIBLE, MOST_MEMORY, NOTHING_FOUND, OPTIMAL, Limits
+from bridle.engines.highs import DONE, GONE, LIMIT, NONE, WHOLE, new_solver
 from bridle.engines.highs import solve as run_highs
+from bridle.engines.search import Search
 from bridle.errors import EngineError
 from bridle.labels import Labels
 from bridle.lattice import Lattice
 from bridle.rules.base import Rule, Soft
+from bridle.rules.compiled import CompiledRules
 from bridle.rules.linear import Floats, Formulation, Program, lower
 
 Status = Literal["optimal", "limit", "infeasible"]
+# Per entry of the matrix: to sort it and to hand it to the solver, and the latter alone. Neither can be interrupted.
+_SECONDS_TO_LOAD, _SECONDS_TO_PASS = 2e-7, 6e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,13 +64,13 @@ class _Problem:
 
     def __init__(
         self, lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any],
-        formulation: Formulation, deadline: float,
+        formulation: Formulation, deadline: Deadline, max_memory: int,
     ) -> None:
         began = time.perf_counter()
         if formulation not in ("tight", "paper"):
             raise EngineError("unknown formulation", got=repr(formulation), wanted="'tight' or 'paper'")
         self.lattice, self.rules, self.labels, self.given, self.deadline = lattice, rules, labels, given, deadline
-        self.program = Program(len(lattice), lattice.n_labels)
+        self.program = Program(len(lattice), lattice.n_labels, deadline, max_memory)
         score = _edge_scores(lattice)
         self.score: Floats = np.where(np.isfinite(score), score, 0.0)
         self.program.edge_upper[~np.isfinite(score)] = 0.0
@@ -101,8 +108,10 @@ class _Problem:
 
     def _load(self, cost: Floats) -> highspy.Highs:
         p = self.program
+        self.deadline.check(_SECONDS_TO_LOAD * p.n_entries)
         start, index, value = p.matrix()
         low, high = p.limits
+        self.deadline.check(_SECONDS_TO_PASS * len(index))
         highs = new_solver()
         status = highs.passModel(
             p.n_columns, p.n_rows, len(index), int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize), 0.0,
@@ -117,7 +126,7 @@ class _Problem:
         status = run_highs(highs, self.deadline, relaxed=True)
         if status in NONE:
             return _Found(None, "infeasible", np.inf)
-        if status == LIMIT:
+        if status in (LIMIT, GONE):
             return _Found(None, "limit")
         bound = float(highs.getInfo().objective_function_value)
         x = np.asarray(highs.getSolution().col_value)
@@ -127,6 +136,8 @@ class _Problem:
         status = run_highs(highs, self.deadline, relaxed=False)
         if status in NONE:
             return _Found(None, "infeasible", np.inf)
+        if status == GONE:
+            return _Found(None, "limit", bound)
         info = highs.getInfo()
         bound = max(bound, float(info.mip_dual_bound))
         if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
@@ -157,13 +168,18 @@ class _Problem:
 
 def solve(
     lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any], *,
-    formulation: Formulation = "tight", time_limit: float | None = None,
+    formulation: Formulation = "tight", time_limit: float | None = None, max_memory: int = MOST_MEMORY,
 ) -> IlpAnswer:
     """The labelling with the highest score - penalty that obeys the hard rules."""
     if len(lattice) == 0:
         return _empty(rules, labels, given)
-    problem = _Problem(lattice, rules, labels, given, formulation, _deadline(time_limit))
-    found = problem.minimise(problem.program.price - problem.all_scores())
+    deadline = Deadline.after(time_limit)
+    try:
+        deadline.check()
+        problem = _Problem(lattice, rules, labels, given, formulation, deadline, max_memory)
+        found = problem.minimise(problem.program.price - problem.all_scores())
+    except OutOfTime:
+        return _without_rules(IlpAnswer(None, "limit", np.inf, False), lattice, rules, labels, given)
     if found.status == "infeasible":
         return problem.answer(found, -np.inf)
     value = -np.inf if found.ids is None else lattice.score(found.ids) - problem.penalty(found.ids)
@@ -174,13 +190,12 @@ def solve(
                 cause="Scores of very different sizes, or an error in a rule's linear rows; try another engine.",
             )
         return problem.answer(found, value)
-    bound = min(-found.bound, _viterbi(lattice))  # without a limit's answer from HiGHS: no rule raises a score
-    return problem.answer(found, max(bound, value))
+    return _without_rules(problem.answer(found, max(-found.bound, value)), lattice, rules, labels, given)
 
 
 def solve_two_stage(
     lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any], *,
-    tau: float, formulation: Formulation = "tight", time_limit: float | None = None,
+    tau: float, formulation: Formulation = "tight", time_limit: float | None = None, max_memory: int = MOST_MEMORY,
 ) -> IlpAnswer:
     """Fersini (22)-(29): the cheapest violations whose score is within (1 - tau) |Z*| of the best, Z*.
 
@@ -190,39 +205,72 @@ def solve_two_stage(
     if not 0 <= tau <= 1:
         raise EngineError("tau is not a share", got=tau, wanted="0 <= tau <= 1", cause="1 keeps only the best score.")
     hard = [rule for rule in rules if not isinstance(rule, Soft)]
-    deadline = _deadline(time_limit)
+    deadline = Deadline.after(time_limit)
     if len(lattice) == 0:
         return _empty(rules, labels, given)
-    first = solve(lattice, hard, labels, given, formulation=formulation, time_limit=time_limit)
-    if first.ids is None or first.status != "optimal" or len(hard) == len(rules):
+    first = solve(
+        lattice, hard, labels, given, formulation=formulation, time_limit=time_limit, max_memory=max_memory
+    )  # fmt: skip
+    if first.ids is None or first.status != "optimal" or _penalty(rules, first.ids, labels, given) == 0:
         return first
-    best = lattice.score(first.ids)
-    problem = _Problem(lattice, rules, labels, given, formulation, deadline)
+    try:
+        problem = _Problem(lattice, rules, labels, given, formulation, deadline, max_memory)
+    except OutOfTime:
+        return replace(first, status="limit")
     problem.build_seconds += first.build_seconds
     problem.solve_seconds += first.solve_seconds
+    return _second_stage(problem, first.ids, first.lp_integral, tau)
+
+
+def _second_stage(problem: _Problem, first: npt.NDArray[np.int32], integral: bool, tau: float) -> IlpAnswer:
+    """The cheapest labelling near the best one, `first`; and of those the one that scores best."""
+    lattice = problem.lattice
+    best = lattice.score(first)
     problem.limit(problem.all_scores(), best - (1.0 - tau) * abs(best), np.inf)
-    kept = _Found(first.ids, "limit", lp_integral=first.lp_integral)
-    cheap = problem.minimise(problem.program.price)
-    if cheap.status == "infeasible":
-        raise EngineError(
-            "the solver finds no labelling near the best one", got="none", wanted=first.ids.tolist(),
-            cause="Rounding in the solver: scores of very different sizes?",
-        )
-    if cheap.ids is not None and problem.penalty(cheap.ids) <= problem.penalty(first.ids):
-        kept = replace(cheap, status="limit", lp_integral=first.lp_integral and cheap.lp_integral)
-    if cheap.status == "optimal" and cheap.ids is not None:
-        least = problem.penalty(cheap.ids)
-        problem.limit(problem.program.price, -np.inf, least + 1e-9 * (1.0 + least))
-        last = problem.minimise(-problem.all_scores())
-        if last.ids is not None and lattice.score(last.ids) >= lattice.score(cheap.ids):
-            kept = replace(last, lp_integral=kept.lp_integral and last.lp_integral)
+    kept = _Found(first, "limit", lp_integral=integral)
+    try:
+        cheap = problem.minimise(problem.program.price)
+        if cheap.status == "infeasible":
+            raise EngineError(
+                "the solver finds no labelling near the best one", got="none", wanted=first.tolist(),
+                cause="Rounding in the solver: scores of very different sizes?",
+            )
+        if cheap.ids is not None and problem.penalty(cheap.ids) <= problem.penalty(first):
+            kept = replace(cheap, status="limit", lp_integral=integral and cheap.lp_integral)
+        if cheap.status == "optimal" and cheap.ids is not None:
+            least = problem.penalty(cheap.ids)
+            problem.limit(problem.program.price, -np.inf, least + 1e-9 * (1.0 + least))
+            last = problem.minimise(-problem.all_scores())
+            if last.ids is not None and lattice.score(last.ids) >= lattice.score(cheap.ids):
+                kept = replace(last, lp_integral=kept.lp_integral and last.lp_integral)
+    except OutOfTime:
+        pass  # what is kept is the best of the stage before
     if kept.status == "limit" or kept.ids is None:
         return problem.answer(kept, best)  # no penalty is below 0
     return problem.answer(kept, lattice.score(kept.ids) - problem.penalty(kept.ids))
 
 
-def _deadline(time_limit: float | None) -> float:
-    return np.inf if time_limit is None else time.perf_counter() + time_limit
+def _without_rules(
+    stopped: IlpAnswer, lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any]
+) -> IlpAnswer:
+    """What a limit left, or the best labelling without rules: it bounds all, and is an answer if it obeys the rules."""
+    limits = Limits(time_limit=0.0)
+    compiled = CompiledRules(labels, rules, limits.native()).native("masks")
+    ids = np.empty(len(lattice), dtype=np.int32)
+    search = Search()
+    score, free, status, _violations, _counters, _seconds = _native.decode_one(
+        compiled, search.kernel, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
+        len(search.counters), ids,
+    )  # fmt: skip
+    if status == INFEASIBLE:
+        return replace(stopped, ids=None, status="infeasible", bound=-np.inf)
+    bound = min(stopped.bound, free)
+    if stopped.ids is not None:
+        value = lattice.score(stopped.ids) - _penalty(rules, stopped.ids, labels, given)
+        return replace(stopped, bound=max(bound, value))
+    if status == NOTHING_FOUND:
+        return replace(stopped, bound=bound)
+    return replace(stopped, ids=ids, status="optimal" if status == OPTIMAL else "limit", bound=max(bound, score))
 
 
 def _penalty(rules: Sequence[Rule], ids: npt.NDArray[np.int32], labels: Labels, given: Mapping[str, Any]) -> float:
@@ -246,12 +294,3 @@ def _edge_scores(lattice: Lattice) -> Floats:
     if lattice.pairwise is not None and n > 1:
         inner = inner + lattice.pairwise
     return np.concatenate([start, inner.ravel(), np.zeros(m) if lattice.end is None else lattice.end])
-
-
-def _viterbi(lattice: Lattice) -> float:
-    """The best score without rules."""
-    edges, m = _edge_scores(lattice), lattice.n_labels
-    best = edges[:m]
-    for step in edges[m:-m].reshape(-1, m, m):
-        best = (best[:, None] + step).max(axis=0)
-    return float((best + edges[-m:]).max())

@@ -3,13 +3,12 @@
     price of rule r = best score with all rules but r - best score with all rules
 
 So prices need not add up: of two rules that ask for the same, each alone costs nothing. Alternatives and probabilities
-are computed when they are asked for. Without a time limit of the decoder's own, prices may take PATIENCE together, and
-so may alternatives; what was not proved by then is told.
+are computed when they are asked for. The time limit of the decoder is for decoding and all prices together; without
+limits of its own, prices may take PATIENCE together, and so may alternatives. What was not proved by then is told.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible_on
-from bridle.decoding.problem import Limits
 from bridle.decoding.result import Decoding
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.lattice import Lattice, Scores
@@ -200,7 +199,7 @@ class Explanation:
     def _ranking(self, k: int) -> tuple[list[Decoding], str]:
         if k not in self._ranked:
             try:
-                limited = self.decoder.with_rules(self.decoder.rules, time_limit=_limit(self.decoder, PATIENCE))
+                limited = self.decoder.with_rules(self.decoder.rules, time_limit=_limit(self.decoder))
                 found = limited.k_best(self.lattice, k + 1, self.given)
                 others = [d for d in found if _apart(d, self.best)][:k]
                 why = "" if all(d.optimal for d in found) else "a limit came before all were found and proved"
@@ -227,7 +226,7 @@ class Explanation:
         Returns
         -------
         array of float, shape (n, m), or None
-            None if the sum needs too many states, or no labelling obeys the hard rules.
+            None if the sum needs too many states or too long, or no labelling obeys the hard rules.
 
         Examples
         --------
@@ -242,14 +241,14 @@ class Explanation:
     def _by_scores(self) -> Scores | None:
         try:
             return self.decoder.with_rules([], engine="viterbi").marginals(self.lattice)
-        except EngineError:
+        except (EngineError, LimitReached):
             return None
 
     @cached_property
     def _by_rules(self) -> Scores | None:
         try:
             return self.decoder.marginals(self.lattice, self.given)
-        except (EngineError, Infeasible):
+        except (EngineError, Infeasible, LimitReached):
             return None
 
     def svg(
@@ -347,15 +346,14 @@ class Explanation:
 
 def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:
     """Decode without rules, with all of them, and without each that could matter."""
+    whole = Deadline.after(decoder.limits.time_limit)
     best = decoder.decode(lattice, given)
     plain = decoder.with_rules([], engine="viterbi").decode(lattice)
     given_up = {id(rule) for rule, _ in best.violated if not isinstance(rule, Soft)}  # if no labelling obeys them all
     broken = [rule.violations(plain.ids, decoder.labels, given) for rule in decoder.rules]
-    begun, effects = time.monotonic(), list[RuleEffect]()
+    prices, effects = whole if whole.left is not None else Deadline.after(_limit(decoder)), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
-        left = max(begun + PATIENCE - time.monotonic(), 0.0)
-        others = decoder.with_rules(decoder.rules[:k] + decoder.rules[k + 1 :], time_limit=_limit(decoder, left))
-        without = _found(others, lattice, given)
+        without = _found(decoder, decoder.rules[:k] + decoder.rules[k + 1 :], lattice, given, prices)
         price = 0.0 if without is None else max(0.0, without.score - best.score)
         if (broken[k] and id(rule) not in given_up) or price > LEAST:
             at = [] if without is None else _apart(without, best)
@@ -364,29 +362,33 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     effects.sort(key=lambda effect: -effect.price)
     told = Explanation(plain, best, effects, decoder, lattice, given)
     unplaced = set(told.changed).difference(*(effect.at for effect in effects))
-    return replace(told, effects=[_placed(effect, unplaced, told) for effect in effects]) if unplaced else told
+    return replace(told, effects=[_placed(effect, unplaced, told, prices) for effect in effects]) if unplaced else told
 
 
-def _placed(effect: RuleEffect, places: set[int], told: Explanation) -> RuleEffect:
+def _placed(effect: RuleEffect, places: set[int], told: Explanation, deadline: Deadline) -> RuleEffect:
     """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
     if not effect.broken_by_plain:
         return effect
-    single = told.decoder.with_rules([effect.rule], time_limit=_limit(told.decoder, 1.0))
-    alone = _found(single, told.lattice, told.given)
+    alone = _found(told.decoder, [effect.rule], told.lattice, told.given, deadline)
     if alone is None:
         return effect
     return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_apart(told.plain, alone))})))
 
 
-def _limit(decoder: Decoder, seconds: float) -> float | None:
+def _limit(decoder: Decoder) -> float | None:
     """A time limit for a decoder that has no limit of its own."""
-    return seconds if decoder.limits == Limits() else None
+    own = decoder.limits.time_limit is not None or decoder.limits.max_states is not None
+    return None if own else PATIENCE
 
 
-def _found(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Decoding | None:
-    """The best labelling, unless a limit comes first."""
+def _found(
+    decoder: Decoder, rules: Sequence[Rule], lattice: Lattice, given: Mapping[str, Any] | None, deadline: Deadline
+) -> Decoding | None:
+    """The best labelling under other rules, unless a limit comes first."""
+    if deadline.passed():
+        return None
     try:
-        return decoder.decode(lattice, given)
+        return decoder.with_rules(rules, time_limit=deadline.left).decode(lattice, given)
     except LimitReached:
         return None
 

@@ -15,13 +15,13 @@ after it are left out: they explain outliers.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import highspy
 import numpy as np
 import numpy.typing as npt
 
+from bridle.deadline import Deadline
 from bridle.engines.highs import DONE, WHOLE, new_solver, solve
 from bridle.labels import Bools
 
@@ -91,7 +91,7 @@ def _clause(patterns: Bools, weights: Floats, costs: Floats, share: float) -> li
         highs.addRow(0.0, highspy.kHighsInf, len(columns), columns, np.append(ones(len(who)), -1.0))
     columns = np.arange(n_rules, n_rules + n, dtype=np.int32)
     highs.addRow(wanted, highspy.kHighsInf, n, columns, weights)
-    if solve(highs, time.perf_counter() + _SECONDS, relaxed=False) != DONE:
+    if solve(highs, Deadline.after(_SECONDS), relaxed=False) != DONE:
         return _greedy(patterns, weights, costs, wanted)
     values = np.array(highs.getSolution().col_value[:n_rules])
     return [int(j) for j in np.flatnonzero(values > 1 - WHOLE)]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bridle.deadline import NEVER, Deadline
 from bridle.errors import EngineError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Rule, Sets, flags, union
@@ -17,18 +18,17 @@ Formulation = Literal["tight", "paper"]
 Ints = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
 INF = np.inf
-MOST_EDGES = 1 << 25  # of a program: some gigabytes
+# What a program and its relaxation take per entry of the matrix. Branching may take more: that is not bounded.
+BYTES, SECONDS = 300, 1.5e-7
 
 
 class Program:
     """A growing integer program: flat blocks of columns and rows. It begins as the trellis, a unit flow (RY fig. 2)."""
 
-    def __init__(self, n: int, m: int) -> None:
-        if (n - 1) * m * m > MOST_EDGES:
-            raise EngineError(
-                "the linear program of a sequence is too large", got=f"{n:,} tokens x {m:,} x {m:,} labels",
-                wanted=f"at most {MOST_EDGES:,} edges", cause="Use the engine 'search', or fewer labels.",
-            )  # fmt: skip
+    def __init__(self, n: int, m: int, deadline: Deadline = NEVER, max_memory: int = 1_000_000_000) -> None:
+        self._deadline, self._most, self._size = deadline, max_memory // BYTES, f"{n:,} tokens x {m:,} x {m:,} labels"
+        self.n_entries = 0  # of the matrix, those of one place counted each
+        self._fits(2 * (n - 1) * m * m)
         t, i, j = np.indices((n - 1, m, m)).reshape(3, -1)
         labels = np.arange(m)
         self.n, self.m = n, m
@@ -58,6 +58,7 @@ class Program:
 
     def columns(self, count: int, price: npt.ArrayLike = 0.0, *, upper: float = 1.0, integer: bool = False) -> Ints:
         """Add columns; returns their numbers. Not `integer`: the edges leave them no choice but whole values."""
+        self._fits(count)
         self._uppers.append(np.full(count, upper))
         self._prices.append(np.broadcast_to(np.asarray(price, dtype=np.float64), count))
         self._integers.append(np.full(count, integer))
@@ -66,12 +67,24 @@ class Program:
 
     def rows(self, row: Ints, col: Ints, coef: npt.ArrayLike, low: npt.ArrayLike, high: Floats) -> None:
         """Add len(high) rows; entry e puts coef[e] on column col[e] of row row[e], counted from 0 within this call."""
+        self._fits(len(col))
+        self.n_entries += len(col)
         self._row.append(row + self.n_rows)
         self._col.append(col)
         self._coef.append(np.broadcast_to(np.asarray(coef, dtype=np.float64), col.shape))
         self._lows.append(np.broadcast_to(np.asarray(low, dtype=np.float64), high.shape))
         self._highs.append(high)
         self.n_rows += len(high)
+
+    def _fits(self, more: int) -> None:
+        """Is there memory and time for so many more entries?"""
+        if self.n_entries + more > self._most:
+            raise EngineError(
+                "the linear program of a sequence is too large", got=self._size,
+                wanted=f"at most {self._most:,} entries, for about {BYTES} bytes each within max_memory",
+                cause="Use the engine 'search', fewer labels, or a higher max_memory.",
+            )  # fmt: skip
+        self._deadline.check(SECONDS * more)
 
     def into(self, wanted: Bools) -> tuple[Ints, Ints]:
         """Edges into the wanted labels, (m,) or (n, m): their positions and their columns."""

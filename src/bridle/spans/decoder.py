@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -11,11 +10,12 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.checks import is_integer
-from bridle.decoding.clash import infeasible
+from bridle.deadline import Deadline
+from bridle.decoding.clash import infeasible, known, patience
 from bridle.decoding.plan import Plan
 from bridle.decoding.problem import (
-    INFEASIBLE,
     LIMIT,
+    MOST_MEMORY,
     NOTHING_FOUND,
     OPTIMAL,
     TOO_LARGE,
@@ -54,7 +54,7 @@ class SpanDecoder:
         "viterbi" takes hard rules about single words; "search" folds in only the rules that a best path violates, until
         none is left, "product" all at once; "ilp" is the integer program of Zhao & Marcus (2012), section 3.3, for hard
         rules about single words. All are exact.
-    time_limit, max_states
+    time_limit, max_states, max_memory
         As in `Decoder`.
     on_infeasible : {"raise", "skip"}, default "raise"
         What to do when no path obeys the hard rules, or none was found in time: raise an error, or give a
@@ -76,7 +76,7 @@ class SpanDecoder:
 
     def __init__(
         self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule | str] = (), engine: str = "auto", *,
-        time_limit: float | None = None, max_states: int | None = None,
+        time_limit: float | None = None, max_states: int | None = None, max_memory: int = MOST_MEMORY,
         on_infeasible: Literal["raise", "skip"] = "raise",
     ) -> None:  # fmt: skip
         if on_infeasible not in ("raise", "skip"):
@@ -91,7 +91,7 @@ class SpanDecoder:
                         "word lattices take no rules about positions", got=str(rule), wanted="tokens(...), or no place",
                         cause="Which words there are is not known before; tokens(regex) speaks of the text of a word.",
                     )
-        self.limits = Limits(time_limit, max_states)
+        self.limits = Limits(time_limit, max_states, max_memory)
         self._compiled = CompiledRules(self.labels, self.rules, self.limits.native(), absorb="words")
         self._needs_texts = any(rule.places() for rule in self.rules)
         self.engine, self.plan = engine, self._plan(engine)
@@ -188,6 +188,7 @@ class SpanDecoder:
         """
         workers = thread_count(threads)
         check_given(given, count := len(lattices))
+        deadline = Deadline.after(self.limits.time_limit)
 
         def solve(low: int, high: int, stop: _native.Stop) -> PackedSpans:
             its = None if given is None else given[low:high]
@@ -200,9 +201,9 @@ class SpanDecoder:
             packed = PackedSpans.joined(in_threads(solve, count, workers))
         found = SpanDecodings(self, packed)
         for b in np.flatnonzero(packed.status > LIMIT).tolist() if self.on_infeasible == "raise" else ():
-            error = self._failure(int(packed.status[b]), lattices[b], None if given is None else given[b])
-            if isinstance(error, LimitReached):
-                error.bound = float(packed.bound[b])
+            left = deadline.left if count == 1 else None  # of the time for one sequence
+            status, bound = int(packed.status[b]), float(packed.bound[b])
+            error = self._failure(status, bound, lattices[b], None if given is None else given[b], left)
             if isinstance(error, (LimitReached, Infeasible)):
                 error.decodings = found
             raise error.at(sequence=b) if count > 1 else error
@@ -238,10 +239,11 @@ class SpanDecoder:
         """
         if not is_integer(k, 1):
             raise EngineError("k is not a number of paths", got=repr(k), wanted="1 or more")
+        deadline = Deadline.after(self.limits.time_limit)
         packed, problem = self._bind([lattice], None if given is None else [given])
-        status, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
+        status, bound, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
         if status != OPTIMAL:
-            raise self._failure(status, lattice, given)
+            raise self._failure(status, bound, lattice, given, deadline.left)
         out, engine = [], "search" if self.beyond else "viterbi"
         for path, score in found:
             arcs = np.array(path, dtype=np.int32)
@@ -275,16 +277,16 @@ class SpanDecoder:
         if self.plan.engine == "ilp":
             limit = self.limits.time_limit
             packed.fill(ilp.solve(packed.n, packed.offsets, packed.spans, packed.scores, time_limit=limit))
+            if (late := packed.status == NOTHING_FOUND).any():  # a bound costs next to nothing
+                plain = self._bind(lattices, given, first=first, many=many)[0]
+                _decode(plain, problem, True, stop)
+                packed.bound[late] = np.minimum(packed.bound[late], plain.bound[late])
             return packed
-        lazy = self.plan.engine != "product"
-        problem.decode_spans(
-            packed.n, packed.spans, packed.label, lazy, stop,
-            packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
-        )  # fmt: skip
+        _decode(packed, problem, self.plan.engine != "product", stop)
         return packed
 
     def _failure(
-        self, status: int, lattice: SpanLattice, given: Given | None
+        self, status: int, bound: float, lattice: SpanLattice, given: Given | None, seconds: float | None
     ) -> EngineError | LimitReached | Infeasible:
         if status == TOO_LARGE:
             return EngineError(
@@ -293,19 +295,27 @@ class SpanDecoder:
             )
         if status == NOTHING_FOUND:
             return LimitReached(
-                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=math.inf,
-                got="no path", wanted="a higher time_limit",
+                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=bound,
+                got="no path", wanted="a higher time_limit or max_memory",
             )
 
-        def impossible(rules: Sequence[Rule]) -> bool:
-            packed = SpanDecoder(self.labels, rules)._solve([lattice], [given or {}], _native.Stop())
-            return bool(packed.status[0] == INFEASIBLE)
+        def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
+            other = SpanDecoder(self.labels, rules, time_limit=time_limit, max_memory=self.limits.max_memory)
+            return known(int(other._solve([lattice], [given or {}], _native.Stop()).status[0]))
 
         return infeasible(self.rules, impossible, {
             "what": "the lattice has no path", "got": f"{len(lattice)} possible words that do not join",
             "wanted": f"words that hold each of the {lattice.n} characters once",
             "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
-        }, "path")  # fmt: skip
+        }, "path", seconds=patience(self.limits) if seconds is None else seconds)  # fmt: skip
+
+
+def _decode(packed: PackedSpans, problem: _native.Problem, lazy: bool, stop: _native.Stop) -> None:
+    """Let the kernels find the best paths."""
+    problem.decode_spans(
+        packed.n, packed.spans, packed.label, lazy, stop,
+        packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
+    )  # fmt: skip
 
 
 def _restored(
@@ -313,5 +323,6 @@ def _restored(
 ) -> SpanDecoder:
     """A decoder as it was before it was pickled."""
     return SpanDecoder(
-        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states, on_infeasible=on_infeasible
-    )
+        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states,
+        max_memory=limits.max_memory, on_infeasible=on_infeasible,
+    )  # fmt: skip

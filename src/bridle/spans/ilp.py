@@ -27,12 +27,14 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from bridle.engines.highs import DONE, LIMIT, NONE, WHOLE, new_solver
+from bridle.deadline import NEVER, Deadline, OutOfTime
+from bridle.engines.highs import DONE, GONE, LIMIT, NONE, WHOLE, new_solver
 from bridle.engines.highs import solve as run_highs
 from bridle.errors import EngineError
 from bridle.lattice import Scores
 from bridle.spans.lattice import Ints
 
+_SECONDS_TO_LOAD = 2e-7  # per entry of the matrix: handing it to the solver cannot be interrupted
 JOINED = 1000  # columns. Measured: with 300 small programs take half as long again; beyond 1000 nothing is gained
 Status = Literal["optimal", "limit", "infeasible"]
 Positions = npt.NDArray[np.int64]
@@ -66,8 +68,8 @@ def solve(
     """  # fmt: skip
     programs = _Programs(n, offsets, spans, scores)
     highs, out = _solver(presolve), list[SpanIlpAnswer]()
-    if time_limit is not None:
-        return [programs.alone(highs, k, time_limit) for k in range(len(n))]
+    if time_limit is not None:  # one that is late may keep its solver
+        return [programs.alone(_solver(presolve), k, Deadline.after(time_limit)) for k in range(len(n))]
     for low, high in programs.groups():
         together = programs.together(highs, low, high) if high > low + 1 else None
         out += together or [programs.alone(highs, k) for k in range(low, high)]
@@ -109,7 +111,7 @@ class _Programs:
             return None
         self._load(highs, low, high)
         built = time.perf_counter()
-        if run_highs(highs, np.inf, relaxed=True) != DONE or (x := _integral(highs)) is None:
+        if run_highs(highs, NEVER, relaxed=True) != DONE or (x := _integral(highs)) is None:
             return None
         words, rows = self._words(x, low, high)
         cuts = np.searchsorted(self.at[words, 0], self.rows[low : high + 1])  # where the words of each begin
@@ -125,7 +127,7 @@ class _Programs:
             out.append(SpanIlpAnswer(arcs, "optimal", value, True, count, n, building * count, solving * count))
         return out
 
-    def alone(self, highs: highspy.Highs, k: int, time_limit: float | None = None) -> SpanIlpAnswer:
+    def alone(self, highs: highspy.Highs, k: int, deadline: Deadline = NEVER) -> SpanIlpAnswer:
         """The answer of one sequence from a program of its own."""
         began = time.perf_counter()
         n, count = int(self.rows[k + 1] - self.rows[k]), int(self.columns[k + 1] - self.columns[k])
@@ -133,9 +135,12 @@ class _Programs:
             return SpanIlpAnswer(np.zeros(0, np.int32), "optimal", 0.0, True)
         if count == 0:
             return SpanIlpAnswer(None, "infeasible", -np.inf, True, 0, n)
-        self._load(highs, k, k + 1)
+        try:
+            self._load(highs, k, k + 1, deadline)
+        except OutOfTime:
+            return SpanIlpAnswer(None, "limit", np.inf, False, count, n)
         built = time.perf_counter()
-        x, status, bound, whole = self._run(highs, k, np.inf if time_limit is None else began + time_limit)
+        x, status, bound, whole = self._run(highs, k, deadline)
         arcs = None
         if x is not None:
             words, rows = self._words(x, k, k + 1)
@@ -148,11 +153,12 @@ class _Programs:
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
-    def _load(self, highs: highspy.Highs, low: int, high: int) -> None:
+    def _load(self, highs: highspy.Highs, low: int, high: int, deadline: Deadline = NEVER) -> None:
         at = self.at[self.columns[low] : self.columns[high]] - self.rows[low]
         scores = self.scores[self.columns[low] : self.columns[high]]
         n, count = int(self.rows[high] - self.rows[low]), len(scores)
         lengths = at[:, 1] - at[:, 0]
+        deadline.check(_SECONDS_TO_LOAD * int(lengths.sum()))
         begin = np.concatenate([[0], np.cumsum(lengths)])
         held = np.arange(begin[-1]) - np.repeat(begin[:-1] - at[:, 0], lengths)  # the characters of each word
         highs.clearModel()
@@ -166,12 +172,12 @@ class _Programs:
                 "the solver refused the program", got=f"{count} columns, {n} rows", wanted="finite scores"
             )  # fmt: skip
 
-    def _run(self, highs: highspy.Highs, k: int, deadline: float) -> tuple[Scores | None, Status, float, bool]:
+    def _run(self, highs: highspy.Highs, k: int, deadline: Deadline) -> tuple[Scores | None, Status, float, bool]:
         """Relaxation, then branch and bound if its solution is not whole: x, status, bound, was it whole."""
         status = run_highs(highs, deadline, relaxed=True)
         if status in NONE:
             return None, "infeasible", -np.inf, False
-        if status == LIMIT:
+        if status in (LIMIT, GONE):
             return None, "limit", np.inf, False
         bound = float(self._bounds(highs, k, k + 1)[0])
         if (x := _integral(highs)) is not None:
@@ -179,6 +185,8 @@ class _Programs:
         status = run_highs(highs, deadline, relaxed=False)
         if status in NONE:
             return None, "infeasible", -np.inf, False
+        if status == GONE:
+            return None, "limit", bound, False
         info = highs.getInfo()
         bound = min(bound, float(info.mip_dual_bound))
         if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
