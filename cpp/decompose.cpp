@@ -89,6 +89,10 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
             // Twice the margin: the shares move on the way.
             bound = shares.sweep(incumbent.found() ? incumbent.score - 2 * margin : -kInf, instance.control);
             margin = shares.margin();
+            if (round == 1 && k == 0 && incumbent.found()) {  // the sooner the incumbent is good, the more the next sweeps drop
+                layered.run(most, margin);
+                segments.improve(incumbent);
+            }
         }
         incumbent.tighten(std::max(bound + margin, incumbent.score));
         ++instance.counters.rounds;

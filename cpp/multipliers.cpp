@@ -7,8 +7,6 @@
 namespace bridle {
 namespace {
 
-constexpr int kPasses = 80;
-
 // gradient (set): where lambda should move, by the counts of a labelling. Returns its squared length.
 double subgradient(const Relaxation& relaxation, const std::vector<int32_t>& path, std::vector<double>& gradient) {
     double norm = 0;
@@ -57,13 +55,13 @@ double put_multipliers(Instance& instance, const Relaxation& relaxation, Adjuste
     return base;
 }
 
-bool tighten_bound(Instance& instance, Relaxation& relaxation, Incumbent& incumbent, ActiveRules& active) {
+bool tighten_bound(Instance& instance, Relaxation& relaxation, Incumbent& incumbent, ActiveRules& active, int passes) {
     Scratch& scratch = instance.scratch;
     std::vector<double>& lambda = relaxation.lambda;
     std::vector<double> best_lambda = lambda, gradient(lambda.size());
     double lowest = kInf, pace = 1.0;
     int stale = 0;
-    for (int pass = 0; pass < kPasses; ++pass) {
+    for (int pass = 0; pass < passes; ++pass) {
         const double base = put_multipliers(instance, relaxation, scratch.adjusted);
         const Steps& steps = scratch.adjusted.steps;
         ++instance.counters.passes;

@@ -54,7 +54,7 @@ void relax(Instance& instance, const ActiveRules& active, Relaxation& relaxation
 
 // Lowers the bound by subgradient steps, each one pass over the trellis. The labellings met on the way are considered, and
 // what they break becomes active. True: the optimum is proved.
-bool tighten_bound(Instance& instance, Relaxation& relaxation, Incumbent& incumbent, ActiveRules& active);
+bool tighten_bound(Instance& instance, Relaxation& relaxation, Incumbent& incumbent, ActiveRules& active, int passes);
 
 // Fills `adjusted`: steps with the multipliers on counted transitions. Returns what these add to every labelling.
 double put_multipliers(Instance& instance, const Relaxation& relaxation, AdjustedSteps& adjusted);

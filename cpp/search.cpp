@@ -11,6 +11,7 @@ namespace bridle {
 namespace {
 
 constexpr int kLargeFold = 4096;      // the most states that are ever folded
+constexpr int kPasses = 80, kFewPasses = 8;  // that improve multipliers; few where some rules have none
 constexpr int64_t kTrust = 20;        // times as many expansions where every rule is counted
 constexpr int64_t kWorth = 50;        // expansions that an active rule stands for, when it is asked how many it will take
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
@@ -85,9 +86,10 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
             if (answers(instance, scratch.path.data(), incumbent, active)) return status_when_finished(incumbent);
             continue;
         }
-        if (tighten_bound(instance, relaxation, incumbent, active)) return status_when_finished(incumbent);
         // Where every rule has a multiplier the bound is good, and what is left is soon searched.
         const bool counted = std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
+        const int passes = counted || decomposed ? kPasses : kFewPasses;
+        if (tighten_bound(instance, relaxation, incumbent, active, passes)) return status_when_finished(incumbent);
         const int64_t few = instance.limits.decompose_after * (counted ? kTrust : 1);
         if (!decomposed && active.count() * kWorth > few) {  // they will not be enough
             decomposed = true;
@@ -230,7 +232,7 @@ std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& f
     for (;;) {
         if (relaxation.outdated(active)) {  // nothing is relaxed yet, or rules were met meanwhile
             relax(instance, active, relaxation);
-            if (relaxation.set.size() > 0) tighten_bound(instance, relaxation, incumbent, active);
+            if (relaxation.set.size() > 0) tighten_bound(instance, relaxation, incumbent, active, kPasses);
             continue;
         }
         if (!relaxation.has_H) {
