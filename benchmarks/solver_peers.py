@@ -63,7 +63,7 @@ def _highs(family: Family, chosen: Sequence[tuple[int, int]], limit: float) -> l
     for i, k in chosen:
         begin = time.perf_counter()
         for one in _attempts(family, family.sets[i], k):
-            left = limit - (time.perf_counter() - begin)
+            left = max(0.0, limit - (time.perf_counter() - begin))
             engine, labels = Ilp(formulation="tight"), one.labels
             decoder = bridle.Decoder(labels, one.rules, engine=engine, time_limit=left, on_infeasible="skip")
             found = decoder.decode_batch([one.lattices[k]], given=[one.given(k)], threads=1)[0]

@@ -16,6 +16,7 @@ constexpr int kMoreRounds = 40;         // that bring in rules
 constexpr int kSweeps = 3;              // of a round, but for the first, which has one
 constexpr size_t kPerSweep = 256, kSteady = 4096;  // nodes of a layer that are worth another sweep, up to so many
 constexpr double kProgress = 0.85;      // of the gap is left: sweeps are worth more than a wider search
+constexpr size_t kKeptBytes = size_t{1} << 25;
 constexpr double kLargestMargin = 0.5;  // what single precision may lose
 constexpr size_t kNarrow = 16, kWide = 1 << 18;  // nodes of a layer
 
@@ -70,11 +71,12 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     if (chosen.more().size() > kMostActive) return false;
     const auto group = [&] { return s.problem->groups->find(chosen.more(), s.n, s.m, instance.limits.max_group_states, instance.control); };
     auto grouping = group();
-    if (!instance.scratch.shares) instance.scratch.shares = std::make_shared<Shares>();
-    const std::shared_ptr<Shares> kept = instance.scratch.shares;
-    Shares& shares = *kept;
-    if (grouping->size() < 2 || !shares.load(instance, chosen.more(), *grouping)) return false;
-    if (shares.large()) instance.scratch.shares.reset();
+    if (grouping->size() < 2) return false;
+    std::shared_ptr<Shares> own = std::exchange(instance.scratch.shares, nullptr);
+    if (!own) own = std::make_shared<Shares>();
+    Shares& shares = *own;
+    if (!shares.load(instance, chosen.more(), *grouping)) return false;
+    if (shares.bytes() <= kKeptBytes) instance.scratch.shares = own;  // its memory and its automata serve the next sequence
     SegmentSearch segments(instance, shares);
     if (incumbent.found()) segments.improve(incumbent);
     LayeredSearch layered(instance, shares, incumbent, active);
@@ -100,7 +102,7 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
         double score = incumbent.score;
         const double cut = layered.run(most, margin) + margin;
         if (incumbent.score > score) segments.improve(incumbent);
-        if (cut <= incumbent.score + instance.rounding() || !(cut > -kInf)) {
+        if (cut <= incumbent.score + instance.tolerance(incumbent.score) || !(cut > -kInf)) {
             incumbent.tighten(incumbent.score);
             return true;
         }

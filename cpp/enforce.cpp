@@ -95,7 +95,7 @@ bool enforce_broken_rules(Instance& instance, std::vector<int> broken, Incumbent
         broken.clear();
         for (unsigned choice = 1; choice < 1u << required.soft.size(); ++choice) {
             const double penalty = required.penalty(choice);
-            if (free - penalty <= incumbent.score + instance.rounding()) continue;
+            if (free - penalty <= incumbent.score + instance.tolerance(incumbent.score)) continue;
             best = best_obeying(instance, required, choice, incumbent);
             if (!best) return false;
             top = std::max(top, best->value - penalty);

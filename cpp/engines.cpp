@@ -131,7 +131,10 @@ Answer in_time(Engine engine, const Sequence& s, const Options& options, Control
 void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
     if (answer.violations.empty()) judge(s, answer.path.data(), verdict);
     const std::vector<int32_t>& of_automaton = answer.violations.empty() ? verdict.violations : answer.violations;
-    for (size_t k = 0; k < s.automata.size(); ++k) violations[s.automata[k].rule] += of_automaton[k];
+    for (size_t k = 0; k < s.automata.size(); ++k) {
+        int32_t& of_rule = violations[s.automata[k].rule];
+        of_rule = s.automata[k].mode == Mode::hard_once ? std::max(of_rule, std::min(of_automaton[k], 1)) : of_rule + of_automaton[k];
+    }
 }
 
 }  // namespace

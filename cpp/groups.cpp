@@ -32,6 +32,8 @@ class GroupSearch {
     GroupSearch(int m, int most) : m_(m), most_(most) {}
 
     // Goes on where it was stopped: the automata are the same, if not their marks.
+    void forget_products() { fold_ = Fold(); }  // they are large, and soon made again
+
     Grouping run(const std::vector<BoundAutomaton>& automata, int n, Control& control) {
         automata_ = &automata, n_ = n, control_ = &control;
         if (!start()) return {};
@@ -160,6 +162,7 @@ std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomato
         keep(made);
         return made;
     } catch (const Late&) {  // the next sequence goes on
+        search->forget_products();
         keep(nullptr);
         throw;
     }

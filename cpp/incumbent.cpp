@@ -19,7 +19,7 @@ const Verdict& consider(Instance& instance, const int32_t* path, Incumbent& incu
 }
 
 bool proved(Instance& instance, const Incumbent& incumbent) {
-    return incumbent.found() && incumbent.bound <= incumbent.score + instance.rounding();
+    return incumbent.found() && incumbent.bound <= incumbent.score + instance.tolerance(incumbent.score);
 }
 
 Status status_when_finished(const Incumbent& incumbent) { return incumbent.found() ? Status::optimal : Status::infeasible; }

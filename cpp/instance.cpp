@@ -1,9 +1,19 @@
 #include "instance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "shares.h"
+
 namespace bridle {
+
+size_t Scratch::bytes() const {
+    return fold.bytes() + sizeof(double) * (best_H.capacity() + H.capacity()) + trellis.bytes() + masked.trellis.bytes() +
+           (shares ? shares->bytes() : 0);
+}
+
+constexpr double kLargestError = 1e-6;  // of a score, that rounding may excuse: far away from it large prices do not count
 
 int64_t Instance::expansions_left() const {
     return limits.max_states < 0 ? -1 : std::max<int64_t>(0, limits.max_states - counters.expansions);
@@ -14,9 +24,12 @@ double Instance::rounding() {
         rounding_ = scratch.trellis.rounding(scratch.plain);
         for (const BoundAutomaton& p : sequence.automata)
             rounding_ += std::numeric_limits<double>::epsilon() * (sequence.n + 8) * p.penalty;
-        rounding_ = std::max(rounding_, limits.gap);
     }
     return rounding_;
+}
+
+double Instance::tolerance(double score) {
+    return std::max(limits.gap, std::min(rounding(), kLargestError * std::max(1.0, std::abs(score))));
 }
 
 }  // namespace bridle

@@ -25,6 +25,7 @@ struct SearchLimits {
 
 struct Counters {
     int64_t rounds = 0, passes = 0, expansions = 0, states = 1, active = 0, multipliers = 0;
+    double tolerance = 0;  // how far below the best score the answer may be
 };
 
 // Steps with multipliers on counted transitions.
@@ -52,9 +53,7 @@ struct Scratch {
     Verdict verdict;            // on the labelling considered last
     std::shared_ptr<Shares> shares;  // caches product automata
 
-    size_t bytes() const {  // about
-        return fold.bytes() + sizeof(double) * (best_H.capacity() + H.capacity()) + trellis.bytes() + masked.trellis.bytes();
-    }
+    size_t bytes() const;  // about
 };
 
 class Instance {
@@ -70,10 +69,13 @@ class Instance {
 
     // How many expansions are left; negative: no limit.
     int64_t expansions_left() const;
-    // How far apart rounding alone can bring equal scores. The trellis must be loaded.
-    double rounding();
+    // Scores that are no further above this one than rounding can bring equal scores apart, or than nobody asks for, need not
+    // be told apart from it. The trellis must be loaded.
+    double tolerance(double score);
 
   private:
+    double rounding();
+
     double rounding_ = -1;  // negative: not asked for yet
 };
 

@@ -1,6 +1,7 @@
 #include "judge.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace bridle {
 namespace {
@@ -38,6 +39,7 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* co
         if (violations[k] == 0) continue;
         verdict.broken.push_back(static_cast<int>(k));
         if (p.mode == Mode::hard) verdict.hard_violations += violations[k];
+        else if (p.mode == Mode::hard_once) verdict.hard_violations += p.rule != std::exchange(paid_rule, p.rule);
         else if (p.mode == Mode::per_violation) cost += p.penalty * violations[k];
         else if (p.rule != paid_rule) cost += p.penalty, paid_rule = p.rule;
     }

@@ -118,7 +118,7 @@ double LayeredSearch::finish(double cut) {
         if (k == 0) active_.add(broken);
     }
     const double best = earned[order[0]];
-    return best > incumbent_.score + in_.rounding() ? std::max(cut, best) : cut;
+    return best > incumbent_.score + in_.tolerance(incumbent_.score) ? std::max(cut, best) : cut;
 }
 
 }  // namespace bridle

@@ -1,6 +1,7 @@
 #include "masked_trellis.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace bridle {
 namespace {
@@ -70,19 +71,20 @@ const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vecto
         }
     }
     if (key_.size() == 1) return &usual;
-    std::unique_ptr<Table>& made = known_[key_];
-    if (made) return made.get();
+    if (const auto found = known_.find(key_); found != known_.end()) return found->second.get();
     dense_.resize(static_cast<size_t>(m) * m);
-    for (int i = 0; i < m; ++i)
+    for (int i = 0; i < m; ++i) {
+        if (i % 64 == 63) control.check();
         for (int j = 0; j < m; ++j) {
             double score = usual.at(i, j);
             for (const auto& [automaton, mark] : held_)
                 if (automaton->read(mark, automaton->after(i), j).violations) score = -kInf;
             dense_[static_cast<size_t>(i) * m + j] = score;
         }
-    made = std::make_unique<Table>();
-    made->build(m, dense_.data(), nullptr, control);
-    return made.get();
+    }
+    auto made = std::make_unique<Table>();
+    made->build(m, dense_.data(), nullptr, control);  // may run out of time: only what is whole is kept
+    return known_.emplace(key_, std::move(made)).first->second.get();
 }
 
 }  // namespace bridle

@@ -55,7 +55,7 @@ PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control
 }
 
 bool PricedSequence::fits(const Sequence& s, const BoundAutomaton& p) {
-    if (p.mode == Mode::per_sequence || !p.automaton->local() || s.n == 0) return false;
+    if (p.mode == Mode::per_sequence || p.mode == Mode::hard_once || !p.automaton->local() || s.n == 0) return false;
     if (p.automaton->states == 1) return true;
     if (s.m > kMostSquare || s.tied) return false;
     // Transitions that differ by position slow everything down: worth it only where the automaton would be large.
@@ -104,11 +104,11 @@ const Sequence& PricedSequence::made(double price, bool scored, Control& control
     }
     rules_.assign(base_.problem->rules.begin(), base_.problem->rules.end());
     for (Rule& rule : rules_)
-        if (rule.mode == Mode::hard && relaxed_) rule = {Mode::per_violation, price};
+        if (is_hard(rule.mode) && relaxed_) rule = {rule.mode == Mode::hard ? Mode::per_violation : Mode::per_sequence, price};
     problem_.rules = rules_;
     priced_.automata.clear();
     for (BoundAutomaton p : others_) {
-        if (p.mode != Mode::hard && !scored) continue;
+        if (!is_hard(p.mode) && !scored) continue;
         p.mode = rules_[p.rule].mode, p.penalty = rules_[p.rule].penalty;
         priced_.automata.push_back(p);
     }

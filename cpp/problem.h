@@ -43,7 +43,10 @@ struct CountingAutomaton {
     }
 };
 
-enum class Mode : uint8_t { hard, per_violation, per_sequence };
+// hard_once: a hard rule that was taken apart; if any of its automata is violated, that is one violation (relaxed only).
+enum class Mode : uint8_t { hard, per_violation, per_sequence, hard_once };
+
+inline bool is_hard(Mode mode) { return mode == Mode::hard || mode == Mode::hard_once; }
 
 struct Rule {
     Mode mode;

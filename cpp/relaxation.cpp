@@ -84,7 +84,8 @@ std::vector<int32_t> counted_cells(const CountingAutomaton& automaton, int m) {
 // The most that the multiplier of an automaton of `set` may be.
 double cap_of(const AutomatonSet& set, const BoundAutomaton& p, int n) {
     switch (p.mode) {
-        case Mode::hard: return kInf;
+        case Mode::hard:
+        case Mode::hard_once: return kInf;
         case Mode::per_violation: return p.penalty;
         case Mode::per_sequence: break;
     }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kRaise = 8.0;           // how a price rises
 constexpr double kHighestPrice = 1e300;
+constexpr double kLargestError = 1e-6;   // of a score, that rounding beside a price may make
 constexpr double kApart = 1 - 1e-6;      // numbers of violations that differ are further apart
 
 // A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
@@ -75,12 +76,12 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
     Relaxed best;
     int64_t fewest = 1;  // no labelling has fewer violations
     bool counted = false, proved = false;
-    double bound = kInf, price = first_price(s, control);
+    double bound = kInf, tolerance = 0, price = first_price(s, control);
     try {
         for (;; price *= kRaise) {
             const int32_t* known = best.path.empty() ? nullptr : best.path.data();
             const Answer found = search.best(priced.at(price, control), limits, control, spent, known);
-            ++counters[0], counters[1] += spent.expansions;
+            ++counters[0], counters[1] += spent.expansions, tolerance = spent.tolerance;
             if (found.status == Status::infeasible) return found;  // not even the lattice has a path
             if (found.path.empty() && s.n > 0) return {Status::nothing_found, -kInf, found.bound, {}};
             const int64_t violations = best.consider(s, plain, found.path, verdict);
@@ -105,8 +106,7 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
         if (best.path.empty()) throw;  // nothing to show
         proved = false;
     }
-    const double lost = std::numeric_limits<double>::epsilon() * price * static_cast<double>((s.n + 8) * (best.violations + 1));
-    if (proved && lost <= 1e-9 * std::max(1.0, std::abs(best.score))) {
+    if (proved && tolerance <= kLargestError * std::max(1.0, std::abs(best.score))) {
         bound = best.score;
     } else {  // no rule raises a score; a bound by price holds for the fewest violations only
         const double free = bound_without_rules(s, priced, search, control);

@@ -49,7 +49,7 @@ bool search_all_rules(Instance& instance, Incumbent& incumbent) {
     ++instance.counters.passes;
     scratch.trellis.backward(none.fold, scratch.plain, none.H, instance.control);
     BestFirst all = best_first(instance, none);
-    all.run(1, incumbent.score + instance.rounding(), instance.limits.glance, instance.control);
+    all.run(1, incumbent.score + instance.tolerance(incumbent.score), instance.limits.glance, instance.control);
     instance.counters.expansions += all.expansions;
     if (!all.found.empty()) consider(instance, all.found[0].path.data(), incumbent);
     if (all.complete) return true;
@@ -57,7 +57,7 @@ bool search_all_rules(Instance& instance, Incumbent& incumbent) {
     return false;
 }
 
-// Steps 2 to 5. `broken`: the automata that the best path breaks.
+// Steps 2 to 6. `broken`: the automata that the best path breaks.
 Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Incumbent& incumbent, ActiveRules& active,
                          Relaxation& relaxation) {
     const Sequence& s = instance.sequence;
@@ -106,7 +106,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
         const int64_t wait = decomposed ? patience : few;
         const int64_t most = larger ? (left < 0 ? wait : std::min(left, wait)) : left;
         BestFirst between = best_first(instance, relaxation);
-        const double floor = incumbent.found() ? incumbent.score + instance.rounding() : -kInf;
+        const double floor = incumbent.found() ? incumbent.score + instance.tolerance(incumbent.score) : -kInf;
         between.run(1, floor, most, control);
         counters.expansions += between.expansions;
         if (!between.complete) {
@@ -155,6 +155,12 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
     return status;
 }
 
+// The answer when the time is up before anything was searched.
+Answer stopped(Incumbent incumbent) {
+    const Status status = incumbent.found() ? Status::limit : Status::nothing_found;
+    return to_answer(std::move(incumbent), status);
+}
+
 }  // namespace
 
 double Search::first_path(const Sequence& s, int32_t* path, Control& control) {
@@ -185,14 +191,19 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
         if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
     } catch (const Late&) {
         if (incumbent.bound == kInf) throw;
-        return to_answer(std::move(incumbent), Status::nothing_found);
+        return stopped(std::move(incumbent));
     }
     const auto soft_and_local = [&](int k) { return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]); };
     if (!s.tied && std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
-        PricedSequence priced(s, false, control);
-        Answer answer = best(priced.at(0, control), limits, control, counters, known);
-        answer.violations.clear();  // they speak of the automata that are left
-        return answer;
+        try {
+            PricedSequence priced(s, false, control);
+            const int32_t* begin = incumbent.found() ? incumbent.path.data() : known;
+            Answer answer = best(priced.at(0, control), limits, control, counters, begin);
+            answer.violations.clear();  // they speak of the automata that are left
+            return answer;
+        } catch (const Late&) {  // before it had looked at anything
+            return stopped(std::move(incumbent));
+        }
     }
     Status status = status_when_finished(incumbent);
     if (!broken.empty()) {
@@ -201,6 +212,7 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
         Relaxation relaxation(limits.max_product_states, scratch_);
         status = solve_in_time(instance, broken, incumbent, active, relaxation);
     }
+    counters.tolerance = incumbent.found() && !broken.empty() ? instance.tolerance(incumbent.score) : 0.0;
     return to_answer(std::move(incumbent), status);
 }
 

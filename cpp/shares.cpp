@@ -20,13 +20,24 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 bool Shares::fits(Share& s, const std::vector<BoundAutomaton>& automata, const std::vector<int>& members, Control& control) {
     std::vector<BoundAutomaton> chosen;
-    for (int k : members) chosen.push_back(automata[k]);
+    for (int k : members) {
+        const BoundAutomaton& p = automata[k];
+        if (p.mode != Mode::hard && !(p.penalty * n_ < kLargest)) return false;  // too large for single precision
+        chosen.push_back(p);
+    }
     AutomatonSet set;
     set.assign(std::move(chosen));
     if (!s.fold.build(set, n_, m_, kMostStates, control)) return false;
     const size_t Q = s.fold.Q;
     cells_ += width * (n_ * (2 * Q + m_) + 2 * Q * s.fold.kinds());
     return cells_ <= kMostCells && cells_ * sizeof(float) <= control.memory() / 4;
+}
+
+size_t Shares::bytes() const {
+    size_t sum = sizeof(double) * scores_.capacity();
+    for (const Share& s : groups)
+        sum += s.fold.bytes() + sizeof(float) * (s.theta.capacity() + s.F.capacity() + s.B.capacity() + s.cell.capacity() + s.cost.capacity());
+    return sum;
 }
 
 bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automata, const Grouping& grouping) {
@@ -129,18 +140,18 @@ void Shares::complete(Share& s, int t) const {
 }
 
 double Shares::sweep(double floor, Control& control) {
-    double bound = kInf;
+    double bound = kInf;  // of the last step: none raises it, and what rounding moves is put back before
     const float low = static_cast<float>(floor);
     for (int t = 1; t < n_ && !fresh_; ++t) {
         for (Share& s : groups) complete(s, t);
-        bound = agree(t, floor);
+        agree(t, floor);
         for (Share& s : groups) ahead(s, t, low);
         control.check();
     }
     for (int t = n_ - 1; t >= 1; --t) {
         correct(t);
         for (Share& s : groups) complete(s, t);
-        bound = std::min(bound, agree(t, floor));
+        bound = agree(t, floor);
         for (Share& s : groups) back(s, t, low);
         control.check();
     }
@@ -267,7 +278,7 @@ double Shares::margin() {
         }
         moved += most;
     }
-    // Each of some 2 n + 8 additions rounds a number that is no larger than the largest of its kind.
+    // Each of some 2 n + 8 additions, and of those over the groups, rounds a number no larger than the largest of its kind.
     double size = 0;
     for (const Share& s : groups) {
         for (const std::vector<float>* x : {&s.F, &s.B, &s.theta}) size = std::max<double>(size, kernels().largest(x->data(), x->size()));
@@ -275,7 +286,8 @@ double Shares::margin() {
             if (f < kInf) size = std::max(size, std::abs(f));
     }
     const double eps = std::numeric_limits<float>::epsilon();
-    return moved + eps * (2.0 * n_ + 8.0) * static_cast<double>(groups.size()) * 2.0 * size;
+    const double G = static_cast<double>(groups.size());
+    return moved + eps * (2.0 * n_ + 8.0 + G) * G * 2.0 * size;
 }
 
 }  // namespace bridle

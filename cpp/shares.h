@@ -30,7 +30,7 @@ class Shares {
     bool load(Instance& instance, const std::vector<BoundAutomaton>& automata, const Grouping& grouping);
     // More groups, whose share is nothing as yet. After a sweep.
     bool add(Instance& instance, const std::vector<BoundAutomaton>& automata, const Grouping& grouping);
-    bool large() const { return cells_ > kKeptCells; }  // more than should be kept for the next sequence
+    size_t bytes() const;  // of memory that is kept for the next sequence
     // One sweep back, after one ahead unless it is the first. What leads to nothing above `floor` is dropped. Returns the bound.
     double sweep(double floor, Control& control);
     // What rounding can have made of the bound and of estimates. Measures the shares against the scores.
@@ -40,8 +40,6 @@ class Shares {
     const float* B(const Share& share, int t) const { return share.B.data() + static_cast<size_t>(t) * share.fold.Q * width; }
 
   private:
-    static constexpr size_t kKeptCells = 1 << 22;
-
     bool fits(Share& share, const std::vector<BoundAutomaton>& automata, const std::vector<int>& members, Control& control);
     void enter(Share& share, Control& control);  // tables, F, and B of the last position
     void correct(int t);

@@ -167,7 +167,7 @@ def test_a_clash_is_searched_for_in_time() -> None:
     for limit in LIMITS:
         error = in_time(lambda limit=limit: Decoder(labels, rules, time_limit=limit).decode(lattice), limit)
         assert isinstance(error, Infeasible) and set(clash) <= set(error.clash)
-        assert error.minimal == (set(error.clash) == set(clash)) or limit > 0
+        assert not error.minimal or set(error.clash) == set(clash)
         assert error.minimal != ("the set may not be minimal" in str(error))
     error = in_time(lambda: Decoder(labels, rules).decode(lattice), 10.0)  # a limit of its own
     assert error.minimal and set(error.clash) == set(clash)
@@ -183,7 +183,7 @@ def test_relaxing_counts_too(engine: str, limit: float) -> None:
     decoder = Decoder(labels, rules, engine, time_limit=limit, on_infeasible="relax")
     d = in_time(lambda: decoder.decode(lattice), limit)
     if isinstance(d, LimitReached):  # not known by then that the rules clash
-        assert d.bound >= Decoder(labels).decode(lattice).score - 1e-9 or math.isfinite(d.bound)
+        assert math.isfinite(d.bound)
         return
     assert d.status == "relaxed" and len(d.labels) == 60 and d.score <= d.bound + 1e-9
 
@@ -197,7 +197,6 @@ def test_word_lattices_end_in_time(engine: str, limit: float) -> None:
     lattice = SpanLattice.all_words(40, rng.normal(size=(40, 4, 12)))
     error = in_time(lambda: SpanDecoder(labels, rules, engine, time_limit=limit).decode(lattice), limit)
     assert isinstance(error, LimitReached) and math.isfinite(error.bound)
-    assert error.bound >= SpanDecoder(labels, rules[:3]).decode(lattice).score - 1e-9 or limit > 0
     error = in_time(lambda: SpanDecoder(labels, rules, engine, time_limit=limit).k_best(lattice, 10**6), limit)
     assert isinstance(error, LimitReached) and math.isfinite(error.bound)
     clash: list[Rule] = [
@@ -207,6 +206,43 @@ def test_word_lattices_end_in_time(engine: str, limit: float) -> None:
     ]
     error = in_time(lambda: SpanDecoder(labels, clash, time_limit=limit).decode(lattice), limit)
     assert isinstance(error, (Infeasible, LimitReached))
+
+
+def test_what_was_half_made_when_the_time_was_up_is_not_used_again() -> None:
+    """Tables of transitions are kept from one sequence to the next, if they are whole."""
+    labels, rng = Labels([f"L{k}" for k in range(200)]), np.random.default_rng(0)
+    lattice = Lattice(rng.normal(size=(20, 200)), rng.normal(size=(200, 200)))
+    rules: list[Rule] = [r.forbid_transition("L0", "L1").soft(3.0), r.forbid_transition("L1", "L0").soft(3.0)]
+    best = Decoder(labels, rules).decode(lattice).score
+    for limit in (0.00003, 0.0001, 0.0003, 0.001):
+        decoder = Decoder(labels, rules, time_limit=limit)
+        assert all(decoder.decode(lattice).score <= best + 1e-9 for _ in range(20))
+
+
+@pytest.mark.parametrize("per", ["sequence", "violation"])
+def test_a_labelling_is_not_lost_when_the_time_is_up(per: Any) -> None:
+    rules: list[Rule] = [r.forbid_transition("A", "A").soft(5.0, per), r.at_most(1, of="B")]
+    lattice = Lattice([[1.0, 0.0]] * 6)
+    d = Decoder(["A", "B"], rules, Search(max_product_states=1), time_limit=0).decode(lattice)
+    assert bridle.check(lattice, rules, d).ok and d.bound >= Decoder(["A", "B"], rules).decode(lattice).score
+
+
+def test_large_penalties_excuse_nothing() -> None:
+    """What a penalty of 1e14 loses by rounding is more than scores differ by, but only where it is paid."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        lattice = Lattice(rng.normal(size=(14, 4)), rng.normal(size=(4, 4)))
+        pairs = [rng.choice(list("ABCD"), 2, replace=False) for _ in range(9)]
+        rules: list[Rule] = [r.before(a, b).soft(float(rng.uniform(1, 5)) * 1e14) for a, b in map(tuple, pairs)]
+        found = Decoder("ABCD", rules, Search(max_product_states=1)).decode(lattice)
+        exact = Decoder("ABCD", rules, "product").decode(lattice)
+        assert found.score == pytest.approx(exact.score, rel=1e-6, abs=1e-5) or not found.optimal
+
+
+def test_explanations_of_nothing_say_why() -> None:
+    labels, rules, lattice = hard_problem()
+    told = in_time(lambda: Decoder(labels, rules, time_limit=0, on_infeasible="skip").explain(lattice), 0)
+    assert isinstance(told, LimitReached)
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import time
 from collections import deque
 
@@ -167,6 +169,31 @@ def test_masks_that_cannot_hold_are_given_up_where_they_cannot() -> None:
     rule = r.forbid("A") & r.present("A")  # one rule: it is broken, or it is not
     d = Decoder(LABELS, [rule], on_infeasible="relax").decode(Lattice(unary))
     assert d.labels == ["A"] * 6 and d.violated == [(rule, 1)] and d.optimal
+
+
+def test_conjunctions_of_any_size_are_relaxed() -> None:
+    """They count once, and their parts stay apart: nothing is too large."""
+    names = [f"L{k}" for k in range(13)]
+    rule = functools.reduce(operator.and_, [r.exactly(1, of=name) for name in names])
+    rng = np.random.default_rng(0)
+    lattices = [Lattice(rng.normal(size=(n, 13))) for n in (20, 5, 16)]  # 5 tokens cannot hold 13 segments
+    found = Decoder(names, [rule], on_infeasible="relax").decode_batch(lattices)
+    assert found.status.tolist() == ["optimal", "relaxed", "optimal"] and found.optimal.all()
+    assert found[1].violated == [(rule, 1)] and found[1].score == pytest.approx(lattices[1].unary.max(axis=1).sum())
+
+
+def test_relaxing_that_runs_out_of_time_is_not_infeasible() -> None:
+    rules = [r.forbid("A"), r.fix("A", 0), r.at_most(3, of="B"), r.before("B", "O")]
+    lattice = Lattice(np.random.default_rng(0).normal(size=(200_000, 3)))
+    for limit in (0.0, 0.01):
+        decoder = Decoder(LABELS, rules, on_infeasible="relax", time_limit=limit)
+        try:
+            d = decoder.decode(lattice)
+        except bridle.LimitReached as error:
+            assert error.bound > 0
+        else:
+            assert d.relaxed and d.stats["hard_violations"] >= 1
+        assert decoder.decode_batch([lattice]).status[0] in ("relaxed", "nothing_found")
 
 
 def test_relaxing_keeps_to_the_time_limit() -> None:

@@ -192,7 +192,7 @@ def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyP
         Decoder, "with_rules", lambda self, rules, **options: asked.append(options.get("time_limit")) or self
     )
     Decoder(AB, [r.forbid("A")], time_limit=7.0).explain(Lattice([[1.0, 0, 0]])).alternatives()
-    assert all(seconds is None or 0 < seconds <= 7.0 for seconds in asked)  # a limit of one's own stands
+    assert asked and all(seconds is None or 0 < seconds <= 7.0 for seconds in asked)  # a limit of one's own stands
     asked.clear()
     Decoder(AB, [r.forbid("A")], max_states=7).explain(Lattice([[1.0, 0, 0]])).alternatives()
     assert asked and set(asked) == {None}

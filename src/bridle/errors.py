@@ -310,8 +310,8 @@ class Infeasible(BridleError):
     what : str
         What is wrong.
     clash : sequence of Rule
-        A minimal set of hard rules that cannot hold together: without any one of them, the others can. Empty if the
-        scores alone leave no path.
+        A set of hard rules that cannot hold together. If it is `minimal`, the others can without any one of them.
+        Empty if the scores alone leave no path.
     minimal : bool, default True
         Is the clash minimal? False if the time was up before each of its rules was known to be needed.
     decodings : Decodings, optional

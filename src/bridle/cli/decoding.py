@@ -35,7 +35,6 @@ from bridle.cli.options import (
 from bridle.cli.reading import at_the_keyboard, rules_of
 from bridle.cli.stream import Stream, Work, to_json
 from bridle.data import Chunk, Lines, Pace, open_scores
-from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import LabelError
 
 
@@ -91,7 +90,7 @@ def decode(
       141  the reader of the output went away
     """
     keep(out, scores, rules, labels_file)
-    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
+    memory = bytes_of(max_memory)
     names = names_of(labels, labels_file)
     rules_of(rules, None)
     pace = Pace()

@@ -43,7 +43,6 @@ from bridle.cli.options import (
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
 from bridle.data import Lines
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import FileError
 from bridle.explain import Explanation
 from bridle.explain.impact import Impact, impact
@@ -129,7 +128,7 @@ def explain(
     keep(html, model, data, scores, rules, labels_file, svg, flag="--html")
     keep(svg, model, data, scores, rules, labels_file, flag="--svg")
 
-    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
+    memory = bytes_of(max_memory)
 
     def decoder_of(known: Labels) -> Decoder:
         return Decoder(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bridle.data import formats
+from bridle.decoding.problem import LEAST_MEMORY, MOST_MEMORY
 from bridle.engines import engine_names
 from bridle.errors import Argument, EngineError
 from bridle.features import SETS
@@ -32,19 +34,22 @@ def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
-def bytes_of(size: str) -> int:
-    """How many bytes a size is.
+def bytes_of(size: str | None) -> int:
+    """How many bytes a size of memory is; the default without one.
 
-    >>> bytes_of("500MB"), bytes_of("1.5 GB"), bytes_of("2000000")
-    (500000000, 1500000000, 2000000)
+    >>> bytes_of("500MB"), bytes_of("1.5 GB"), bytes_of("2000000"), bytes_of(None)
+    (500000000, 1500000000, 2000000, 1000000000)
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", size.strip().lower())
-    if found is None or found[2] not in _UNITS:
+    if size is None:
+        return MOST_MEMORY
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)", size.strip().lower())
+    count = 0 if found is None or found[2] not in _UNITS else int(Fraction(found[1]) * _UNITS[found[2]])
+    if not LEAST_MEMORY <= count <= 10**18:
         raise EngineError(
-            "bad option max_memory", got=repr(size), wanted="a size such as 500MB or 2GB",
+            "bad option max_memory", got=repr(size), wanted="a size from 1MB, such as 500MB or 2GB",
             argument=Argument("max_memory", size),
         )  # fmt: skip
-    return round(float(found[1]) * _UNITS[found[2]])
+    return count
 
 
 def _recipes() -> list[str]:
@@ -66,9 +71,12 @@ TheRules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="
 TheEngine = Annotated[str, typer.Option("--engine", metavar="NAME", help=_ENGINES, autocompletion=ENGINES)]
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 TheMemory = Annotated[
-    str | None, typer.Option("--max-memory", metavar="SIZE", help="For each sequence, such as 500MB. Default: 1GB.")
+    str | None,
+    typer.Option("--max-memory", metavar="SIZE", help="Working memory for each sequence, such as 500MB. Default: 1GB."),
 ]
-TheLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="For each sequence.")]
+TheLimit = Annotated[
+    float | None, typer.Option("--time-limit", metavar="SECONDS", help="Time limit for each sequence.")
+]
 DataScheme = Annotated[
     AnyScheme,
     typer.Option("--scheme", metavar="|".join(AnyScheme), case_sensitive=False, help="How labels make segments."),

@@ -38,7 +38,6 @@ from bridle.cli.reading import (
 )
 from bridle.cli.rules import Rules, rules_app
 from bridle.data import Example
-from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
 from bridle.models import Tagger
@@ -97,6 +96,7 @@ def rules_test(
       130  stopped by Ctrl-C
     """
     keep(plot, rules, *data, model, labels_file, flag="--plot")
+    memory = bytes_of(max_memory)
     tagger = None if model is None else bridle.load(model)
     before = None if tagger is None else Reader.noted(tagger.notes_)
     examples, _ = read_all(reader_of(format, columns, label, option, before), data, progress)
@@ -115,7 +115,7 @@ def rules_test(
     else:
         found = _of_model(obeyed, tagger, examples, gold, {
             "leave_out": "each" if leave_out else "none", "engine": engine, "time_limit": time_limit,
-            "max_memory": MOST_MEMORY if max_memory is None else bytes_of(max_memory), "threads": threads,
+            "max_memory": memory, "threads": threads,
         })  # fmt: skip
     if plot is not None:
         found.plot(plot)

@@ -22,7 +22,7 @@ PATIENCE = 5.0  # seconds that the search for a minimal clash may take if the de
 
 def infeasible(
     rules: Sequence[Rule], impossible: Callable[[Sequence[Rule], float | None], bool | None], no_path: dict[str, Any],
-    what: str = "labelling", *, seconds: float,
+    what: str = "labelling", *, instead: str = "relax", seconds: float,
 ) -> Infeasible:
     """The error for rules that no labelling obeys.
 
@@ -35,6 +35,8 @@ def infeasible(
         The parts of the message if even without rules there is none.
     what : str
         What rules are obeyed by.
+    instead : str
+        The value of `on_infeasible` that would give an answer.
     seconds : float
         What all of it may take. Rules that are not known by then to be needless stay in.
     """
@@ -49,12 +51,14 @@ def infeasible(
         if needless:
             clash = fewer
         minimal = minimal and needless is not None
-    late = "" if minimal else " The time was up before all of them were known to be needed: the set may not be minimal."
+    late = "" if minimal else (
+        " The time limit was reached before every rule was shown to be necessary, so the set may not be minimal."
+    )  # fmt: skip
     return Infeasible(
         f"no {what} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
         wanted="rules that can hold together (and with the -inf scores of the lattice)",
         cause="Leave one of them out, make it soft, or decode with {argument}." + late,
-        argument=Argument("on_infeasible", "relax"), clash=clash, minimal=minimal,
+        argument=Argument("on_infeasible", instead), clash=clash, minimal=minimal,
     )  # fmt: skip
 
 
@@ -90,7 +94,8 @@ def known(status: int) -> bool | None:
 
 def nothing_found(engine: str, bound: float) -> LimitReached:
     """The error for a limit that came before any labelling was found."""
+    last = "width" if engine == "beam" else "max_memory"
     return LimitReached(
         f"engine {engine!r} stopped before it found a labelling that obeys the rules", bound=bound,
-        got="no labelling", wanted="a higher time_limit, max_states, max_memory or width",
+        got="no labelling", wanted=f"a higher time_limit, max_states or {last}",
     )  # fmt: skip

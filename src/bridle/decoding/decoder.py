@@ -65,9 +65,9 @@ class Decoder:
     max_states : int, optional
         States that the engine may look at per sequence, likewise.
     max_memory : int, default 1_000_000_000
-        Bytes of working memory per sequence that is decoded, beyond what its best labelling without rules takes: with k
-        threads, k times as much. What does not fit is searched less deeply, or not proved; sums and engines that need
-        all of it raise an error.
+        Bytes of working memory for each sequence, at least 1,000,000, beyond what the best labelling without rules
+        takes; k threads take k times as much. What does not fit is searched less deeply, or not proved; sums, and
+        engines that need the whole product of the rules, raise `EngineError`.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         What to do when no labelling obeys the hard rules: raise `Infeasible`, give the labelling that violates them the
         fewest times, or give a `Decoding` without labels whose status says so.
@@ -213,7 +213,7 @@ class Decoder:
         if status == TOO_LARGE:
             raise self._engine.too_large(len(self.rules), None)
         if status == INFEASIBLE and self.on_infeasible == "relax":
-            relaxed = relaxed_one(self, lattice, given, seconds)
+            relaxed, status, bound = relaxed_one(self, lattice, given, seconds)
             if relaxed is not None:
                 return relaxed
         if status > LIMIT:

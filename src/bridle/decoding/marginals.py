@@ -38,8 +38,8 @@ def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, int
     if math.isnan(value):
         raise LimitReached(
             "the sum over all labellings was not done in time", bound=math.inf, got=f"{len(rules)} rules together",
-            wanted="fewer rules, or a higher time_limit",
-            cause="Sums need the product of all automata; decoding does not.",
+            wanted="fewer rules, or a higher time_limit" if rules else "a higher time_limit",
+            cause="Sums need the product of all automata; decoding does not." if rules else None,
         )
     if value == math.inf:
         raise EngineError(

@@ -36,9 +36,8 @@ class Limits:
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
             raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
-        usual = type(self.max_memory) is int and self.max_memory == MOST_MEMORY
-        if not usual and not is_integer(self.max_memory, LEAST_MEMORY, 2**62):
-            raise bad_option("max_memory", self.max_memory, f"a whole number of bytes, {LEAST_MEMORY:,} or more")
+        if not is_integer(self.max_memory, LEAST_MEMORY, 2**62):
+            raise bad_option("max_memory", self.max_memory, f"bytes, a whole number from {LEAST_MEMORY:,} to 2**62")
 
     def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
         """The same for the kernels. told: options of the engine that they are told, too."""

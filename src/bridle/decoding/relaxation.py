@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decoding.problem import INFEASIBLE, RELAXED, Answers, Limits, Problem
+from bridle.decoding.problem import INFEASIBLE, NOTHING_FOUND, RELAXED, Answers, Limits, Problem
 from bridle.decoding.result import Decoding, penalty_of, violations_of
 from bridle.lattice import Lattice, subset
 
@@ -32,11 +32,13 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
     some = _some(problem, chosen)
     found = Answers.blank(some.offsets, len(problem.rules), len(_COUNTERS) + 1)
     left = None if limits.time_limit is None else np.maximum(0.0, limits.time_limit - answers.seconds[chosen])
-    some.native("whole").decode(
+    some.native("relaxed").decode(
         _KERNEL, some.stop, found.ids, found.score, found.bound, found.status, found.violations, found.counters,
         found.seconds, left,
     )  # fmt: skip
     told = {}
+    late = found.status == NOTHING_FOUND  # a limit came first
+    answers.status[chosen[late]], answers.bound[chosen[late]] = NOTHING_FOUND, found.bound[late]
     for k in np.flatnonzero(found.status == RELAXED).tolist():
         b = int(chosen[k])
         answers.ids[problem.offsets[b] : problem.offsets[b + 1]] = found.ids[some.offsets[k] : some.offsets[k + 1]]
@@ -49,22 +51,26 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
 
 def relaxed_one(
     decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, seconds: float
-) -> Decoding | None:
-    """The same for a single sequence, on which so many seconds were spent; None if its scores have no path at all."""
+) -> tuple[Decoding | None, int, float]:
+    """The same for a single sequence, on which so many seconds were spent; and its status and bound.
+
+    There is no decoding if its scores have no path at all, or a limit came first.
+    """
     limit = decoder.limits.time_limit
     ids = np.empty(len(lattice), dtype=np.int32)
     score, bound, status, violations, counters, _ = _native.decode_one(
-        decoder.compiled.native("whole"), _KERNEL, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
+        decoder.compiled.native("relaxed"), _KERNEL, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
         len(_COUNTERS) + 1, ids, None if limit is None else max(0.0, limit - seconds),
     )  # fmt: skip
     if status != RELAXED:
-        return None
+        return None, status, bound
     violated = violations_of(decoder.rules, violations)
     *counts, proved = counters
-    return Decoding(
+    found = Decoding(
         ids, score, penalty_of(violated), violated, bound, bool(proved), decoder.plan.engine,
         dict(zip(_COUNTERS, counts, strict=True)), decoder.labels, "relaxed",
     )  # fmt: skip
+    return found, status, bound
 
 
 def _some(problem: Problem, chosen: npt.NDArray[np.int64]) -> Problem:

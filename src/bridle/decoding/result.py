@@ -53,11 +53,12 @@ class Decoding:
     bound : float
         No labelling under the rules scores higher.
     optimal : bool
-        Do bound and score meet?
+        Do bound and score meet? If relaxed: is it also proved that no labelling has fewer violations of hard rules?
     engine : str
         The engine that found it.
     stats : dict
-        What the engine counted.
+        What the engine counted. If relaxed: "hard_violations" and "hard_violations_bound", the fewest there can be, as
+        far as that is proved; "solves" and "expansions", the work that it took.
     clash : tuple of Rule
         If infeasible: a minimal set of hard rules that cannot hold together. It is searched for when asked for.
     label_set : Labels

@@ -76,7 +76,8 @@ class Engine:
         limits : Limits
             How much work may be spent on each sequence.
         answers : Answers
-            To be filled: ids, score, bound, status and violations of each sequence, and its counters or stats.
+            To be filled: ids, score, bound, status and violations of each sequence, and its counters or stats; and
+            the seconds that it took, if there is a time limit: what is left of it is for relaxing.
 
         Raises
         ------
@@ -123,7 +124,7 @@ class Engine:
         """
         return EngineError(
             f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
-            got=f"{n_rules} rules", wanted="fewer states than max_states or memory allows", sequence=sequence,
+            got=f"{n_rules} rules", wanted="fewer states than max_states or max_memory allows", sequence=sequence,
             cause="Use engine='search' or 'auto', which intersect only what is violated.",
         )
 

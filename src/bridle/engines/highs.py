@@ -3,7 +3,7 @@
 HiGHS looks at its clock between steps, but a step of its presolve can take seconds and cannot be interrupted. So with a
 deadline it runs in a thread of its own. If it has not come to its clock shortly after the deadline, it is left alone
 (GONE): the thread ends at that look at the clock, and owns the solver until then. No more than MOST_GONE of them are
-ever left: one more call waits for the oldest.
+ever left: while they are at work, a new run waits for one of them to end, until its own deadline.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def solve(highs: highspy.Highs, deadline: Deadline, *, relaxed: bool) -> highspy
     highs.setOptionValue("solve_relaxation", relaxed)
     if left is None:
         _run(highs)
-    elif left <= 0:
+    elif left <= 0 or not _wait_for_others(deadline):
         return LIMIT
     else:
+        left = deadline.left or 0.0
         highs.setOptionValue("time_limit", highs.getRunTime() + left)  # its clock runs on from run to run
         if not _run_until(highs, left + GRACE):
             return GONE
@@ -96,25 +97,29 @@ def _run_until(highs: highspy.Highs, seconds: float) -> bool:
     for callback in (highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt):
         callback.clear()  # type: ignore[no-untyped-call]
         callback.subscribe(look)
-    thread = Thread(target=work, name="bridle-highs")
+    thread, gone = Thread(target=work, name="bridle-highs"), False
     thread.start()
     try:
         thread.join(seconds)
     finally:  # also when Ctrl-C ended the waiting
-        if thread.is_alive():
+        if gone := thread.is_alive():
             stop.set()
-            _leave(thread)
-    if failed:
+            with _lock:
+                _gone.append(thread)
+    if failed and not gone:
         raise failed[0]
-    return not thread.is_alive()
+    return not gone  # whatever a thread that was left alone says later, nobody reads it
 
 
-def _leave(thread: Thread) -> None:
-    """Let a thread end by itself, and see to it that there are few of them."""
-    with _lock:
-        _gone.append(thread)
-        while _gone and not _gone[0].is_alive():
-            _gone.popleft()
-        oldest = _gone.popleft() if len(_gone) > MOST_GONE else None
-    if oldest is not None:
-        oldest.join()
+def _wait_for_others(deadline: Deadline) -> bool:
+    """Few threads may be left alone at a time. False: too many of them are still at work at the deadline."""
+    while True:
+        with _lock:
+            alive = [thread for thread in _gone if thread.is_alive()]
+            _gone.clear()
+            _gone.extend(alive)
+        if len(alive) < MOST_GONE:
+            return True
+        if deadline.passed():
+            return False
+        alive[0].join(min(0.01, deadline.left or 0.0))

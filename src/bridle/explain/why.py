@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LEAST = 1e-12  # a smaller price is none
 PATIENCE = 10.0  # seconds
+GRACE = 0.02  # seconds after the deadline in which violations are still counted
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ class Explanation:
     charged : list of Charge
         What each soft rule took off the score, the dearest first.
     clash : tuple of Rule
-        If no labelling obeys the hard rules: a minimal set of them that cannot hold together.
+        If no labelling obeys the hard rules: some of them that cannot hold together, a minimal set unless the time
+        limit came first.
 
     Examples
     --------
@@ -337,7 +339,8 @@ class Explanation:
         ]
         for effect in self.effects:
             broken = f", broken {effect.broken_by_plain}x by the plain labelling" if effect.broken_by_plain else ""
-            price = f"{effect.price:.4f}" if effect.proved else f"about {effect.price:.4f}"
+            about = f"about {effect.price:.4f}" if effect.price > LEAST else "unknown"
+            price = f"{effect.price:.4f}" if effect.proved else about
             lines.append(f"  {effect.rule}: price {price}{broken}")
             if effect.without is not None:
                 lines.append(f"    without it {effect.without.score:10.4f}  {' '.join(effect.without.labels)}")
@@ -346,11 +349,13 @@ class Explanation:
 
 def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:
     """Decode without rules, with all of them, and without each that could matter."""
+    if decoder.on_infeasible == "skip":  # there is nothing to explain about no labelling: say why there is none
+        decoder = decoder.with_rules(decoder.rules, on_infeasible="raise")
     whole = Deadline.after(decoder.limits.time_limit)
     best = decoder.decode(lattice, given)
-    plain = decoder.with_rules([], engine="viterbi").decode(lattice)
+    plain = decoder.with_rules([], engine="viterbi", time_limit=whole.left).decode(lattice)
     given_up = {id(rule) for rule, _ in best.violated if not isinstance(rule, Soft)}  # if no labelling obeys them all
-    broken = [rule.violations(plain.ids, decoder.labels, given) for rule in decoder.rules]
+    broken = _violations(decoder, plain, given, whole)
     prices, effects = whole if whole.left is not None else Deadline.after(_limit(decoder)), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
         without = _found(decoder, decoder.rules[:k] + decoder.rules[k + 1 :], lattice, given, prices)
@@ -363,6 +368,14 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     told = Explanation(plain, best, effects, decoder, lattice, given)
     unplaced = set(told.changed).difference(*(effect.at for effect in effects))
     return replace(told, effects=[_placed(effect, unplaced, told, prices) for effect in effects]) if unplaced else told
+
+
+def _violations(
+    decoder: Decoder, plain: Decoding, given: Mapping[str, Any] | None, deadline: Deadline
+) -> list[int]:
+    """How often a labelling violates each rule; 0 for those that there was no time to look at, in long sequences."""
+    late = -GRACE
+    return [0 if deadline.passed(late) else rule.violations(plain.ids, decoder.labels, given) for rule in decoder.rules]
 
 
 def _placed(effect: RuleEffect, places: set[int], told: Explanation, deadline: Deadline) -> RuleEffect:

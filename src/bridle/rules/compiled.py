@@ -25,8 +25,9 @@ from bridle.rules.refer import Given, Tokens, tokens_of
 Givens = Sequence[Mapping[str, Any]] | None
 AllSets = tuple[Sets, ...]  # of all label fields of a rule
 # What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none.
-# "whole": none, and no rule is taken apart, so that its automata count its violations.
-Absorb = Literal["masks", "words", "nothing", "whole"]
+# "relaxed": none, and what a rule that was taken apart is violated by counts as one violation.
+Absorb = Literal["masks", "words", "nothing", "relaxed"]
+_HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/problem.h
 _MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
@@ -45,7 +46,7 @@ class _Conjunct:
 
     def absorbed(self, absorb: Absorb) -> bool:
         """Does it become a mask, whatever is given?"""
-        if absorb in ("nothing", "whole") or not self.masks or ("step" in self.masks and self.keys):
+        if absorb in ("nothing", "relaxed") or not self.masks or ("step" in self.masks and self.keys):
             return False
         return absorb == "masks" or self.masks == {"token"}
 
@@ -89,10 +90,11 @@ class CompiledRules:
             kinds.append("tied")
         return _Conjunct(number, part, names, keys, places, frozenset(kinds))
 
-    def _whole(self) -> list[_Conjunct]:
-        """The rules, none of them taken apart."""
-        rules = [rule.rule if isinstance(rule, Soft) else rule for rule in self.rules]
-        return [self._conjunct(number, rule, soft=True) for number, rule in enumerate(rules)]
+    def _mode(self, rule: Rule, absorb: Absorb) -> int:
+        """What violations of a rule cost: as the kernels know it."""
+        if isinstance(rule, Soft):
+            return _PER_VIOLATION if rule.per == "violation" else _PER_SEQUENCE
+        return _HARD_ONCE if absorb == "relaxed" and len(rule.conjuncts()) > 1 else _HARD
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
         """Which rules become masks as a whole, whatever is given."""
@@ -110,7 +112,7 @@ class CompiledRules:
         masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents = []
-        for one in self._whole() if absorb == "whole" else self._conjuncts:
+        for one in self._conjuncts:
             try:
                 if one.places or one.keys:
                     for name in (item for some in one.names for item in some.items if isinstance(item, str)):
@@ -136,8 +138,7 @@ class CompiledRules:
         same_type = self.labels.same_type.view(np.uint8) if tied else None
         made = _native.CompiledRules(len(self._everything), step, same_type, first, last, self.options, base, source)
         for rule in self.rules:
-            mode = 0 if not isinstance(rule, Soft) else 1 if rule.per == "violation" else 2
-            made.add_rule(mode, rule.penalty if isinstance(rule, Soft) else 0.0)
+            made.add_rule(self._mode(rule, absorb), rule.penalty if isinstance(rule, Soft) else 0.0)
         for number, automaton in automata:
             made.add_automaton(number, automaton)
         if absorb == "masks":

@@ -291,12 +291,12 @@ class SpanDecoder:
         if status == TOO_LARGE:
             return EngineError(
                 f"engine {self.plan.engine!r} cannot hold the intersection of the lattice with these rules",
-                got=f"{len(self.beyond)} rules", wanted="fewer states than max_states or memory allows",
+                got=f"{len(self.beyond)} rules", wanted="fewer states than max_states or max_memory allows",
             )
         if status == NOTHING_FOUND:
             return LimitReached(
                 f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=bound,
-                got="no path", wanted="a higher time_limit or max_memory",
+                got="no path", wanted="a higher time_limit, max_states or max_memory",
             )
 
         def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
@@ -307,7 +307,7 @@ class SpanDecoder:
             "what": "the lattice has no path", "got": f"{len(lattice)} possible words that do not join",
             "wanted": f"words that hold each of the {lattice.n} characters once",
             "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
-        }, "path", seconds=patience(self.limits) if seconds is None else seconds)  # fmt: skip
+        }, "path", instead="skip", seconds=patience(self.limits) if seconds is None else seconds)  # fmt: skip
 
 
 def _decode(packed: PackedSpans, problem: _native.Problem, lazy: bool, stop: _native.Stop) -> None:
