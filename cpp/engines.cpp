@@ -18,7 +18,7 @@ Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search& 
 
 Answer run_search(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     Counters c;
-    Answer out = search.best(s, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, c);
+    Answer out = search.best(s, limits_of(options), control, c);
     const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
     std::copy(std::begin(values), std::end(values), counters);
     return out;
@@ -172,7 +172,7 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
     const Sequence s(problem, b);
     std::vector<Answer> found;
     try {
-        found = search.k_best(s, k, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, counters);
+        found = search.k_best(s, k, limits_of(options), control, counters);
     } catch (const Late&) {
         found = {without_rules(s, control, search)};
         if (found[0].status == Status::infeasible) return {};

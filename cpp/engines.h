@@ -21,6 +21,10 @@ struct Options {
     bool arcs = false;         // product, lazy_intersection: count lattice arcs
 };
 
+inline SearchLimits limits_of(const Options& options) {
+    return {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after};
+}
+
 // Numbers that engines leave per sequence; the Python side names them. Any engine may be given fewer places than this.
 constexpr int kCounters = 64;
 

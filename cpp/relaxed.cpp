@@ -66,7 +66,7 @@ struct Relaxed {
 }  // namespace
 
 Answer run_relaxed(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
-    SearchLimits limits{options.max_states, options.max_product_states, options.max_group_states, options.decompose_after};
+    SearchLimits limits = limits_of(options);
     limits.glance = 0;  // prices leave too many labellings near the incumbent
     PricedSequence priced(s, true, control);
     Steps plain;

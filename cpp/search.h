@@ -4,6 +4,8 @@
 //        max over y  <=  max(best that obeys all, best that obeys none - the least price)
 //      and often the first term, or what the first path paid, already reaches that; if not, every choice
 //      of few broken rules is tried.                                                            (enforce.h)
+//      Soft rules about labels and transitions that charge per violation are put on the scores instead.  (priced.h)
+//      Then a short best-first search over all rules: often few labellings are left above the best one found.
 //   3. Broken rules become active. While their product automaton is small, fold it into the trellis: exact at once.
 //   4. Otherwise fold what has no good linear row and give every counted rule a multiplier lambda >= 0:
 //        bound(lambda) = max over y of  score(y) - sum lambda * (count(y) - limit)   >=   the optimum

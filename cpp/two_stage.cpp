@@ -90,7 +90,7 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     Sequence hard = s;
     std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
     Counters stage_one;
-    Answer first = search.best(hard, {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after}, control, stage_one);
+    Answer first = search.best(hard, limits_of(options), control, stage_one);
     first.violations.clear();  // they speak of the hard automata only
     if (!(first.score > -kInf) || hard.automata.size() == s.automata.size()) return first;
     Verdict verdict;
