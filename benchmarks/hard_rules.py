@@ -166,7 +166,7 @@ def run_many(report: Report) -> None:
         solvers = {"bridle": _figures([one.run for one in found.values()])}
         chosen = list(family.sequences())[: family.peers if not report.quick else 1 if family.peers > 1 else 0]
         for name, (_, solve) in PEERS.items():
-            if name in absent or not chosen:
+            if name in absent or not chosen or report.limit == 0:
                 continue
             runs = dict(zip(chosen, solve(family, chosen, report.limit), strict=True))
             for at, value in _compare(family, name, runs, found, report).items():

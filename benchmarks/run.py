@@ -136,11 +136,12 @@ def main() -> int:
     names = ", ".join(SECTIONS)
     parser.add_argument("--only", action="append", choices=SECTIONS, metavar="NAME", help=f"one of {names}; repeatable")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out", help="folder for JSON and plots")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="for peers in `many` (default: 30; quick: 2)")
+    seconds = "for peers in `many`; 0: leave them out (default: 30; quick: 2)"
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help=seconds)
     wanted = "folder with citations-cora and citations-anystyle, for `many` (default: $BRIDLE_DATA)"
     parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"), metavar="DIR", help=wanted)
     chosen = parser.parse_args()
-    limit = chosen.limit or (2.0 if chosen.quick else 30.0)
+    limit = (2.0 if chosen.quick else 30.0) if chosen.limit is None else chosen.limit
     console = Console(width=None if sys.stdout.isatty() else 140)
     report = Report(chosen.quick, limit, None if chosen.data is None else Path(chosen.data))
     report.data["where"] = where()

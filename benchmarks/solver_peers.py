@@ -31,6 +31,7 @@ from hard_sets import Family, RuleSet
 from rule_tables import tables_of
 
 CHILD = Path(__file__).parent / "solver_child.py"
+MEMORY = 8_000_000_000  # bytes that a program of HiGHS may take
 GRACE = 30.0  # seconds beyond its limit until a child is stopped
 
 
@@ -64,8 +65,10 @@ def _highs(family: Family, chosen: Sequence[tuple[int, int]], limit: float) -> l
         begin = time.perf_counter()
         for one in _attempts(family, family.sets[i], k):
             left = max(0.0, limit - (time.perf_counter() - begin))
-            engine, labels = Ilp(formulation="tight"), one.labels
-            decoder = bridle.Decoder(labels, one.rules, engine=engine, time_limit=left, on_infeasible="skip")
+            engine = Ilp(formulation="tight")
+            decoder = bridle.Decoder(
+                one.labels, one.rules, engine, time_limit=left, max_memory=MEMORY, on_infeasible="skip"
+            )
             found = decoder.decode_batch([one.lattices[k]], given=[one.given(k)], threads=1)[0]
             if found.status != "infeasible":
                 break

@@ -5,6 +5,8 @@
     BRIDLE_SIMD=avx2 python benchmarks/tag.py --data DIR --json benchmarks/out/avx2/tag.json
     (the same with avx512, if the processor has it)
     python docs/figures.py benchmarks/out/avx2 [benchmarks/out/avx512]
+
+Without train.json and tag.json only the table of hard rule sets is written.
 """
 
 from __future__ import annotations
@@ -150,7 +152,9 @@ def _between(text: str, begin: str, end: str, made: str) -> str:
 def main() -> None:
     """The command."""
     folders = [Path(argument) for argument in sys.argv[1:]]
-    text = _between(PAGE.read_text(encoding="utf-8"), BEGIN, END, tables(folders))
+    text = PAGE.read_text(encoding="utf-8")
+    if all((folder / name).is_file() for folder in folders for name in ("train.json", "tag.json")):
+        text = _between(text, BEGIN, END, tables(folders))
     first = json.loads((folders[0] / "results.json").read_text(encoding="utf-8"))
     if "many" in first["data"]:
         text = _between(text, HARD, END_HARD, "\n".join(_hard(first)))
