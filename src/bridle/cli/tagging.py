@@ -28,6 +28,7 @@ from bridle.cli.stream import Record, Stream, Work, to_json
 from bridle.data import Example, Lines, Pace
 from bridle.data.base import Format, format_named
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import FileError, ModelError
 from bridle.lattice import Lattice
 from bridle.models import Tagger
@@ -96,7 +97,7 @@ def tag(
     tagger = bridle.load(model)
     reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_, "missing"))
     obeyed = [] if rules is None else rules_of(rules, tagger.labels_)
-    memory = bytes_of(max_memory)
+    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
     decoder = Decoder(
         tagger.labels_, obeyed, engine, time_limit=time_limit, max_memory=memory, on_infeasible=on_infeasible.value
     )

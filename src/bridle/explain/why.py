@@ -10,6 +10,7 @@ limits of its own, prices may take PATIENCE together, and so may alternatives. W
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -105,8 +106,7 @@ class Explanation:
     charged : list of Charge
         What each soft rule took off the score, the dearest first.
     clash : tuple of Rule
-        If no labelling obeys the hard rules: some of them that cannot hold together, a minimal set unless the time
-        limit came first.
+        If no labelling obeys the hard rules: some that cannot hold together, a minimal set unless a limit came first.
 
     Examples
     --------
@@ -339,8 +339,8 @@ class Explanation:
         ]
         for effect in self.effects:
             broken = f", broken {effect.broken_by_plain}x by the plain labelling" if effect.broken_by_plain else ""
-            about = f"about {effect.price:.4f}" if effect.price > LEAST else "unknown"
-            price = f"{effect.price:.4f}" if effect.proved else about
+            about = "" if effect.proved else "about "
+            price = f"{about}{effect.price:.4f}" if effect.proved or effect.price > LEAST else "unknown"
             lines.append(f"  {effect.rule}: price {price}{broken}")
             if effect.without is not None:
                 lines.append(f"    without it {effect.without.score:10.4f}  {' '.join(effect.without.labels)}")
@@ -349,13 +349,14 @@ class Explanation:
 
 def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:
     """Decode without rules, with all of them, and without each that could matter."""
-    if decoder.on_infeasible == "skip":  # there is nothing to explain about no labelling: say why there is none
-        decoder = decoder.with_rules(decoder.rules, on_infeasible="raise")
+    if decoder.on_infeasible == "skip":
+        decoder = decoder.with_rules(decoder.rules, on_infeasible="raise")  # why there is no labelling to explain
     whole = Deadline.after(decoder.limits.time_limit)
     best = decoder.decode(lattice, given)
     plain = decoder.with_rules([], engine="viterbi", time_limit=whole.left).decode(lattice)
     given_up = {id(rule) for rule, _ in best.violated if not isinstance(rule, Soft)}  # if no labelling obeys them all
-    broken = _violations(decoder, plain, given, whole)
+    in_time = (rule if not whole.passed(-GRACE) else None for rule in decoder.rules)  # in long sequences it may be up
+    broken = [0 if rule is None else rule.violations(plain.ids, decoder.labels, given) for rule in in_time]
     prices, effects = whole if whole.left is not None else Deadline.after(_limit(decoder)), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
         without = _found(decoder, decoder.rules[:k] + decoder.rules[k + 1 :], lattice, given, prices)
@@ -370,14 +371,6 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     return replace(told, effects=[_placed(effect, unplaced, told, prices) for effect in effects]) if unplaced else told
 
 
-def _violations(
-    decoder: Decoder, plain: Decoding, given: Mapping[str, Any] | None, deadline: Deadline
-) -> list[int]:
-    """How often a labelling violates each rule; 0 for those that there was no time to look at, in long sequences."""
-    late = -GRACE
-    return [0 if deadline.passed(late) else rule.violations(plain.ids, decoder.labels, given) for rule in decoder.rules]
-
-
 def _placed(effect: RuleEffect, places: set[int], told: Explanation, deadline: Deadline) -> RuleEffect:
     """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
     if not effect.broken_by_plain:
@@ -390,23 +383,18 @@ def _placed(effect: RuleEffect, places: set[int], told: Explanation, deadline: D
 
 def _limit(decoder: Decoder) -> float | None:
     """A time limit for a decoder that has no limit of its own."""
-    own = decoder.limits.time_limit is not None or decoder.limits.max_states is not None
-    return None if own else PATIENCE
+    return PATIENCE if decoder.limits.time_limit is None and decoder.limits.max_states is None else None
 
 
 def _found(
     decoder: Decoder, rules: Sequence[Rule], lattice: Lattice, given: Mapping[str, Any] | None, deadline: Deadline
 ) -> Decoding | None:
     """The best labelling under other rules, unless a limit comes first."""
-    if deadline.passed():
-        return None
-    try:
-        return decoder.with_rules(rules, time_limit=deadline.left).decode(lattice, given)
-    except LimitReached:
-        return None
+    with suppress(LimitReached):
+        return None if deadline.passed() else decoder.with_rules(rules, time_limit=deadline.left).decode(lattice, given)
+    return None
 
 
 def _apart(a: Decoding, b: Decoding) -> list[int]:
     """Positions with different labels."""
-    found: list[int] = np.flatnonzero(a.ids != b.ids).tolist()
-    return found
+    return [int(t) for t in np.flatnonzero(a.ids != b.ids)]
