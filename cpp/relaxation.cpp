@@ -14,10 +14,20 @@ constexpr size_t kListed = 16;                  // counted transitions per label
 
 bool counts(const BoundAutomaton& p) { return p.automaton->sense != 0; }
 
+// Do all automata of the rule of automaton k count?
+bool whole_rule_counts(const Sequence& s, int k) {
+    const int rule = s.automata[k].rule, count = static_cast<int>(s.automata.size());
+    int first = k;
+    while (first > 0 && s.automata[first - 1].rule == rule) --first;
+    for (k = first; k < count && s.automata[k].rule == rule; ++k)
+        if (!counts(s.automata[k])) return false;
+    return true;
+}
+
 // First what has no multiplier, then what has a weak one; automata that one price pays for stay together.
 std::tuple<int, int, int> folding_rank(const Sequence& s, int k) {
     const BoundAutomaton& p = s.automata[k];
-    if (p.mode == Mode::per_sequence) return {counts(p) ? 1 : 0, 0, p.rule};
+    if (p.mode == Mode::per_sequence) return {whole_rule_counts(s, k) ? 1 : 0, 0, p.rule};
     return {counts(p) ? 2 : 0, p.n_states(), k};
 }
 
@@ -81,6 +91,13 @@ std::vector<int32_t> counted_cells(const CountingAutomaton& automaton, int m) {
     return out;
 }
 
+// May an automaton of `set` have a multiplier? Of automata that one price pays for, all must count: the price of those that do not
+// is charged whole elsewhere.
+bool has_multiplier(const AutomatonSet& set, const BoundAutomaton& p) {
+    const auto uncounted = [&](const BoundAutomaton& q) { return q.rule == p.rule && !counts(q); };
+    return counts(p) && (p.mode != Mode::per_sequence || std::none_of(set.automata.begin(), set.automata.end(), uncounted));
+}
+
 // The most that the multiplier of an automaton of `set` may be.
 double cap_of(const AutomatonSet& set, const BoundAutomaton& p, int n) {
     switch (p.mode) {
@@ -122,7 +139,7 @@ void relax(Instance& instance, const ActiveRules& active, Relaxation& relaxation
     relaxation.counted.assign(set.size(), {});
     for (int p = 0, q = 0; p < set.size(); ++p) {
         const BoundAutomaton& automaton = set.automata[p];
-        if (counts(automaton) && s.m <= kMostSquare) {
+        if (s.m <= kMostSquare && has_multiplier(set, automaton)) {
             relaxation.cap[p] = cap_of(set, automaton, s.n);
             relaxation.counted[p] = counted_cells(*automaton.automaton, s.m);
             ++instance.counters.multipliers;

@@ -16,7 +16,7 @@ from bridle import Batch, Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.decoding import clash
 from bridle.decoding.problem import Answers, Limits, Problem
-from bridle.engines import Beam, Engine
+from bridle.engines import Beam, Engine, Search
 
 LABELS = Labels(["O", "A", "B"])
 FINE = Lattice([[0.0, 2, 1], [0, 1, 0], [3, 0, 0]])
@@ -180,6 +180,15 @@ def test_conjunctions_of_any_size_are_relaxed() -> None:
     found = Decoder(names, [rule], on_infeasible="relax").decode_batch(lattices)
     assert found.status.tolist() == ["optimal", "relaxed", "optimal"] and found.optimal.all()
     assert found[1].violated == [(rule, 1)] and found[1].score == pytest.approx(lattices[1].unary.max(axis=1).sum())
+
+
+@pytest.mark.parametrize("states", [1, 2, 64])
+def test_a_conjunction_is_paid_for_once_however_it_is_folded(states: int) -> None:
+    """One of its parts counts, the other does not: they are folded together, or not at all."""
+    rules = ["A followed by C", "(at least 2 segments of C) and (not (length of D at least 1))"]
+    lattice = Lattice([[1.5, 1.0, -2.0]], None, [-0.5, -1.5, 1.5], [-2.0, 1.0, 0.5])
+    d = Decoder(["C", "A", "D"], rules, Search(max_product_states=states), on_infeasible="relax").decode(lattice)
+    assert (d.labels, d.score, d.optimal) == (["D"], 0.0, True)
 
 
 def test_relaxing_that_runs_out_of_time_is_not_infeasible() -> None:
