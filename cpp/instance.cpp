@@ -13,8 +13,6 @@ size_t Scratch::bytes() const {
            (shares ? shares->bytes() : 0);
 }
 
-constexpr double kLargestError = 1e-6;  // of a score, that rounding may excuse: far away from it large prices do not count
-
 int64_t Instance::expansions_left() const {
     return limits.max_states < 0 ? -1 : std::max<int64_t>(0, limits.max_states - counters.expansions);
 }

@@ -14,6 +14,8 @@ namespace bridle {
 
 class Shares;
 
+constexpr double kLargestError = 1e-6;  // of a score, that rounding may excuse: far away from it large prices do not count
+
 struct SearchLimits {
     int64_t max_states = -1;      // expansions of best-first search; negative: no limit
     int max_product_states = 64;    // fold everything while the product has at most so many states

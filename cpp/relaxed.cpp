@@ -18,7 +18,6 @@ namespace {
 
 constexpr double kRaise = 8.0;           // how a price rises
 constexpr double kHighestPrice = 1e300;
-constexpr double kLargestError = 1e-6;   // of a score, that rounding beside a price may make
 constexpr double kApart = 1 - 1e-6;      // numbers of violations that differ are further apart
 
 // A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
