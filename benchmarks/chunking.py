@@ -81,8 +81,9 @@ class Job:
 
 def run_apart(job: Job) -> dict[str, Any]:
     """Do a job in a child process: seconds, losses, number of weights, peak memory in MB, labels of the test file."""
-    done = subprocess.run([sys.executable, __file__, json.dumps(asdict(job))], stdout=subprocess.PIPE, text=True,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, __file__, json.dumps(asdict(job))], stdout=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"{job.side}, {job.algorithm}: the child process failed")
     found: dict[str, Any] = json.loads(done.stdout)
@@ -99,8 +100,9 @@ def _bridle(job: Job) -> dict[str, Any]:
     X, y = read(job.train, job.limit)
     reading = time.perf_counter() - begin
     marks: list[float] = []
-    model = bridle.CRF(job.algorithm, features="chunking", c2=1.0, iterations=job.iterations, tolerance=0.0,
-                       threads=job.threads)  # fmt: skip
+    model = bridle.CRF(
+        job.algorithm, features="chunking", c2=1.0, iterations=job.iterations, tolerance=0.0, threads=job.threads
+    )
     begin = time.perf_counter()
     model.fit(X, y, watch=lambda _: marks.append(time.perf_counter()))
     fitting, peak = time.perf_counter() - begin, _peak()
@@ -109,10 +111,15 @@ def _bridle(job: Job) -> dict[str, Any]:
     making = time.perf_counter() - begin
     model.save(job.model)
     return {
-        "read": reading, "features": making, "train": fitting - making, "marks": marks, "peak": peak,
-        "losses": model.progress_.losses, "n_weights": model.n_weights_,
+        "read": reading,
+        "features": making,
+        "train": fitting - making,
+        "marks": marks,
+        "peak": peak,
+        "losses": model.progress_.losses,
+        "n_weights": model.n_weights_,
         "labels": model.predict(read(job.test)[0]) if job.test else None,
-    }  # fmt: skip
+    }
 
 
 def _crfsuite(job: Job) -> dict[str, Any]:

@@ -43,14 +43,28 @@ def features(words: list[str], tags: list[str]) -> list[list[str]]:
     window = zip(w, w[1:], w[2:], w[3:], w[4:], p, p[1:], p[2:], p[3:], p[4:], strict=False)
     return [
         [
-            f"w[-2]={a}", f"w[-1]={b}", f"w[0]={c}", f"w[1]={d}", f"w[2]={e}",
-            f"w[-1]|w[0]={b}|{c}", f"w[0]|w[1]={c}|{d}",
-            f"p[-2]={q}", f"p[-1]={r}", f"p[0]={s}", f"p[1]={t}", f"p[2]={u}",
-            f"p[-2]|p[-1]={q}|{r}", f"p[-1]|p[0]={r}|{s}", f"p[0]|p[1]={s}|{t}", f"p[1]|p[2]={t}|{u}",
-            f"p[-2]|p[-1]|p[0]={q}|{r}|{s}", f"p[-1]|p[0]|p[1]={r}|{s}|{t}", f"p[0]|p[1]|p[2]={s}|{t}|{u}",
+            f"w[-2]={a}",
+            f"w[-1]={b}",
+            f"w[0]={c}",
+            f"w[1]={d}",
+            f"w[2]={e}",
+            f"w[-1]|w[0]={b}|{c}",
+            f"w[0]|w[1]={c}|{d}",
+            f"p[-2]={q}",
+            f"p[-1]={r}",
+            f"p[0]={s}",
+            f"p[1]={t}",
+            f"p[2]={u}",
+            f"p[-2]|p[-1]={q}|{r}",
+            f"p[-1]|p[0]={r}|{s}",
+            f"p[0]|p[1]={s}|{t}",
+            f"p[1]|p[2]={t}|{u}",
+            f"p[-2]|p[-1]|p[0]={q}|{r}|{s}",
+            f"p[-1]|p[0]|p[1]={r}|{s}|{t}",
+            f"p[0]|p[1]|p[2]={s}|{t}|{u}",
         ]
         for a, b, c, d, e, q, r, s, t, u in window
-    ]  # fmt: skip
+    ]
 
 
 # delta 0: no early end; without it training stops as soon as ten iterations gain little
@@ -92,9 +106,14 @@ def train(path: Path, algorithm: str, iterations: int, limit: int | None, model:
     begin = time.perf_counter()
     trainer.train(str(model))
     return {
-        "read": begin - began - making - handing, "strings": making, "features": making + handing,
-        "train": seen["stored"] - begin, "marks": marks, "losses": losses, "n_weights": seen["features"],
-    }  # fmt: skip
+        "read": begin - began - making - handing,
+        "strings": making,
+        "features": making + handing,
+        "train": seen["stored"] - begin,
+        "marks": marks,
+        "losses": losses,
+        "n_weights": seen["features"],
+    }
 
 
 def tagger(model: Path) -> Any:

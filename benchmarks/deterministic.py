@@ -111,11 +111,19 @@ def speed(data: Path) -> Iterator[dict[str, Any]]:
     learning = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     best = min(_seconds(rules, held[0]) for _ in range(5))
-    print(f"\n**pos-brown**: {rules.n_rules_:,} rules from {n:,} tokens in {learning:.1f} s (wanted: under 300), "
-          f"peak memory {peak:.2f} GB (wanted: under 4); they fire on {new / best:,.0f} tokens a second in one thread "
-          f"(wanted: 1,000,000)")  # fmt: skip
-    yield {"corpus": "pos-brown", "rules": rules.n_rules_, "tokens": n, "seconds": learning, "gigabytes": peak,
-           "fires_per_second": new / best}  # fmt: skip
+    print(
+        f"\n**pos-brown**: {rules.n_rules_:,} rules from {n:,} tokens in {learning:.1f} s (wanted: under 300), "
+        f"peak memory {peak:.2f} GB (wanted: under 4); they fire on {new / best:,.0f} tokens a second in one thread "
+        f"(wanted: 1,000,000)"
+    )
+    yield {
+        "corpus": "pos-brown",
+        "rules": rules.n_rules_,
+        "tokens": n,
+        "seconds": learning,
+        "gigabytes": peak,
+        "fires_per_second": new / best,
+    }
 
 
 def _seconds(rules: DeterministicRules, X: list[Any]) -> float:

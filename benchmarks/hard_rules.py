@@ -146,8 +146,10 @@ def _beside_viterbi(family: Family, report: Report) -> None:
     """A whole batch under learned rules, and without any: the kernels, and the calls with all that is around them."""
     one = family.sets[0]
     ruled, plain = bridle.Decoder(one.labels, one.rules), bridle.Decoder(one.labels, [])
-    calls = [partial(ruled.decode_batch, one.lattices, given=one.givens, threads=1),
-             partial(plain.decode_batch, one.lattices, threads=1)]  # fmt: skip
+    calls = [
+        partial(ruled.decode_batch, one.lattices, given=one.givens, threads=1),
+        partial(plain.decode_batch, one.lattices, threads=1),
+    ]
     runs = [_kernel(ruled, family), _kernel(plain, family), *calls]
     ours, base, *whole = (took / len(family) for took in best_of(3 if report.quick else 7, *runs))
     report.within("many", f"{family.name}: kernel against plain Viterbi", ours, base, 4.0)

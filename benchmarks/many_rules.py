@@ -16,9 +16,14 @@ def random_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
     while len(found) < count:
         a, b = (f"L{k}" for k in rng.choice(m, 2, replace=False))
         kinds = [
-            r.before(a, b), r.at_most(1, of=a), r.exactly(1, of=a), ~(r.present(a) & r.present(b)),
-            r.if_present(a, then=b), r.forbid_transition(a, b), r.followed_by(a, b),
-        ]  # fmt: skip
+            r.before(a, b),
+            r.at_most(1, of=a),
+            r.exactly(1, of=a),
+            ~(r.present(a) & r.present(b)),
+            r.if_present(a, then=b),
+            r.forbid_transition(a, b),
+            r.followed_by(a, b),
+        ]
         found.setdefault(kinds[int(rng.integers(len(kinds)))])
     return list(found)
 

@@ -19,8 +19,15 @@ KINDS = [f"K{k}" for k in range(16)]
 LABELS = bridle.Labels(["O", *(f"{tag}-{kind}" for kind in KINDS for tag in "BI")], "BIO")
 SHAPES = {(64, 512): 50, (8, 128): None, (1, 64): 15}  # sequences, tokens: wanted times as fast
 SCHEME = [r.well_formed()]
-SIX = [*SCHEME, r.at_most(40, of="K0"), r.before("K1", "K2").soft(0.5), r.if_present("K3", then="K4").soft(1.0),
-       r.length("K5", at_most=6), r.at_least(1, of="K6").soft(0.5), r.no_duplicates(of=["K15"]).soft(2.0)]  # fmt: skip
+SIX = [
+    *SCHEME,
+    r.at_most(40, of="K0"),
+    r.before("K1", "K2").soft(0.5),
+    r.if_present("K3", then="K4").soft(1.0),
+    r.length("K5", at_most=6),
+    r.at_least(1, of="K6").soft(0.5),
+    r.no_duplicates(of=["K15"]).soft(2.0),
+]
 
 
 def scores_of(count: int, length: int) -> tuple[Any, Any]:

@@ -21,10 +21,17 @@ from measure import Report
 from problems import SRL_NAMES, Problem, srl, viterbi
 
 TABLE_3 = {
-    "ARGUMENT CANDIDATES": 0.376, "NO DUPLICATE A1": 0.209, "NO DUPLICATE A0": 0.081, "NO DUPLICATE A2": 0.035,
-    "AT LEAST ONE ARGUMENT": 0.025, "DISALLOW ARGUMENTS": 0.011, "NO DUPLICATE A3": 0.003, "NO DUPLICATE A4": 0.001,
-    "NO DUPLICATE A5": 0.000, "KNOWN VERB POSITION": 0.000,
-}  # fmt: skip
+    "ARGUMENT CANDIDATES": 0.376,
+    "NO DUPLICATE A1": 0.209,
+    "NO DUPLICATE A0": 0.081,
+    "NO DUPLICATE A2": 0.035,
+    "AT LEAST ONE ARGUMENT": 0.025,
+    "DISALLOW ARGUMENTS": 0.011,
+    "NO DUPLICATE A3": 0.003,
+    "NO DUPLICATE A4": 0.001,
+    "NO DUPLICATE A5": 0.000,
+    "KNOWN VERB POSITION": 0.000,
+}
 TABLE_4 = [0.550, 0.200, 0.211, 0.036, 0.002, 0.000]
 MEAN_INTERSECTIONS = 0.65
 
@@ -85,16 +92,22 @@ def _means(rows: list[list[int]]) -> list[float]:
 
 
 def show_papers(found: dict[str, Any], console: Console) -> None:
-    three = Table("rule", "share of best paths that break it", "TE table 3",
-                  title="lazy_intersection: violations of y0 per rule")  # fmt: skip
+    three = Table(
+        "rule", "share of best paths that break it", "TE table 3", title="lazy_intersection: violations of y0 per rule"
+    )
     for name, share in sorted(found["violations_per_rule"].items(), key=lambda item: -item[1]):
         three.add_row(name, f"{share:.3f}", f"{TABLE_3[name]:.3f}")
     four = Table("rules broken by y0", "share", "TE table 4", title="lazy_intersection: violations per sequence")
     for k in range(max(len(TABLE_4), max(found["violations_per_sequence"], default=0) + 1)):
         theirs = f"{TABLE_4[k]:.3f}" if k < len(TABLE_4) else "0.000"
         four.add_row(str(k), f"{found['violations_per_sequence'].get(k, 0.0):.3f}", theirs)
-    six = Table("intersections", "sequences", "mean arcs of lazy_intersection, before and after each", "product",
-                title="Lattice arcs (TE fig. 6)")  # fmt: skip
+    six = Table(
+        "intersections",
+        "sequences",
+        "mean arcs of lazy_intersection, before and after each",
+        "product",
+        title="Lattice arcs (TE fig. 6)",
+    )
     for k, row in found["arcs"].items():
         arcs = " > ".join(f"{a:,.0f}" for a in row["lazy_intersection"])
         six.add_row(str(k), str(row["sequences"]), arcs, f"{row['product']:,.0f}")

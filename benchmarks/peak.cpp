@@ -11,7 +11,9 @@
 
 namespace bridle {
 
-namespace BRIDLE_TIER { extern const Kernels table; }
+namespace BRIDLE_TIER {
+extern const Kernels table;
+}
 const Kernels& kernels() { return BRIDLE_TIER::table; }
 
 namespace {
@@ -19,7 +21,8 @@ namespace {
 using BRIDLE_TIER::D;
 using Clock = std::chrono::steady_clock;
 
-template <class Work> double best_ns(const Work& work) {
+template <class Work>
+double best_ns(const Work& work) {
     double best = 1e18;
     for (int k = 0; k < 9; ++k) {
         const auto begin = Clock::now();
@@ -66,28 +69,42 @@ void measure(int m, const char* kind, double pair) {
     Table table;
     table.build(m, flat ? nullptr : pairwise.data(), nullptr, control);
     const int width = padded(m);
-    const RawScores x{unary.data(), nullptr, n, m, width, nullptr, nullptr, nullptr, 0, nullptr, {&table.view(), &table.view()}};
+    const RawScores x{
+        unary.data(), nullptr, n, m, width, nullptr, nullptr, nullptr, 0, nullptr, {&table.view(), &table.view()}};
     std::vector<double> V(static_cast<size_t>(n) * width + 2 * kGuard), H(width);
     std::vector<uint64_t> few(n + 1);
     std::vector<int32_t> room(width), path(n);
     const int times = std::max(1, 4000000 / (n * m));
-    const double scan = best_ns([&] { for (int k = 0; k < times; ++k) kernels().scan(x, 0, n, nullptr, V.data() + kGuard, few.data(), H.data(), room.data()); }) / times / n;
-    const double follow = best_ns([&] { for (int k = 0; k < times; ++k) kernels().follow(x, 0, n, V.data() + kGuard, few.data(), -1, path.data()); }) / times / n;
+    const double scan = best_ns([&] {
+                            for (int k = 0; k < times; ++k)
+                                kernels().scan(x, 0, n, nullptr, V.data() + kGuard, few.data(), H.data(), room.data());
+                        }) /
+                        times / n;
+    const double follow = best_ns([&] {
+                              for (int k = 0; k < times; ++k)
+                                  kernels().follow(x, 0, n, V.data() + kGuard, few.data(), -1, path.data());
+                          }) /
+                          times / n;
     // What reading the transition scores once per token costs, and nothing else.
     double read = 0, sink[D::lanes];
     if (!flat)
         read = best_ns([&] {
-            D top[8];
-            for (D& v : top) v = D::load(table.view().columns);
-            for (int k = 0; k < times * n; ++k)
-                for (const double *x = table.view().columns, *end = x + static_cast<size_t>(m) * width / (8 * D::lanes) * (8 * D::lanes); x < end; x += 8 * D::lanes)
-                    for (int v = 0; v < 8; ++v) top[v] = max(D::load(x + v * D::lanes), top[v]);
-            for (int v = 1; v < 8; ++v) top[0] = max(top[0], top[v]);
-            top[0].store(sink);
-            if (sink[0] == 12345) std::puts("");
-        }) / times / n;
-    std::printf("{\"tier\": \"%s\", \"m\": %d, \"kind\": \"%s\", \"scan\": %.2f, \"follow\": %.2f, \"peak\": %.2f, \"read\": %.2f}\n",
-                kernels().name, m, kind, scan, follow, pair * m * width / D::lanes, read);
+                   D top[8];
+                   for (D& v : top) v = D::load(table.view().columns);
+                   for (int k = 0; k < times * n; ++k)
+                       for (const double *x = table.view().columns,
+                                         *end = x + static_cast<size_t>(m) * width / (8 * D::lanes) * (8 * D::lanes);
+                            x < end; x += 8 * D::lanes)
+                           for (int v = 0; v < 8; ++v) top[v] = max(D::load(x + v * D::lanes), top[v]);
+                   for (int v = 1; v < 8; ++v) top[0] = max(top[0], top[v]);
+                   top[0].store(sink);
+                   if (sink[0] == 12345) std::puts("");
+               }) /
+               times / n;
+    std::printf(
+        "{\"tier\": \"%s\", \"m\": %d, \"kind\": \"%s\", \"scan\": %.2f, \"follow\": %.2f, \"peak\": %.2f, \"read\": "
+        "%.2f}\n",
+        kernels().name, m, kind, scan, follow, pair * m * width / D::lanes, read);
 }
 
 }  // namespace

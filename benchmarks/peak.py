@@ -53,6 +53,14 @@ def show_peak(rows: list[dict[str, Any]], console: Console) -> None:
     kinds = {"all": "all", "few": "few, as with a trained model", "flat": "no transition scores"}
     for row in rows:
         share = f"{max(row['peak'], row['read']) / row['scan']:.0%}" if row["kind"] == "all" else ""
-        table.add_row(row["tier"], str(row["m"]), kinds[row["kind"]], f"{row['scan']:.1f}", f"{row['follow']:.1f}",
-                      f"{row['peak']:.1f}", f"{row['read']:.1f}", share)  # fmt: skip
+        table.add_row(
+            row["tier"],
+            str(row["m"]),
+            kinds[row["kind"]],
+            f"{row['scan']:.1f}",
+            f"{row['follow']:.1f}",
+            f"{row['peak']:.1f}",
+            f"{row['read']:.1f}",
+            share,
+        )
     console.print(table)

@@ -18,8 +18,13 @@ from bridle.rules import Rule
 from trellis import Facts, Floats
 
 ARGUMENTS = ["A0", "A1", "A2", "A3", "A4", "A5"]
-SRL_NAMES = [*(f"NO DUPLICATE {a}" for a in ARGUMENTS), "ARGUMENT CANDIDATES", "AT LEAST ONE ARGUMENT",
-             "KNOWN VERB POSITION", "DISALLOW ARGUMENTS"]  # fmt: skip
+SRL_NAMES = [
+    *(f"NO DUPLICATE {a}" for a in ARGUMENTS),
+    "ARGUMENT CANDIDATES",
+    "AT LEAST ONE ARGUMENT",
+    "KNOWN VERB POSITION",
+    "DISALLOW ARGUMENTS",
+]
 COMMON = np.array([1.0, 0.3, 0.6, 0.2, -1.0, -1.0, -2.5])  # O and the common roles first
 CHUNKS = ["NP", "VP", "PP", "ADVP", "SBAR", "ADJP", "PRT", "CONJP", "INTJ", "LST", "UCP"]
 
@@ -206,8 +211,14 @@ def chunk(count: int, seed: int = 3) -> Problem:
     rng = np.random.default_rng(seed)
     labels = Labels(["O", *(f"{tag}-{kind}" for kind in CHUNKS for tag in "BI")], scheme="BIO")
     m = len(labels)
-    rules = [r.well_formed(), r.at_least(1, of=["NP", "VP"]), r.if_present("PRT", then="VP"), r.at_most(2, of="LST"),
-             r.length("CONJP", at_most=5), r.before("LST", "SBAR")]  # fmt: skip
+    rules = [
+        r.well_formed(),
+        r.at_least(1, of=["NP", "VP"]),
+        r.if_present("PRT", then="VP"),
+        r.at_most(2, of="LST"),
+        r.length("CONJP", at_most=5),
+        r.before("LST", "SBAR"),
+    ]
     share = np.array([0.5, 0.2, 0.15, 0.05, 0.03, 0.02, 0.02, 0.01, 0.01, 0.005, 0.005])
     step, _, _ = labels.allowed
     pairwise = np.where(step, rng.normal(0, 0.4, (m, m)), -8.0)

@@ -146,10 +146,15 @@ class Side:
         found, seconds = self.decode(rules, **options)
         scores = score(self.y, found, None)
         row.add(
-            accuracy=scores.accuracy, macro_f=scores.macro.f1, segment_f=scores.segments.f1, exact=scores.exact,
-            broken=self.broken(judged, found), gold_broken=self.broken(judged, self.y), seconds=seconds,
+            accuracy=scores.accuracy,
+            macro_f=scores.macro.f1,
+            segment_f=scores.segments.f1,
+            exact=scores.exact,
+            broken=self.broken(judged, found),
+            gold_broken=self.broken(judged, self.y),
+            seconds=seconds,
             n_rules=len(rules),
-        )  # fmt: skip
+        )
 
 
 def known(train: Set, test: Set) -> Set:
@@ -200,8 +205,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "out" / "relational.json", metavar="OUT")
     asked = parser.parse_args()
     if asked.data is None or not (file := Path(asked.data) / "citations-cora" / "tagged_references.txt").is_file():
-        print("where is the corpus? --data DIR or BRIDLE_DATA, such that DIR/citations-cora/tagged_references.txt "
-              "exists", file=sys.stderr)  # fmt: skip
+        print(
+            "where is the corpus? --data DIR or BRIDLE_DATA, such that DIR/citations-cora/tagged_references.txt exists",
+            file=sys.stderr,
+        )
         return 2
     X, y = data.load(file, "tagged", tokens=asked.tokens)
     rows: dict[tuple[str, str], Row] = {}
@@ -213,8 +220,11 @@ def main() -> int:
     print(f"Cora, tokens cut at {asked.tokens}, {asked.splits} splits of {len(X)} references, mean ± deviation\n")
     print(HEAD, *(row.line() for row in rows.values()), sep="\n")
     plain = rows["none", "Viterbi"].figures["accuracy"]
-    wins = {f"{row.rules}, {row.way}": sum(a > b for a, b in zip(row.figures["accuracy"], plain, strict=True))
-            for row in rows.values() if row.way != "Viterbi"}  # fmt: skip
+    wins = {
+        f"{row.rules}, {row.way}": sum(a > b for a, b in zip(row.figures["accuracy"], plain, strict=True))
+        for row in rows.values()
+        if row.way != "Viterbi"
+    }
     print(f"\nmining all {len(X)} references, {len(miner.labels_)} labels: {mining:.1f} s; {miner.report_}")
     print("better than Viterbi in every split:", "; ".join(k for k, n in wins.items() if n == asked.splits) or "none")
     asked.json.parent.mkdir(exist_ok=True)

@@ -111,8 +111,16 @@ def write(report: Report, out: Path, took: float) -> None:
     """results.json and the plots. Without matplotlib there are no plots, and a note says so."""
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = [{**asdict(row), "met": row.met} for row in report.rows]
-    stored = {"seconds": took, "quick": report.quick, "versions": _versions(), "rows": rows, "proved": report.proved,
-              "wrong": report.wrong, "notes": report.notes, "data": report.data}  # fmt: skip
+    stored = {
+        "seconds": took,
+        "quick": report.quick,
+        "versions": _versions(),
+        "rows": rows,
+        "proved": report.proved,
+        "wrong": report.wrong,
+        "notes": report.notes,
+        "data": report.data,
+    }
     (out / "results.json").write_text(json.dumps(stored, indent=1, default=float) + "\n", encoding="utf-8")
     try:
         import matplotlib

@@ -161,8 +161,12 @@ def run_chunk(report: Report) -> None:
     ruled = bridle.Decoder(problem.labels, rules=problem.rules)
     answers = ruled.decode_batch(problem.batch, threads=1)
     report.obeys(problem, answers)
-    report.agree("chunk", "plain Viterbi", [d.score for d in answers],
-                 [d.score for d in plain.decode_batch(problem.batch, threads=1)])  # fmt: skip
+    report.agree(
+        "chunk",
+        "plain Viterbi",
+        [d.score for d in answers],
+        [d.score for d in plain.decode_batch(problem.batch, threads=1)],
+    )
     runs = [partial(d.decode_batch, problem.batch, threads=1) for d in (ruled, plain)]
     ours, base = best_of(7 if report.quick else 15, *runs)
     report.within("chunk", "six rules against plain Viterbi", ours / len(problem), base / len(problem), 1.3)

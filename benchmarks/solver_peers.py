@@ -91,9 +91,17 @@ def _rows(one: RuleSet, k: int) -> dict[str, Any]:
     low, high = program.limits
     upper = np.minimum(program.upper, (n + 1) * m).astype(np.int64)  # of a count of violations
     return {
-        "n": n, "m": m, "gain": gain, "upper": upper, "start": start, "index": index, "value": value, "low": low,
-        "high": high, "node": program.pos * m + program.dst,
-    }  # fmt: skip
+        "n": n,
+        "m": m,
+        "gain": gain,
+        "upper": upper,
+        "start": start,
+        "index": index,
+        "value": value,
+        "low": low,
+        "high": high,
+        "node": program.pos * m + program.dst,
+    }
 
 
 def _tables(one: RuleSet, k: int) -> dict[str, Any]:
@@ -114,9 +122,12 @@ def _scores(one: RuleSet, k: int) -> tuple[Any, Any]:
 
 
 def _apart(
-    name: str, model: Callable[[RuleSet, int], dict[str, Any]], family: Family, chosen: Sequence[tuple[int, int]],
+    name: str,
+    model: Callable[[RuleSet, int], dict[str, Any]],
+    family: Family,
+    chosen: Sequence[tuple[int, int]],
     limit: float,
-) -> list[Run]:  # fmt: skip
+) -> list[Run]:
     """Answers of a solver in a process of its own; making the arrays counts, sending them does not."""
     built: list[list[float]] = []
     models: list[list[dict[str, Any]]] = []
@@ -129,8 +140,13 @@ def _apart(
             built[-1].append(time.perf_counter() - begin)
     patience = len(chosen) * limit * 1.5 + GRACE
     try:
-        done = subprocess.run([sys.executable, str(CHILD)], input=pickle.dumps((name, limit, models)),
-                              capture_output=True, timeout=patience, check=False)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, str(CHILD)],
+            input=pickle.dumps((name, limit, models)),
+            capture_output=True,
+            timeout=patience,
+            check=False,
+        )
         said, problem = done.stdout, done.stderr.decode().strip().splitlines()[-1:] if done.returncode else []
     except subprocess.TimeoutExpired as error:
         said, problem = error.stdout or b"", ["it did not stop"]

@@ -170,8 +170,9 @@ def measure(found: Found, folder: Path, scale: int) -> None:
     rules.write_text(RULES, encoding="utf-8")
     subprocess.run(
         command("train", train, "-o", model, "--columns", "word,pos,chunk", "--iterations", 20, "--no-progress"),
-        check=True, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        check=True,
+        stderr=subprocess.PIPE,
+    )
     files = [folder / "short.txt", folder / "long.txt"]
     sizes = zip(files, (scale, 10 * scale), strict=True)
     tokens = [write_corpus(file, size, seed, labelled=False) for seed, (file, size) in enumerate(sizes, 1)]
@@ -184,22 +185,25 @@ def measure(found: Found, folder: Path, scale: int) -> None:
             found.wrong.append(f"{what}: {found.rows[-1].ratio:.2f} times the memory")
 
     cases = list(zip(files, outs, tokens, strict=True))
-    row("file to file, a bar on a terminal", [
-        run_apart([*tag, str(file), "-o", str(out)], n, terminal=True) for file, out, n in cases
-    ])  # fmt: skip
+    row(
+        "file to file, a bar on a terminal",
+        [run_apart([*tag, str(file), "-o", str(out)], n, terminal=True) for file, out, n in cases],
+    )
     if "tagging" not in found.rows[-1].long.said:
         found.wrong.append("no bar is shown on a terminal")
     whole = outs[1].read_bytes()
-    row("stdin to stdout, no terminal", [
-        run_apart(tag, n, terminal=False, stdin=file, out=out) for file, out, n in cases
-    ])  # fmt: skip
+    row(
+        "stdin to stdout, no terminal",
+        [run_apart(tag, n, terminal=False, stdin=file, out=out) for file, out, n in cases],
+    )
     if found.rows[-1].long.said:
         found.wrong.append(f"something was written beside the pipe: {found.rows[-1].long.said[:200]!r}")
     if outs[1].read_bytes() != whole:
         found.wrong.append("stdin and a file give other labels")
-    row("file to JSON lines", [
-        run_apart([*tag, str(file), "--json", "-o", str(out)], n, terminal=False) for file, out, n in cases
-    ])  # fmt: skip
+    row(
+        "file to JSON lines",
+        [run_apart([*tag, str(file), "--json", "-o", str(out)], n, terminal=False) for file, out, n in cases],
+    )
     outs[1].unlink()
     trouble = stopped([*tag, str(files[1]), "-o", str(outs[1])], outs[1], whole)
     found.wrong += trouble

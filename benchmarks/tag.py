@@ -46,8 +46,10 @@ def taken_over(model: Any, tagger: Any) -> int:
     """Give a model the weights of CRFsuite, feature by feature; the number of weights that found no place."""
     state, transitions = crfsuite_peer.weights(tagger)
     names, labels, layout = model.features_.names(), model.labels_.names, model.linear_.layout
-    own = [f"{places.replace('word', 'w').replace('pos', 'p')}={values}"
-           for places, _, values in (name.partition("=") for name in names)]  # fmt: skip
+    own = [
+        f"{places.replace('word', 'w').replace('pos', 'p')}={values}"
+        for places, _, values in (name.partition("=") for name in names)
+    ]
     keys = [(own[a], labels[y]) for a, y in zip(layout.attribute.tolist(), layout.label.tolist(), strict=True)]
     row = np.array([state.pop(key, 0.0) for key in keys], dtype=np.float32)
     pairs = np.array([[transitions.pop((i, j), 0.0) for j in labels] for i in labels])
@@ -135,10 +137,11 @@ def measure(table: Table, model: Any, tagger: Any, test: Path, rounds: int) -> N
     took = dict(zip(runs, best_of(rounds, *runs.values()), strict=True))
     pace = {name: n / seconds for name, seconds in took.items()}
     rows: list[tuple[str, str, float | None]] = [
-        ("no rules", "plain", 13), (f"{len(RULES)} rules on (CRFsuite: none)", "rules", 11),
+        ("no rules", "plain", 13),
+        (f"{len(RULES)} rules on (CRFsuite: none)", "rules", 11),
         ("no rules, two threads against one", "plain, 2 threads", None),
         (f"{len(RULES)} rules, two threads against one", "rules, 2 threads", None),
-    ]  # fmt: skip
+    ]
     for what, name, target in rows:
         table.faster(what, pace[name], pace["crfsuite"], target, "tokens/s")
 
@@ -160,8 +163,16 @@ def measure(table: Table, model: Any, tagger: Any, test: Path, rounds: int) -> N
         f"labels equal to CRFsuite's: {agree:.4%} of {n:,}; the rules changed {changed} of {len(X):,} sequences",
         "tokens right: " + ", ".join(f"{name} {part:.2%}" for name, part in right.items()),
     ]
-    table.data = {"tokens": n, "seconds": took, "stages": split, "floor": least, "labels_equal": agree,
-                  "sequences": len(X), "changed": changed, "accuracy": right}  # fmt: skip
+    table.data = {
+        "tokens": n,
+        "seconds": took,
+        "stages": split,
+        "floor": least,
+        "labels_equal": agree,
+        "sequences": len(X),
+        "changed": changed,
+        "accuracy": right,
+    }
     if agree < 0.9999:
         table.wrong.append(f"the same weights, but only {agree:.3%} of the labels are CRFsuite's")
     for one, two in (("plain", "plain, 2 threads"), ("rules", "rules, 2 threads")):
@@ -169,8 +180,11 @@ def measure(table: Table, model: Any, tagger: Any, test: Path, rounds: int) -> N
             table.wrong.append(f"{one}: two threads give other labels than one")
     for k, labels in enumerate(answers["rules"]):
         ids = [model.labels_.names.index(name) for name in labels]
-        table.wrong += [f"sequence {k} breaks: {rule}" for rule in RULES
-                        if not hasattr(rule, "penalty") and not rule.holds(ids, model.labels_)]  # fmt: skip
+        table.wrong += [
+            f"sequence {k} breaks: {rule}"
+            for rule in RULES
+            if not hasattr(rule, "penalty") and not rule.holds(ids, model.labels_)
+        ]
 
 
 def main() -> int:

@@ -63,8 +63,12 @@ def likelihood(table: Table, runs: Runs, gold: list[list[str]], quick: bool) -> 
     right = Row("test, tokens right", 100 * a.accuracy, 100 * b.accuracy, "%", points, "points", 0.1, "<=")
     x, y = 100 * a.segments.f1, 100 * b.segments.f1
     weights = one["n_weights"], peer["n_weights"]
-    table.rows += [loss, right, Row("test, F1 of chunks", x, y, "%", x - y, "points"),
-                   Row("weights", *weights, "weights", weights[0] / weights[1])]  # fmt: skip
+    table.rows += [
+        loss,
+        right,
+        Row("test, F1 of chunks", x, y, "%", x - y, "points"),
+        Row("weights", *weights, "weights", weights[0] / weights[1]),
+    ]
     tokens = zip(chain(*one["labels"]), chain(*peer["labels"]), strict=True)
     table.notes.append(f"labels of the test set equal to CRFsuite's: {sum(i == j for i, j in tokens) / a.tokens:.3%}")
     if len(set(weights)) > 1:
@@ -72,8 +76,9 @@ def likelihood(table: Table, runs: Runs, gold: list[list[str]], quick: bool) -> 
     if len(counts := {len(run["marks"]) for run in (one, two, peer)}) > 1:
         table.wrong.append(f"other numbers of iterations: {sorted(counts)}")
     if not quick:  # after a few iterations the two line searches may stand at different points
-        table.wrong += [f"{row.what}: bridle {row.ours:.4f}, CRFsuite {row.theirs:.4f}"
-                        for row in (loss, right) if not row.met]  # fmt: skip
+        table.wrong += [
+            f"{row.what}: bridle {row.ours:.4f}, CRFsuite {row.theirs:.4f}" for row in (loss, right) if not row.met
+        ]
 
 
 def perceptron(table: Table, runs: Runs, gold: list[list[str]]) -> None:
@@ -100,8 +105,10 @@ def main() -> int:
         iterations, epochs, limit = (10, 5, 894) if chosen.quick else (100, 10, None)
         job = Job("bridle", "lbfgs", iterations, str(train), str(Path(folder) / "model"), limit, test=str(test))
         other = replace(job, algorithm="perceptron", iterations=epochs)
-        runs = best({"bridle": job, "crfsuite": replace(job, side="crfsuite"),
-                     "bridle, 2 threads": replace(job, threads=2)}, max(chosen.repeat, 1))  # fmt: skip
+        runs = best(
+            {"bridle": job, "crfsuite": replace(job, side="crfsuite"), "bridle, 2 threads": replace(job, threads=2)},
+            max(chosen.repeat, 1),
+        )
         runs |= best({"bridle, perceptron": other, "crfsuite, perceptron": replace(other, side="crfsuite")}, 2)
     gold = read(test)[1]  # not before: the peak of a child is at least the size of the process that starts it
     likelihood(table, runs, gold, chosen.quick)

@@ -12,8 +12,14 @@ from typing import Any, Literal
 
 from measure import told, where
 
-FORMS = {"s": "{:,.2f} s", "tokens/s": "{:,.0f} tokens/s", "MB": "{:,.0f} MB", "%": "{:.2f} %",
-         "loss": "{:,.2f}", "weights": "{:,.0f}"}  # fmt: skip
+FORMS = {
+    "s": "{:,.2f} s",
+    "tokens/s": "{:,.0f} tokens/s",
+    "MB": "{:,.0f} MB",
+    "%": "{:.2f} %",
+    "loss": "{:,.2f}",
+    "weights": "{:,.0f}",
+}
 COMPARED = {"x": "{:,.2f}x", "%": "{:.4f} %", "points": "{:+.2f} points"}
 
 
@@ -81,7 +87,15 @@ class Table:
         """All figures, as JSON."""
         versions = {name: metadata.version(name) for name in ("numpy", "python-crfsuite")}
         rows = [{**asdict(row), "met": row.met} for row in self.rows]
-        stored = {**more, "where": self.where, "python": platform.python_version(), **versions, "rows": rows,
-                  "wrong": self.wrong, "notes": self.notes, "data": self.data}  # fmt: skip
+        stored = {
+            **more,
+            "where": self.where,
+            "python": platform.python_version(),
+            **versions,
+            "rows": rows,
+            "wrong": self.wrong,
+            "notes": self.notes,
+            "data": self.data,
+        }
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ namespace bridle {
 namespace {
 
 constexpr uint64_t kSparse = 16;  // a column with fewer attributes than one in so many ids is not worth an array
-constexpr int kBlock = 128;  // tokens looked at together, so that their look-ups overlap
+constexpr int kBlock = 128;       // tokens looked at together, so that their look-ups overlap
 
 }  // namespace
 
@@ -48,7 +48,8 @@ Attributes::Attributes(std::vector<std::vector<Place>> templates, std::vector<in
 
 // The loop over blocks: for each template the keys of a block, then the look-ups; then the rows are closed up.
 template <class Look>
-int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs, const Look& look) const {
+int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs,
+                        const Look& look) const {
     const size_t K = templates_.size();
     std::vector<int32_t> found(K * kBlock);
     int32_t left[kBlock], right[kBlock];  // tokens before and after, in the sequence
@@ -75,10 +76,12 @@ int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* 
             for (size_t p = 0; p < one.places.size(); ++p) {
                 const auto [column, offset] = one.places[p];
                 const int32_t *room = offset < 0 ? left : right, *from = columns.ids[static_cast<size_t>(column)];
-                if (!wanted && first + offset >= 0 && first + offset + count <= N) std::copy_n(from + first + offset, count, ids);
+                if (!wanted && first + offset >= 0 && first + offset + count <= N)
+                    std::copy_n(from + first + offset, count, ids);
                 else
                     for (int c = 0; c < count; ++c) ids[c] = room[c] >= std::abs(offset) ? from[at[c] + offset] : 0;
-                kernels().add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count, key, none);
+                kernels().add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count,
+                                    key, none);
             }
             look(k, key, none, count, found.data() + k * kBlock);
         }
@@ -98,32 +101,35 @@ int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* 
 }
 
 int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs) {
-    const int64_t written = run(columns, nullptr, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
-        for (int c = 0; c < count; ++c) {
-            out[c] = -1;
-            if (none[c]) continue;
-            int32_t& number = templates_[k].keys.add(key[c]);
-            if (number < 0) {
-                if (size_ == INT32_MAX) throw std::length_error("more than two thousand million attributes");
-                number = size_++;
-            }
-            out[c] = number;
-        }
-    });
+    const int64_t written = run(columns, nullptr, indptr, attrs,
+                                [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
+                                    for (int c = 0; c < count; ++c) {
+                                        out[c] = -1;
+                                        if (none[c]) continue;
+                                        int32_t& number = templates_[k].keys.add(key[c]);
+                                        if (number < 0) {
+                                            if (size_ == INT32_MAX)
+                                                throw std::length_error("more than two thousand million attributes");
+                                            number = size_++;
+                                        }
+                                        out[c] = number;
+                                    }
+                                });
     settle();
     return written;
 }
 
 int64_t Attributes::encode(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) const {
-    return run(columns, wanted, indptr, attrs, [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
-        const Template& one = templates_[k];
-        if (!one.direct.empty()) {
-            for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.direct[key[c]];
-            return;
-        }
-        for (int c = 0; c < count; ++c) one.keys.prefetch(key[c]);
-        for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.keys.find(key[c]);
-    });
+    return run(columns, wanted, indptr, attrs,
+               [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
+                   const Template& one = templates_[k];
+                   if (!one.direct.empty()) {
+                       for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.direct[key[c]];
+                       return;
+                   }
+                   for (int c = 0; c < count; ++c) one.keys.prefetch(key[c]);
+                   for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.keys.find(key[c]);
+               });
 }
 
 void Attributes::settle() {
@@ -157,7 +163,8 @@ void Attributes::list(int32_t* of_template, uint64_t* key) const {
 
 bool Attributes::put(const int32_t* of_template, const uint64_t* key, int32_t size) {
     for (size_t k = 0; k < templates_.size(); ++k)
-        templates_[k].keys = Keys(static_cast<size_t>(std::count(of_template, of_template + size, static_cast<int32_t>(k))));
+        templates_[k].keys =
+            Keys(static_cast<size_t>(std::count(of_template, of_template + size, static_cast<int32_t>(k))));
     for (int32_t a = 0; a < size; ++a) {
         if (of_template[a] < 0 || static_cast<size_t>(of_template[a]) >= templates_.size()) return false;
         Template& one = templates_[static_cast<size_t>(of_template[a])];

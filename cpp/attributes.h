@@ -26,7 +26,8 @@ class Keys {
     int32_t find(uint64_t key) const { return slots_[slot_of(key)].number; }
     int32_t& add(uint64_t key);  // its number; -1 if it is new
     void prefetch(uint64_t key) const { BRIDLE_PREFETCH(&slots_[home(key)]); }
-    template <class Each> void each(const Each& call) const {
+    template <class Each>
+    void each(const Each& call) const {
         for (const Slot& slot : slots_)
             if (slot.number >= 0) call(slot.key, slot.number);
     }

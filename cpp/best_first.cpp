@@ -113,7 +113,8 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             if (lambda[p] > 0) {
                 const CountingAutomaton& automaton = *set.automata[p].automaton;
                 if (s[p] < automaton.states) sum += lambda[p] * automaton.room[s[p]];
-                else if (automaton.sense > 0) sum += lambda[p] * (n - 1 - t);  // paid: all that follows may count, for free
+                else if (automaton.sense > 0)
+                    sum += lambda[p] * (n - 1 - t);  // paid: all that follows may count, for free
             }
         return sum;
     };
@@ -122,9 +123,12 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         double sum = 0;
         for (size_t p = 0; p < width; ++p) {
             const BoundAutomaton& bound_automaton = set.automata[p];
-            if (!(lambda[p] > 0) || bound_automaton.automaton->sense < 0) continue;  // of what is lacking, nothing may be left
-            const bool paid = s[p] >= bound_automaton.automaton->states, may_pay = bound_automaton.mode == Mode::per_sequence;
-            sum += lambda[p] * std::max(paid ? 0 : bound_automaton.automaton->room[s[p]], paid || may_pay ? n - 1 - t : 0);
+            if (!(lambda[p] > 0) || bound_automaton.automaton->sense < 0)
+                continue;  // of what is lacking, nothing may be left
+            const bool paid = s[p] >= bound_automaton.automaton->states,
+                       may_pay = bound_automaton.mode == Mode::per_sequence;
+            sum +=
+                lambda[p] * std::max(paid ? 0 : bound_automaton.automaton->room[s[p]], paid || may_pay ? n - 1 - t : 0);
         }
         return sum;
     };
@@ -151,7 +155,8 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
                 const Estimate& other = estimates[e];
                 if (other.fold.cost(t, now[e])[j] == kInf) ahead = -kInf;
                 where.push_back(other.fold.next(t, now[e])[j]);
-                ahead = std::min(ahead, other.H[(static_cast<size_t>(t) * other.fold.Q + where.back()) * trellis.width + j]);
+                ahead = std::min(ahead,
+                                 other.H[(static_cast<size_t>(t) * other.fold.Q + where.back()) * trellis.width + j]);
             }
             where.resize(place + more);
             const auto drop = [&] { where.resize(place); };
@@ -184,13 +189,15 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     while (!queue.empty()) {
         const Entry top = queue.top();
         // Half as much again: a vector that grows is there twice, for a moment.
-        const size_t bytes = (nodes.size() * node_bytes + queue.size() * sizeof(Entry)) / 2 * 3 + taken.bytes() + taken.bytes_to_grow() + found.size() * found_bytes;
+        const size_t bytes = (nodes.size() * node_bytes + queue.size() * sizeof(Entry)) / 2 * 3 + taken.bytes() +
+                             taken.bytes_to_grow() + found.size() * found_bytes;
         if ((most >= 0 && expansions >= most) || nodes.size() > kMostNodes || bytes > memory) {
             bound = top.f;
             return;
         }
         if ((expansions & 63) == 0 || taken.bytes_to_grow() > kLarge || vectors_grow()) {
-            if (control.late(taken.seconds_to_grow() + kSecondsPerFound * static_cast<double>(found.size()) + Control::kSecondsPerByte * static_cast<double>(bytes))) {
+            if (control.late(taken.seconds_to_grow() + kSecondsPerFound * static_cast<double>(found.size()) +
+                             Control::kSecondsPerByte * static_cast<double>(bytes))) {
                 bound = top.f;
                 return;
             }
@@ -214,7 +221,8 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         visits.g = node.g;
         ++visits.times;
         ++expansions;
-        if (node.t == n - 1) push_end(node.g, node.paid, fold.final[node.q] + set.finish(states.data() + top.node * width), top.node);
+        if (node.t == n - 1)
+            push_end(node.g, node.paid, fold.final[node.q] + set.finish(states.data() + top.node * width), top.node);
         else expand(top.node);
     }
     bound = -kInf;

@@ -27,7 +27,7 @@ struct BestFirst {
     const Fold& fold;
     const Steps& steps;  // without multipliers
     const std::vector<double>& H;
-    const AutomatonSet& set;                   // automata that are not folded
+    const AutomatonSet& set;            // automata that are not folded
     const std::vector<double>& lambda;  // (set)  0 for automata without a multiplier
     const std::vector<Estimate>& estimates;
     // If set, (n, Q): the least that the fold still costs. Then the cheapest labelling comes first, whatever its score,

@@ -10,8 +10,10 @@ namespace bridle {
 
 namespace nb = nanobind;
 
-template <class T> using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-template <class T> using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
 // Has the user pressed Ctrl-C? The error stays set for the caller.
 inline bool interrupted() {
@@ -20,7 +22,8 @@ inline bool interrupted() {
 }
 
 // Runs a kernel without the GIL; when it was stopped, raises what stopped it. seconds: negative means no limit.
-template <class Work> auto freely(const Stop& stop, double seconds, const Work& work, size_t memory = Control::kUnlimited) {
+template <class Work>
+auto freely(const Stop& stop, double seconds, const Work& work, size_t memory = Control::kUnlimited) {
     try {
         const nb::gil_scoped_release release;
         Control control(stop, interrupted, seconds, memory);

@@ -41,7 +41,12 @@ class Binder {
   public:
     // given(b): what comes with sequence b, or nothing
     Binder(PyCompiled& self, const int64_t* offsets, int64_t B, std::function<nb::object(int64_t)> given)
-        : self_(self), offsets_(offsets), B_(B), N_(offsets[B]), given_of_(std::move(given)), of_(self.dependents.size()) {
+        : self_(self),
+          offsets_(offsets),
+          B_(B),
+          N_(offsets[B]),
+          given_of_(std::move(given)),
+          of_(self.dependents.size()) {
         if (self_.texts.size() > kMostTexts) self_.texts.clear(), self_.matches.clear();
         for (Dependent& one : self_.dependents)
             if (one.choices.size() > kMostChoices) one.known.clear(), one.choices.clear();
@@ -71,14 +76,15 @@ class Binder {
             for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
             if (asked && texts.is_none()) tokens(b, n);
             else if (asked)
-                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) matched(match(PyList_GET_ITEM(texts.ptr(), t)), b, t);
+                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t)
+                    matched(match(PyList_GET_ITEM(texts.ptr(), t)), b, t);
         }
         gather();
         return std::move(bound_);
     }
 
   private:
-    struct Of {  // one dependent rule
+    struct Of {                                       // one dependent rule
         std::vector<std::shared_ptr<Choice>> choice;  // (B), if names come with the sequences
         std::vector<uint8_t> marks;                   // (N), if it has few places
         std::vector<uint64_t> wide;                   // (N), if it has many
@@ -94,7 +100,8 @@ class Binder {
         for (int64_t t = 0; t < N_; ++t) std::copy(row.begin(), row.end(), b.allowed.begin() + t * b.words);
     }
 
-    template <class... More> nb::object asked(const char* method, int64_t b, size_t d, const More&... more) {
+    template <class... More>
+    nb::object asked(const char* method, int64_t b, size_t d, const More&... more) {
         return self_.python.attr(method)(d, given_, b, more...);
     }
 
@@ -145,7 +152,8 @@ class Binder {
     static bool is_number(PyObject* x) { return PyLong_CheckExact(x); }
 
     // Calls visit(item) for each item of a tuple or list until one says no; false then, or if it is neither.
-    template <class Visit> static bool all_of(PyObject* x, const Visit& visit) {
+    template <class Visit>
+    static bool all_of(PyObject* x, const Visit& visit) {
         if (!PyList_CheckExact(x) && !PyTuple_CheckExact(x)) return false;
         const Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
         PyObject** items = PySequence_Fast_ITEMS(x);
@@ -185,7 +193,8 @@ class Binder {
     bool span(PyObject* x, int n) {
         int64_t ends[2] = {0, 0};
         int count = 0;
-        if (!all_of(x, [&](PyObject* item) { return count < 2 && small(item, ends[count++]); }) || count != 2) return false;
+        if (!all_of(x, [&](PyObject* item) { return count < 2 && small(item, ends[count++]); }) || count != 2)
+            return false;
         if (ends[0] < 0 || ends[1] < ends[0] || ends[1] > n) return false;
         for (int64_t t = ends[0] + 1; t < ends[1]; ++t) spots_.push_back(static_cast<int>(t));
         return true;
@@ -260,8 +269,9 @@ class Binder {
     void tokens(int64_t b, int n) {
         PyObject* value = value_of(self_.tokens);
         nb::object listed;
-        const bool usual = value && (PyList_CheckExact(value) || PyTuple_CheckExact(value)) && PySequence_Fast_GET_SIZE(value) == n
-                           && all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
+        const bool usual = value && (PyList_CheckExact(value) || PyTuple_CheckExact(value)) &&
+                           PySequence_Fast_GET_SIZE(value) == n &&
+                           all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
         if (!usual) {
             const size_t d = first_user();
             listed = asked("tokens", b, d, n);
@@ -297,14 +307,16 @@ class Binder {
         if (one.few ? one.keys.empty() : of.choice.size() == 1) {
             const std::shared_ptr<Choice>& same = one.few ? one.fixed : of.choice[0];
             bound_->kept.push_back(same);
-            for (const CountingAutomaton* automaton : same->automata) bound_->core.automata.push_back({one.rule, {automaton}, marks});
+            for (const CountingAutomaton* automaton : same->automata)
+                bound_->core.automata.push_back({one.rule, {automaton}, marks});
             return;
         }
         size_t most = 0;
         for (const auto& choice : of.choice) most = std::max(most, choice->automata.size());
         for (size_t k = 0; k < most; ++k) {
             RuleAutomaton each{one.rule, {}, marks};
-            for (const auto& choice : of.choice) each.automaton.push_back(k < choice->automata.size() ? choice->automata[k] : nullptr);
+            for (const auto& choice : of.choice)
+                each.automaton.push_back(k < choice->automata.size() ? choice->automata[k] : nullptr);
             bound_->core.automata.push_back(std::move(each));
         }
     }
@@ -318,7 +330,8 @@ class Binder {
         of.choice.resize(one.keys.empty() && !apart ? 1 : B_);
         of.marks.resize(of.wide.size());
         for (int64_t b = 0; b < static_cast<int64_t>(of.choice.size()); ++b) {
-            const auto first = of.wide.begin() + (apart ? offsets_[b] : 0), last = apart ? of.wide.begin() + offsets_[b + 1] : of.wide.end();
+            const auto first = of.wide.begin() + (apart ? offsets_[b] : 0),
+                       last = apart ? of.wide.begin() + offsets_[b + 1] : of.wide.end();
             if (apart) marks = distinct(first, last);
             given_ = given_of_(b);
             of.choice[b] = choice_of(one, asked("choice", b, d, nb::cast(marks)));
@@ -328,7 +341,8 @@ class Binder {
         }
     }
 
-    template <class At> static std::vector<uint64_t> distinct(At first, At last) {  // sorted, 0 among them
+    template <class At>
+    static std::vector<uint64_t> distinct(At first, At last) {  // sorted, 0 among them
         std::vector<uint64_t> found(first, last);
         found.push_back(0);
         std::sort(found.begin(), found.end());
@@ -350,7 +364,8 @@ class Binder {
 
 std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts) {
     PyCompiled& self = nb::cast<PyCompiled&>(compiled);
-    const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) && PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
+    const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) &&
+                                            PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
     if (!listed) throw nb::value_error("texts: a list with one text per token");
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
     auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);

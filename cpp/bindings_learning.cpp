@@ -25,13 +25,15 @@ struct PyRows : Rows {
     std::vector<nb::object> kept;
 };
 
-template <class T> const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
+template <class T>
+const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
     if (array.is_none()) return nullptr;
     kept.push_back(array);
     return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
 }
 
-void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::object attrs, nb::object values, nb::object y) {
+void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::object attrs, nb::object values,
+                   nb::object y) {
     new (self) PyExamples();
     self->offsets = keep<int64_t>(self->kept, offsets);
     self->B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
@@ -50,7 +52,8 @@ void make_rows(PyRows* self, int m, nb::object begin, nb::object label, nb::obje
     self->kept = std::move(kept);
 }
 
-void make_attributes(Attributes* self, const std::vector<std::vector<std::pair<int, int>>>& templates, const std::vector<int64_t>& sizes) {
+void make_attributes(Attributes* self, const std::vector<std::vector<std::pair<int, int>>>& templates,
+                     const std::vector<int64_t>& sizes) {
     std::vector<std::vector<Place>> places;
     for (const auto& one : templates) {
         places.emplace_back();
@@ -65,7 +68,8 @@ Columns columns_of(const std::vector<In<int32_t>>& ids, In<int64_t> offsets) {
     return columns;
 }
 
-int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs, nb::object wanted) {
+int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
+                  Out<int32_t> attrs, nb::object wanted) {
     const uint8_t* mask = wanted.is_none() ? nullptr : nb::cast<In<uint8_t>>(wanted).data();
     const Columns columns = columns_of(ids, offsets);
     const nb::gil_scoped_release release;
@@ -91,7 +95,9 @@ void decide_of(const Decider& self, const std::vector<In<int32_t>>& ids, In<int6
 
 std::string_view view(nb::bytes text) { return {text.c_str(), text.size()}; }
 
-bool add_strings(Strings& self, nb::bytes text, Out<int32_t> out) { return self.add_all(view(text), static_cast<int64_t>(out.size()), out.data()); }
+bool add_strings(Strings& self, nb::bytes text, Out<int32_t> out) {
+    return self.add_all(view(text), static_cast<int64_t>(out.size()), out.data());
+}
 
 bool find_strings(const Strings& self, nb::bytes text, Out<int32_t> out) {
     const std::string_view all = view(text);
@@ -110,27 +116,32 @@ bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
     for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
         const int64_t end = ends.data()[k];
         if (end < begin || end > static_cast<int64_t>(bytes.size())) return false;
-        const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + begin, static_cast<size_t>(end - begin));
+        const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + begin,
+                                    static_cast<size_t>(end - begin));
         if (self.add(text) != static_cast<int32_t>(k)) return false;
     }
     return begin == static_cast<int64_t>(bytes.size());
 }
 
-double* data_or_null(const nb::object& array) { return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data(); }
+double* data_or_null(const nb::object& array) {
+    return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data();
+}
 
 void make_bundles(Bundles* self, const PyRows& rows, const PyExamples& x) {
     const nb::gil_scoped_release release;
     new (self) Bundles(rows, x);
 }
 
-template <class Real> void extend_of(const Bundles& b, Out<Real> w, int64_t low, int64_t high) {
+template <class Real>
+void extend_of(const Bundles& b, Out<Real> w, int64_t low, int64_t high) {
     check_length(w.size(), b.n_slots());
     const nb::gil_scoped_release release;
     b.extend(w.data(), low, high);
 }
 
-template <class Real> double expected_of(const Bundles& b, In<Real> w, nb::object pairwise, int64_t low, int64_t high,
-                   Out<double> state, nb::object pair, const Stop& stop) {
+template <class Real>
+double expected_of(const Bundles& b, In<Real> w, nb::object pairwise, int64_t low, int64_t high, Out<double> state,
+                   nb::object pair, const Stop& stop) {
     check_length(w.size(), b.n_slots());
     check_length(state.size(), b.n_slots());
     const double* from = data_or_null(pairwise);
@@ -168,9 +179,13 @@ struct PyMoving : AveragedWeights {
     size_t slots = 0;
 };
 
-void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, nb::object pair_sum, nb::object pair_free, int64_t step) {
+void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, nb::object pair_sum,
+                 nb::object pair_free, int64_t step) {
     new (self) PyMoving();
-    const auto own = [&](const nb::object& array) { self->kept.push_back(array); return data_or_null(array); };
+    const auto own = [&](const nb::object& array) {
+        self->kept.push_back(array);
+        return data_or_null(array);
+    };
     self->w = own(w);
     self->sum = own(sum);
     self->pair = own(pair);
@@ -183,24 +198,29 @@ void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, 
 
 int64_t pass_of(PyMoving& v, const Joined& x, In<int64_t> order) {
     check_length(v.slots, x.n_slots());
-    return freely({}, -1, [&](Control& c) { return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c); });
+    return freely({}, -1, [&](Control& c) {
+        return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c);
+    });
 }
 
 nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, double rate, In<int64_t> order) {
     check_length(v.slots, x.n_slots());
     int64_t wrong = 0;
     const int64_t updates = freely({}, -1, [&](Control& c) {
-        return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong, c);
+        return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong,
+                          c);
     });
     return nb::make_tuple(wrong, updates);
 }
 
-void constrained_of(const Context& context, const PyRows& rows, const PyExamples& x, In<float> w, In<int32_t> fixed, In<int32_t> ahead,
-                    In<double> weights, int beam, Out<int32_t> out, const Stop& stop) {
+void constrained_of(const Context& context, const PyRows& rows, const PyExamples& x, In<float> w, In<int32_t> fixed,
+                    In<int32_t> ahead, In<double> weights, int beam, Out<int32_t> out, const Stop& stop) {
     check_length(weights.size(), context.size());
     check_length(out.size(), x.n_tokens());
     const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
-    freely(stop, -1, [&](Control& c) { constrained_search(rows, x, w.data(), tokens, context, weights.data(), beam, out.data(), c); });
+    freely(stop, -1, [&](Control& c) {
+        constrained_search(rows, x, w.data(), tokens, context, weights.data(), beam, out.data(), c);
+    });
 }
 
 int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
@@ -210,11 +230,13 @@ int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x
     check_length(sums.size(), context.size());
     const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
     return freely({}, -1, [&](Control& c) {
-        return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, order.data(), static_cast<int64_t>(order.size()), v.step, c);
+        return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, order.data(),
+                                static_cast<int64_t>(order.size()), v.step, c);
     });
 }
 
-template <class T> std::vector<const T*> data_of(const std::vector<In<T>>& arrays) {
+template <class T>
+std::vector<const T*> data_of(const std::vector<In<T>>& arrays) {
     std::vector<const T*> out;
     for (const auto& array : arrays) out.push_back(array.data());
     return out;
@@ -233,27 +255,44 @@ void combine_of(In<double> shares, const std::vector<In<double>>& rows, int64_t 
     combine(blocks_of(out.size(), low, high), shares.data(), from, out.data());
 }
 
-void gradient_of_counts(const std::vector<In<double>>& counts, In<double> gold, In<double> w, double decay, int64_t low, int64_t high, Out<double> out, Out<double> sums) {
+void gradient_of_counts(const std::vector<In<double>>& counts, In<double> gold, In<double> w, double decay, int64_t low,
+                        int64_t high, Out<double> out, Out<double> sums) {
     const auto from = data_of(counts);
     const nb::gil_scoped_release release;
     gradient_of(blocks_of(out.size(), low, high), from, gold.data(), w.data(), decay, out.data(), sums.data());
 }
 
-template <class T> void bind_history(nb::module_& module) {
-    module.def("take_step", [](In<double> there, In<double> w, In<double> gradient, Out<double> g, Out<T> s, Out<T> y, int64_t low, int64_t high, Out<double> sums) {
-        const nb::gil_scoped_release release;
-        take_step(blocks_of(w.size(), low, high), there.data(), w.data(), gradient.data(), g.data(), s.data(), y.data(), sums.data());
-    }, nb::arg("there"), nb::arg("w"), nb::arg("gradient"), nb::arg("g"), nb::arg("s"), nb::arg("y"), nb::arg("low"), nb::arg("high"), nb::arg("sums"));
-    module.def("products", [](const std::vector<In<T>>& rows, In<T> change, In<double> p, int64_t low, int64_t high, Out<double> out) {
-        const auto from = data_of(rows);
-        const nb::gil_scoped_release release;
-        products(blocks_of(p.size(), low, high), from, change.data(), p.data(), out.data());
-    }, nb::arg("rows"), nb::arg("change"), nb::arg("p"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
-    module.def("aim", [](In<double> shares, In<double> p, const std::vector<In<T>>& rows, In<double> w, double step, int64_t low, int64_t high, Out<double> d, Out<double> there, Out<double> slope) {
-        const auto from = data_of(rows);
-        const nb::gil_scoped_release release;
-        aim(blocks_of(p.size(), low, high), shares.data(), p.data(), from, w.data(), step, d.data(), there.data(), slope.data());
-    }, nb::arg("shares"), nb::arg("p"), nb::arg("rows"), nb::arg("w"), nb::arg("step"), nb::arg("low"), nb::arg("high"), nb::arg("d"), nb::arg("there"), nb::arg("slope"));
+template <class T>
+void bind_history(nb::module_& module) {
+    module.def(
+        "take_step",
+        [](In<double> there, In<double> w, In<double> gradient, Out<double> g, Out<T> s, Out<T> y, int64_t low,
+           int64_t high, Out<double> sums) {
+            const nb::gil_scoped_release release;
+            take_step(blocks_of(w.size(), low, high), there.data(), w.data(), gradient.data(), g.data(), s.data(),
+                      y.data(), sums.data());
+        },
+        nb::arg("there"), nb::arg("w"), nb::arg("gradient"), nb::arg("g"), nb::arg("s"), nb::arg("y"), nb::arg("low"),
+        nb::arg("high"), nb::arg("sums"));
+    module.def(
+        "products",
+        [](const std::vector<In<T>>& rows, In<T> change, In<double> p, int64_t low, int64_t high, Out<double> out) {
+            const auto from = data_of(rows);
+            const nb::gil_scoped_release release;
+            products(blocks_of(p.size(), low, high), from, change.data(), p.data(), out.data());
+        },
+        nb::arg("rows"), nb::arg("change"), nb::arg("p"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
+    module.def(
+        "aim",
+        [](In<double> shares, In<double> p, const std::vector<In<T>>& rows, In<double> w, double step, int64_t low,
+           int64_t high, Out<double> d, Out<double> there, Out<double> slope) {
+            const auto from = data_of(rows);
+            const nb::gil_scoped_release release;
+            aim(blocks_of(p.size(), low, high), shares.data(), p.data(), from, w.data(), step, d.data(), there.data(),
+                slope.data());
+        },
+        nb::arg("shares"), nb::arg("p"), nb::arg("rows"), nb::arg("w"), nb::arg("step"), nb::arg("low"),
+        nb::arg("high"), nb::arg("d"), nb::arg("there"), nb::arg("slope"));
 }
 
 }  // namespace
@@ -262,8 +301,10 @@ void bind_learning(nb::module_& module) {
     module.attr("ROW_WIDTH") = kRowLanes;
     module.attr("VECTOR_BLOCK") = kVectorBlock;
     module.def("product", &product_of, nb::arg("a"), nb::arg("b"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
-    module.def("combine", &combine_of, nb::arg("shares"), nb::arg("rows"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
-    module.def("gradient_of", &gradient_of_counts, nb::arg("counts"), nb::arg("gold"), nb::arg("w"), nb::arg("decay"), nb::arg("low"), nb::arg("high"), nb::arg("out"), nb::arg("sums"));
+    module.def("combine", &combine_of, nb::arg("shares"), nb::arg("rows"), nb::arg("low"), nb::arg("high"),
+               nb::arg("out"));
+    module.def("gradient_of", &gradient_of_counts, nb::arg("counts"), nb::arg("gold"), nb::arg("w"), nb::arg("decay"),
+               nb::arg("low"), nb::arg("high"), nb::arg("out"), nb::arg("sums"));
     bind_history<double>(module);
     bind_history<float>(module);
     nb::class_<Strings>(module, "Strings")
@@ -277,48 +318,89 @@ void bind_learning(nb::module_& module) {
     nb::class_<Attributes>(module, "Attributes")
         .def("__init__", &make_attributes, nb::arg("templates"), nb::arg("sizes"))
         .def("__len__", &Attributes::size)
-        .def("fit", [](Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs) {
-            return a.fit(columns_of(ids, offsets), indptr.data(), attrs.data()); }, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"))
-        .def("encode", &encode_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"), nb::arg("wanted").none() = nb::none())
-        .def("renumber", [](Attributes& a, In<int32_t> number, int32_t size) { a.renumber(number.data(), size); }, nb::arg("number"), nb::arg("size"))
-        .def("list", [](const Attributes& a, Out<int32_t> of, Out<uint64_t> key) { a.list(of.data(), key.data()); }, nb::arg("of_template"), nb::arg("key"))
-        .def("put", [](Attributes& a, In<int32_t> of, In<uint64_t> key) { return a.put(of.data(), key.data(), static_cast<int32_t>(of.size())); }, nb::arg("of_template"), nb::arg("key"));
+        .def(
+            "fit",
+            [](Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
+               Out<int32_t> attrs) { return a.fit(columns_of(ids, offsets), indptr.data(), attrs.data()); },
+            nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"))
+        .def("encode", &encode_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
+             nb::arg("wanted").none() = nb::none())
+        .def(
+            "renumber", [](Attributes& a, In<int32_t> number, int32_t size) { a.renumber(number.data(), size); },
+            nb::arg("number"), nb::arg("size"))
+        .def(
+            "list", [](const Attributes& a, Out<int32_t> of, Out<uint64_t> key) { a.list(of.data(), key.data()); },
+            nb::arg("of_template"), nb::arg("key"))
+        .def(
+            "put",
+            [](Attributes& a, In<int32_t> of, In<uint64_t> key) {
+                return a.put(of.data(), key.data(), static_cast<int32_t>(of.size()));
+            },
+            nb::arg("of_template"), nb::arg("key"));
     nb::class_<PyExamples>(module, "Examples")
-        .def("__init__", &make_examples, nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"), nb::arg("values").none(), nb::arg("y").none());
+        .def("__init__", &make_examples, nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
+             nb::arg("values").none(), nb::arg("y").none());
     nb::class_<PyRows>(module, "Rows")
         .def("__init__", &make_rows, nb::arg("m"), nb::arg("begin"), nb::arg("label"), nb::arg("free").none())
         .def("score", &score_of, nb::arg("examples"), nb::arg("weights"), nb::arg("out"), nb::arg("stop"));
     nb::class_<Joined>(module, "Joined")
-        .def(nb::init<const PyRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def(nb::init<const PyRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>())
         .def("score", &score_joined_of, nb::arg("first"), nb::arg("weights"), nb::arg("out"));
     nb::class_<Bundles>(module, "Bundles")
-        .def("__init__", &make_bundles, nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("__init__", &make_bundles, nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>())
         .def("__len__", &Bundles::size)
         .def_prop_ro("n_slots", &Bundles::n_slots)
         .def("extend", &extend_of<double>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
         .def("extend", &extend_of<float>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
-        .def("expected", &expected_of<double>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
-        .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"), nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
+        .def("expected", &expected_of<double>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
+             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
+        .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
+             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
         .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
     nb::class_<PyMoving>(module, "AveragedWeights")
-        .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(), nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))
+        .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(),
+             nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))
         .def_ro("step", &PyMoving::step)
         .def("perceptron_pass", &pass_of, nb::arg("examples"), nb::arg("order"))
-        .def("perceptron_update", [](PyMoving& v, const Joined& x, int64_t b, In<int32_t> guess) {
-            return perceptron_update(x, v, b, guess.data(), v.step); }, nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
-        .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"), nb::arg("order"));
+        .def(
+            "perceptron_update",
+            [](PyMoving& v, const Joined& x, int64_t b, In<int32_t> guess) {
+                return perceptron_update(x, v, b, guess.data(), v.step);
+            },
+            nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
+        .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"),
+             nb::arg("order"));
     nb::class_<Context>(module, "Context")
-        .def("__init__", [](Context* c, int m, bool triple, bool ahead, bool into) { new (c) Context{m, padded_row(m), triple, ahead, into}; }, nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
+        .def(
+            "__init__",
+            [](Context* c, int m, bool triple, bool ahead, bool into) {
+                new (c) Context{m, padded_row(m), triple, ahead, into};
+            },
+            nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
         .def_prop_ro("size", &Context::size)
-        .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
-        .def("learn", [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead, Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
-            return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); }, nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
-    module.def("majority", [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {
-        majority(x, candidate.data(), right.data(), total.data(), static_cast<int64_t>(total.size())); }, nb::arg("examples"), nb::arg("candidate"), nb::arg("right"), nb::arg("total"));
+        .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"),
+             nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
+        .def(
+            "learn",
+            [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
+               Out<double> weights, Out<double> sums, int beam,
+               In<int64_t> order) { return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); },
+            nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"),
+            nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
+    module.def(
+        "majority",
+        [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {
+            majority(x, candidate.data(), right.data(), total.data(), static_cast<int64_t>(total.size()));
+        },
+        nb::arg("examples"), nb::arg("candidate"), nb::arg("right"), nb::arg("total"));
     nb::class_<Decider>(module, "Decider")
         .def("__init__", &make_decider, nb::arg("attributes"), nb::arg("label_of"))
         .def("decide", &decide_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("out"));
-    module.def("seen_pairs", [](const PyExamples& x, int words, Out<uint64_t> seen) { seen_pairs(x, words, seen.data()); }, nb::arg("examples"), nb::arg("words"), nb::arg("seen"));
+    module.def(
+        "seen_pairs", [](const PyExamples& x, int words, Out<uint64_t> seen) { seen_pairs(x, words, seen.data()); },
+        nb::arg("examples"), nb::arg("words"), nb::arg("seen"));
 }
 
 }  // namespace bridle

@@ -17,11 +17,20 @@ std::vector<double> mask_of(const nb::object& allowed) {  // None: nothing is ma
     return mask;
 }
 
-void make_automaton(CountingAutomaton* self, In<int32_t> step, In<int32_t> violations, In<int32_t> final, In<uint16_t> class_of,
-                    int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
+void make_automaton(CountingAutomaton* self, In<int32_t> step, In<int32_t> violations, In<int32_t> final,
+                    In<uint16_t> class_of, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
     const auto copy = [](const auto& x) { return std::vector(x.data(), x.data() + x.size()); };
-    new (self) CountingAutomaton{static_cast<int>(step.shape(0)), static_cast<int>(step.shape(1)), static_cast<int>(step.shape(2)),
-                                 copy(class_of), {}, copy(final), sense, limit, copy(edges), copy(room), {}};
+    new (self) CountingAutomaton{static_cast<int>(step.shape(0)),
+                                 static_cast<int>(step.shape(1)),
+                                 static_cast<int>(step.shape(2)),
+                                 copy(class_of),
+                                 {},
+                                 copy(final),
+                                 sense,
+                                 limit,
+                                 copy(edges),
+                                 copy(room),
+                                 {}};
     self->moves.resize(step.size());
     for (size_t c = 0; c < step.size(); ++c) self->moves[c] = {step.data()[c], violations.data()[c]};
     self->find_local();
@@ -77,14 +86,16 @@ nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words
     if (bits.empty()) return nb::none();
     auto* copy = new std::vector<uint64_t>(bits);
     const nb::capsule owner(copy, [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, uint64_t, nb::ndim<2>>(copy->data(), {bits.size() / words, static_cast<size_t>(words)}, owner));
+    return nb::cast(nb::ndarray<nb::numpy, uint64_t, nb::ndim<2>>(
+        copy->data(), {bits.size() / words, static_cast<size_t>(words)}, owner));
 }
 
 }  // namespace
 
 void bind_rules(nb::module_& module) {
     nb::class_<CountingAutomaton>(module, "CountingAutomaton")
-        .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"), nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+        .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"),
+             nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
     nb::class_<Options>(module, "Options")
         .def(nb::init<>())
         .def_rw("time_limit", &Options::time_limit)
@@ -97,11 +108,17 @@ void bind_rules(nb::module_& module) {
         .def_rw("tau", &Options::tau)
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);
-    nb::class_<PyBound>(module, "BoundRules")
-        .def_prop_ro("allowed", [](const PyBound& b) { return rows_of(b.core.allowed, b.core.words); });
+    nb::class_<PyBound>(module, "BoundRules").def_prop_ro("allowed", [](const PyBound& b) {
+        return rows_of(b.core.allowed, b.core.words);
+    });
     nb::class_<PyCompiled>(module, "CompiledRules")
-        .def("__init__", &make_compiled, nb::arg("m"), nb::arg("step").none(), nb::arg("same_type").none(), nb::arg("first").none(), nb::arg("last").none(), nb::arg("options"), nb::arg("base").none(), nb::arg("python"))
-        .def("add_rule", [](PyCompiled& c, int mode, double penalty) { c.core.rules.push_back({static_cast<Mode>(mode), penalty}); }, nb::arg("mode"), nb::arg("penalty"))
+        .def("__init__", &make_compiled, nb::arg("m"), nb::arg("step").none(), nb::arg("same_type").none(),
+             nb::arg("first").none(), nb::arg("last").none(), nb::arg("options"), nb::arg("base").none(),
+             nb::arg("python"))
+        .def(
+            "add_rule",
+            [](PyCompiled& c, int mode, double penalty) { c.core.rules.push_back({static_cast<Mode>(mode), penalty}); },
+            nb::arg("mode"), nb::arg("penalty"))
         .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
         .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
         .def("drop_redundant", [](PyCompiled& c) { drop_redundant(c.core, c.base); })

@@ -12,7 +12,7 @@ namespace bridle {
 
 // What one set of label names means for a rule: allowed labels as bits, or automata.
 struct Choice {
-    std::vector<uint64_t> token, first, last;          // (words) or empty
+    std::vector<uint64_t> token, first, last;  // (words) or empty
     std::vector<const CountingAutomaton*> automata;
     nb::object kept;
 };
@@ -30,17 +30,17 @@ struct Dependent {
     enum Kind { mask, tied, automata } kind;
     int rule;
     std::vector<Place> places;
-    std::vector<nb::object> keys;  // of label names that come with the sequence
-    bool few;                      // few places: every combination of them is a mark
+    std::vector<nb::object> keys;   // of label names that come with the sequence
+    bool few;                       // few places: every combination of them is a mark
     std::shared_ptr<Choice> fixed;  // without keys: made when first needed
-    nb::dict known;                // names -> number of their choice
+    nb::dict known;                 // names -> number of their choice
     std::vector<std::shared_ptr<Choice>> choices;
 };
 
 struct PyCompiled {
     CompiledRules core;
-    std::vector<uint64_t> base;  // (words) labels that are allowed at all; empty: all are
-    std::vector<Dependent> dependents;  // ordered by rule
+    std::vector<uint64_t> base;                           // (words) labels that are allowed at all; empty: all are
+    std::vector<Dependent> dependents;                    // ordered by rule
     std::vector<std::vector<std::pair<int, int>>> users;  // (patterns) the rules and places that ask for each
     nb::object tokens = nb::str("tokens");
     nb::dict texts;                         // text -> row of matches
@@ -48,7 +48,8 @@ struct PyCompiled {
     nb::object python;                      // answers what is not read here; must not refer to this object
     std::vector<nb::object> kept;
 
-    template <class... Masks> PyCompiled(int m, Masks&&... masks) : core(m, std::forward<Masks>(masks)...) {}
+    template <class... Masks>
+    PyCompiled(int m, Masks&&... masks) : core(m, std::forward<Masks>(masks)...) {}
     bool depends() const { return !dependents.empty() || !base.empty(); }
 };
 

@@ -18,7 +18,8 @@ struct Candidate {
     bool operator==(const Candidate&) const = default;
 };
 
-template <class Each> void each_bit(Bits bits, const Each& each) {
+template <class Each>
+void each_bit(Bits bits, const Each& each) {
     for (; bits; bits &= bits - 1) each(std::countr_zero(bits));
 }
 
@@ -106,7 +107,9 @@ struct Bundles::Cover {
         }
     }
 
-    const int32_t* attributes_of(const Candidate& c, const Examples& x) const { return x.attrs + x.indptr[first[c.root]]; }
+    const int32_t* attributes_of(const Candidate& c, const Examples& x) const {
+        return x.attrs + x.indptr[first[c.root]];
+    }
 
     // A bundle pays if reading its row at every use, and making it once, is less than reading the rows of its members.
     void choose(const Rows& rows, const Examples& x) {
@@ -162,7 +165,8 @@ Bundles::Bundles(const Rows& rows, const Examples& x) : n_weights_(rows.begin[ro
         token_indptr.push_back(static_cast<int64_t>(token_attrs.size()));
     }
     const Rows wider(rows.m, begin.data(), A + size_, label.data(), nullptr);
-    tokens_ = std::make_unique<Joined>(wider, Examples{x.offsets, x.B, token_indptr.data(), token_attrs.data(), nullptr, x.y});
+    tokens_ = std::make_unique<Joined>(wider,
+                                       Examples{x.offsets, x.B, token_indptr.data(), token_attrs.data(), nullptr, x.y});
 }
 
 void Bundles::reduce(double* counts) const {

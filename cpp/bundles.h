@@ -19,13 +19,14 @@ class Bundles {
   public:
     Bundles(const Rows& rows, const Examples& x);
 
-    int64_t size() const { return size_; }                                  // bundles
+    int64_t size() const { return size_; }                                   // bundles
     int64_t n_slots() const { return n_weights_ + size_ * tokens_->width; }  // weights, then the rows of the bundles
     int64_t n_weights() const { return n_weights_; }
     const Joined& tokens() const { return *tokens_; }  // of slots
 
     // Fills the rows of bundles low .. high-1 behind the weights of w (n_slots).
-    template <class Real> void extend(Real* w, int64_t low, int64_t high) const {
+    template <class Real>
+    void extend(Real* w, int64_t low, int64_t high) const {
         if (low < high) members_->score(low, high - low, w, w + n_weights_ + low * members_->width);
     }
     // Adds what was counted for bundles to their members, and sets it back to 0.

@@ -17,16 +17,17 @@ struct CompiledRules {
     std::vector<Rule> rules;
     std::vector<RuleAutomaton> automata;  // of rules that are the same for all sequences, ordered by rule
 
-    template <class... Masks> CompiledRules(int m, Masks&&... masks) : tables(m, std::forward<Masks>(masks)...) {}
+    template <class... Masks>
+    CompiledRules(int m, Masks&&... masks) : tables(m, std::forward<Masks>(masks)...) {}
 };
 
 // What a batch adds to them. Rows are tokens, counted over the batch.
 struct BoundRules {
     int words = 0;
-    std::vector<uint64_t> allowed;             // (N, words) bit y: label y is allowed; empty: all are
-    std::vector<uint8_t> tied;                 // (N) must a token have the type of the one before? empty: none must
-    std::vector<std::vector<uint8_t>> marks;   // each (N)
-    std::vector<RuleAutomaton> automata;       // of all rules, ordered by rule
+    std::vector<uint64_t> allowed;            // (N, words) bit y: label y is allowed; empty: all are
+    std::vector<uint8_t> tied;                // (N) must a token have the type of the one before? empty: none must
+    std::vector<std::vector<uint8_t>> marks;  // each (N)
+    std::vector<RuleAutomaton> automata;      // of all rules, ordered by rule
 };
 
 }  // namespace bridle

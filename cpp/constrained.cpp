@@ -14,7 +14,8 @@ class Search {
     Search(const Context& context, int beam) : c_(context), beam_(beam), base_(c_.width), row_(c_.width) {}
 
     // fill(t, row): static scores of position t. Labels into out (n).
-    template <class Fill> void run(int n, const int32_t* fixed, const int32_t* ahead, const double* w, const Fill& fill, int32_t* out) {
+    template <class Fill>
+    void run(int n, const int32_t* fixed, const int32_t* ahead, const double* w, const Fill& fill, int32_t* out) {
         nodes_.clear();
         now_.assign(1, Way{0, -1, static_cast<int16_t>(c_.m), static_cast<int16_t>(c_.m)});
         for (int t = 0; t < n; ++t) {
@@ -106,7 +107,8 @@ class Search {
         for (const Way& way : now_) {
             const double* row = scores(way, w, d1);
             for (int y = 0; y < c_.m; ++y)
-                if (way.score + row[y] > next_[y].score) next_[y] = {way.score + row[y], way.node, static_cast<int16_t>(y), way.y1};
+                if (way.score + row[y] > next_[y].score)
+                    next_[y] = {way.score + row[y], way.node, static_cast<int16_t>(y), way.y1};
         }
         for (Way& way : next_) way.node = node(way.y1, way.node);
         now_.swap(next_);
@@ -125,7 +127,8 @@ class Search {
 };
 
 // each(slot) for the context weights of the label at t
-template <class Each> void context_of(const Context& c, const int32_t* y, const int32_t* ahead, int n, int t, const Each& each) {
+template <class Each>
+void context_of(const Context& c, const int32_t* y, const int32_t* ahead, int n, int t, const Each& each) {
     const int y1 = t ? y[t - 1] : c.m, y2 = t > 1 ? y[t - 2] : c.m;
     each(c.pair(y1) + y[t]);
     if (c.triple) each(c.of_triple(y2, y1) + y[t]);
@@ -138,8 +141,8 @@ template <class Each> void context_of(const Context& c, const int32_t* y, const 
 
 }  // namespace
 
-void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x, const Context& context,
-                        const double* weights, int beam, int32_t* out, Control& control) {
+void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x,
+                        const Context& context, const double* weights, int beam, int32_t* out, Control& control) {
     Search search(context, beam);
     Scorer scorer(rows, examples, w);
     for (int64_t b = 0; b < x.B; ++b) {
@@ -149,12 +152,14 @@ void constrained_search(const Rows& rows, const Examples& examples, const float*
             const float* from = scorer.token(first + t);
             for (int y = 0; y < context.width; ++y) row[y] = from[y];
         };
-        search.run(static_cast<int>(x.offsets[b + 1] - first), x.fixed + first, x.ahead + first, weights, fill, out + first);
+        search.run(static_cast<int>(x.offsets[b + 1] - first), x.fixed + first, x.ahead + first, weights, fill,
+                   out + first);
     }
 }
 
-int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v, double* weights,
-                         double* sums, int beam, const int64_t* order, int64_t count, int64_t& step, Control& control) {
+int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v,
+                         double* weights, double* sums, int beam, const int64_t* order, int64_t count, int64_t& step,
+                         Control& control) {
     Search search(context, beam);
     std::vector<int32_t> guess;
     int64_t wrong = 0;
@@ -164,15 +169,19 @@ int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& c
         const int n = static_cast<int>(x.offsets[order[k] + 1] - first);
         const int32_t *gold = x.y + first, *fixed = tokens.fixed + first, *ahead = tokens.ahead + first;
         guess.resize(n);
-        search.run(n, fixed, ahead, weights, [&](int t, double* row) { x.score(first + t, 1, v.w, row); }, guess.data());
+        search.run(
+            n, fixed, ahead, weights, [&](int t, double* row) { x.score(first + t, 1, v.w, row); }, guess.data());
         if (std::equal(guess.begin(), guess.end(), gold)) continue;
         const double when = static_cast<double>(step);
         for (int t = 0; t < n; ++t) {
             if (fixed[t] >= 0 && !context.into) continue;
             const auto move = [&](const int32_t* y, double by) {
                 if (gold[t] != guess[t])
-                    x.of_label(first + t, y[t], [&](int64_t slot, double value) { v.w[slot] += by * value, v.sum[slot] += when * by * value; });
-                context_of(context, y, ahead, n, t, [&](int64_t slot) { weights[slot] += by, sums[slot] += when * by; });
+                    x.of_label(first + t, y[t], [&](int64_t slot, double value) {
+                        v.w[slot] += by * value, v.sum[slot] += when * by * value;
+                    });
+                context_of(context, y, ahead, n, t,
+                           [&](int64_t slot) { weights[slot] += by, sums[slot] += when * by; });
             };
             wrong += gold[t] != guess[t];
             if (std::equal(gold + std::max(t - 2, 0), gold + t + 1, guess.data() + std::max(t - 2, 0))) continue;

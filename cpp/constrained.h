@@ -38,11 +38,12 @@ struct Tokens {
 };
 
 // Static scores by rows, examples and w; out (N)
-void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x, const Context& context,
-                        const double* weights, int beam, int32_t* out, Control& control);
+void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x,
+                        const Context& context, const double* weights, int beam, int32_t* out, Control& control);
 
 // One pass of the averaged perceptron; context weights and their sums besides those in v. Returns the number of wrong tokens.
-int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v, double* weights,
-                         double* sums, int beam, const int64_t* order, int64_t count, int64_t& step, Control& control);
+int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v,
+                         double* weights, double* sums, int beam, const int64_t* order, int64_t count, int64_t& step,
+                         Control& control);
 
 }  // namespace bridle

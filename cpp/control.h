@@ -32,7 +32,12 @@ class Control {
 
     // seconds: per sequence, negative: no limit. memory: bytes per sequence. poll: asked now and then whether to stop, may be null.
     Control(const Stop& stop, bool (*poll)(), double seconds, size_t memory = kUnlimited)
-        : stop_(stop), poll_(poll), seconds_(seconds), memory_(memory), asked_(Clock::now()), deadline_(Clock::time_point::max()) {}
+        : stop_(stop),
+          poll_(poll),
+          seconds_(seconds),
+          memory_(memory),
+          asked_(Clock::now()),
+          deadline_(Clock::time_point::max()) {}
 
     void begin() { begin(seconds_); }  // a new sequence
     void begin(double left) {          // one for which so many seconds are left
@@ -46,7 +51,9 @@ class Control {
         return seconds_ >= 0 ? std::chrono::duration<double>(Clock::now() - began_).count() : 0.0;
     }
     // Is the time up? ahead: or will it be, when something that takes so many seconds is done?
-    bool late(double ahead = 0) const { return seconds_ >= 0 && deadline_ != Clock::time_point::max() && Clock::now() + ticks(ahead) >= deadline_; }
+    bool late(double ahead = 0) const {
+        return seconds_ >= 0 && deadline_ != Clock::time_point::max() && Clock::now() + ticks(ahead) >= deadline_;
+    }
     // Throws Stopped, and Late when armed. Who has nothing to show yet is given a little longer.
     void check() {
         if (stop_.flag.load(std::memory_order_relaxed)) throw Stopped();
@@ -70,7 +77,9 @@ class Control {
 
   private:
     static constexpr std::chrono::milliseconds kGrace{15};
-    static Clock::duration ticks(double seconds) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
+    static Clock::duration ticks(double seconds) {
+        return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    }
 
     const Stop& stop_;
     bool (*poll_)();
@@ -93,7 +102,8 @@ class Armed {
 };
 
 // Makes `count` numbers of a vector, a few megabytes between two looks at the clock. What was in it is lost.
-template <class T> void lay_out(std::vector<T>& numbers, size_t count, T value, Control& control) {
+template <class T>
+void lay_out(std::vector<T>& numbers, size_t count, T value, Control& control) {
     constexpr size_t kStep = (size_t{1} << 22) / sizeof(T);
     numbers.clear();
     if (count > kStep) control.check(count * sizeof(T));

@@ -9,29 +9,31 @@
 namespace bridle {
 namespace {
 
-constexpr size_t kMost = 64;            // automata that are grouped whether they are active or not
-constexpr size_t kMostActive = 160;     // automata that can be grouped in time
-constexpr int kRounds = 60;             // of sweeps and search
-constexpr int kMoreRounds = 40;         // that bring in rules
-constexpr int kSweeps = 3;              // of a round, but for the first, which has one
+constexpr size_t kMost = 64;                       // automata that are grouped whether they are active or not
+constexpr size_t kMostActive = 160;                // automata that can be grouped in time
+constexpr int kRounds = 60;                        // of sweeps and search
+constexpr int kMoreRounds = 40;                    // that bring in rules
+constexpr int kSweeps = 3;                         // of a round, but for the first, which has one
 constexpr size_t kPerSweep = 256, kSteady = 4096;  // nodes of a layer that are worth another sweep, up to so many
-constexpr double kProgress = 0.85;      // of the gap is left: sweeps are worth more than a wider search
+constexpr double kProgress = 0.85;                 // of the gap is left: sweeps are worth more than a wider search
 constexpr size_t kKeptBytes = size_t{1} << 25;
-constexpr double kLargestMargin = 0.5;  // what single precision may lose
+constexpr double kLargestMargin = 0.5;           // what single precision may lose
 constexpr size_t kNarrow = 16, kWide = 1 << 18;  // nodes of a layer
 
 // As many nodes of a layer as fit into memory beside the shares: their labels in all layers, two fronts, and the steps from one.
 size_t widest(const Instance& instance, size_t groups) {
     const size_t n = instance.sequence.n, m = instance.sequence.m;
     const size_t node = n * 2 * sizeof(int32_t) + 2 * (sizeof(double) + groups * sizeof(uint16_t)) + m * 2 * 12 + 16;
-    const size_t memory = instance.control.memory(), left = memory / 4 * 3 - std::min(memory / 2, instance.scratch.bytes());
+    const size_t memory = instance.control.memory(),
+                 left = memory / 4 * 3 - std::min(memory / 2, instance.scratch.bytes());
     return std::clamp(left / node, kNarrow, kWide);
 }
 
 // The automata that are grouped: all, or if they are many, the active ones and others that the same price pays for.
 class Chosen {
   public:
-    Chosen(const Sequence& s, const ActiveRules& active) : s_(s), taken_(s.automata.size(), 0), all_(s.automata.size() <= kMost) {
+    Chosen(const Sequence& s, const ActiveRules& active)
+        : s_(s), taken_(s.automata.size(), 0), all_(s.automata.size() <= kMost) {
         if (all_)
             for (size_t k = 0; k < s.automata.size(); ++k) more_.push_back(s.automata[k]);
         else update(active);
@@ -69,14 +71,17 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     if (!s.problem->groups || instance.limits.max_states >= 0) return false;
     Chosen chosen(s, active);
     if (chosen.more().size() > kMostActive) return false;
-    const auto group = [&] { return s.problem->groups->find(chosen.more(), s.n, s.m, instance.limits.max_group_states, instance.control); };
+    const auto group = [&] {
+        return s.problem->groups->find(chosen.more(), s.n, s.m, instance.limits.max_group_states, instance.control);
+    };
     auto grouping = group();
     if (grouping->size() < 2) return false;
     std::shared_ptr<Shares> own = std::exchange(instance.scratch.shares, nullptr);
     if (!own) own = std::make_shared<Shares>();
     Shares& shares = *own;
     if (!shares.load(instance, chosen.more(), *grouping)) return false;
-    if (shares.bytes() <= kKeptBytes) instance.scratch.shares = own;  // its memory and its automata serve the next sequence
+    if (shares.bytes() <= kKeptBytes)
+        instance.scratch.shares = own;  // its memory and its automata serve the next sequence
     SegmentSearch segments(instance, shares);
     if (incumbent.found()) segments.improve(incumbent);
     LayeredSearch layered(instance, shares, incumbent, active);
@@ -85,13 +90,16 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     double margin = shares.margin(), last = kInf;
     for (int round = 0, more = 0; round < kRounds; ++round) {
         double bound = kInf;
-        const int sweeps = round == 0 || !incumbent.found() ? 1 : kSweeps + static_cast<int>(std::min(layered.nodes(), kSteady) / kPerSweep);
+        const int sweeps = round == 0 || !incumbent.found()
+                               ? 1
+                               : kSweeps + static_cast<int>(std::min(layered.nodes(), kSteady) / kPerSweep);
         for (int k = 0; k < sweeps; ++k) {
             if (!(margin <= kLargestMargin)) return false;  // scores too large for single precision
             // Twice the margin: the shares move on the way.
             bound = shares.sweep(incumbent.found() ? incumbent.score - 2 * margin : -kInf, instance.control);
             margin = shares.margin();
-            if (round == 1 && k == 0 && incumbent.found()) {  // the sooner the incumbent is good, the more the next sweeps drop
+            if (round == 1 && k == 0 &&
+                incumbent.found()) {  // the sooner the incumbent is good, the more the next sweeps drop
                 layered.run(most, margin);
                 segments.improve(incumbent);
             }

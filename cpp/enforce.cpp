@@ -51,7 +51,8 @@ struct Outcome {
 };
 
 // The best labelling that obeys what is required but for the rules in `choice`. None if the product automaton is too large.
-std::optional<Outcome> best_obeying(Instance& instance, const Required& required, unsigned choice, Incumbent& incumbent) {
+std::optional<Outcome> best_obeying(Instance& instance, const Required& required, unsigned choice,
+                                    Incumbent& incumbent) {
     const Sequence& s = instance.sequence;
     Scratch& scratch = instance.scratch;
     std::vector<BoundAutomaton> local, others;

@@ -56,8 +56,13 @@ constexpr struct {
     const char* name;
     Engine run;
 } kEngines[] = {
-    {"viterbi", run_viterbi}, {"search", run_search}, {"beam", run_beam}, {"product", run_product},
-    {"lazy_intersection", run_lazy_intersection}, {"two_stage", run_two_stage}, {"relaxed", run_relaxed},
+    {"viterbi", run_viterbi},
+    {"search", run_search},
+    {"beam", run_beam},
+    {"product", run_product},
+    {"lazy_intersection", run_lazy_intersection},
+    {"two_stage", run_two_stage},
+    {"relaxed", run_relaxed},
 };
 
 }  // namespace
@@ -86,10 +91,12 @@ double bound_by_scores(const Sequence& s) {
     const Problem& p = *s.problem;
     double sum = 0;
     for (int64_t t = s.first; t < s.first + s.n; ++t)
-        sum += p.unary32 ? *std::max_element(p.unary32 + t * m, p.unary32 + (t + 1) * m) : largest(p.unary64 + t * m, m);
+        sum +=
+            p.unary32 ? *std::max_element(p.unary32 + t * m, p.unary32 + (t + 1) * m) : largest(p.unary64 + t * m, m);
     if (s.n > 0 && !s.head->start.empty()) sum += largest(s.head->start.data(), m);
     if (s.n > 0 && !s.head->end.empty()) sum += largest(s.head->end.data(), m);
-    for (int64_t t = 0; pairwise && t < tables; ++t) sum += largest(pairwise + t * square, square) * static_cast<double>(steps) / static_cast<double>(tables);
+    for (int64_t t = 0; pairwise && t < tables; ++t)
+        sum += largest(pairwise + t * square, square) * static_cast<double>(steps) / static_cast<double>(tables);
     return sum + 1e-9 * std::abs(sum);  // sums in another order round otherwise
 }
 
@@ -119,7 +126,8 @@ Answer without_rules(const Sequence& s, Control& control, Search& search) {
     return out;
 }
 
-Answer in_time(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+Answer in_time(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
+               int64_t* counters) {
     try {
         return engine(s, options, control, search, counters);
     } catch (const Late&) {
@@ -133,13 +141,15 @@ void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict,
     const std::vector<int32_t>& of_automaton = answer.violations.empty() ? verdict.violations : answer.violations;
     for (size_t k = 0; k < s.automata.size(); ++k) {
         int32_t& of_rule = violations[s.automata[k].rule];
-        of_rule = s.automata[k].mode == Mode::hard_once ? std::max(of_rule, std::min(of_automaton[k], 1)) : of_rule + of_automaton[k];
+        of_rule = s.automata[k].mode == Mode::hard_once ? std::max(of_rule, std::min(of_automaton[k], 1))
+                                                        : of_rule + of_automaton[k];
     }
 }
 
 }  // namespace
 
-void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out, const double* left) {
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
+         const double* left) {
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft rules a labelling that was found breaks nothing
     for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
@@ -160,9 +170,11 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         out.seconds[b] = control.spent();
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
-        if (soft || answer.status == Status::relaxed) count_violations(s, answer, verdict, out.violations + b * n_rules);
+        if (soft || answer.status == Status::relaxed)
+            count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
-    if (problem.searches && search.bytes() <= std::min(kKeptBytes, control.memory() / 8)) problem.searches->give_back(std::move(own));
+    if (problem.searches && search.bytes() <= std::min(kKeptBytes, control.memory() / 8))
+        problem.searches->give_back(std::move(own));
 }
 
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
@@ -176,7 +188,8 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
     } catch (const Late&) {
         found = {without_rules(s, control, search)};
         if (found[0].status == Status::infeasible) return {};
-        if (found[0].status == Status::optimal) found[0].status = Status::limit;  // the best, but not all k of them are known
+        if (found[0].status == Status::optimal)
+            found[0].status = Status::limit;  // the best, but not all k of them are known
     }
     Verdict verdict;
     for (Answer& answer : found) {

@@ -9,16 +9,16 @@
 namespace bridle {
 
 struct Options {
-    double time_limit = -1;    // seconds per sequence; negative: none
-    int64_t max_states = -1;   // negative: none
+    double time_limit = -1;           // seconds per sequence; negative: none
+    int64_t max_states = -1;          // negative: none
     int64_t max_memory = 1000000000;  // bytes per sequence
-    int width = 8;             // beam
-    int max_product_states = 64;  // search: fold while the product has at most so many states
-    int max_group_states = 128;     // search: of the product automaton of a group
-    int64_t decompose_after = 500;  // search: expansions before rules are decomposed into groups
-    double tau = 1.0;          // two_stage
-    uint64_t seed = 0;         // lazy_intersection: the order in which rules are looked at
-    bool arcs = false;         // product, lazy_intersection: count lattice arcs
+    int width = 8;                    // beam
+    int max_product_states = 64;      // search: fold while the product has at most so many states
+    int max_group_states = 128;       // search: of the product automaton of a group
+    int64_t decompose_after = 500;    // search: expansions before rules are decomposed into groups
+    double tau = 1.0;                 // two_stage
+    uint64_t seed = 0;                // lazy_intersection: the order in which rules are looked at
+    bool arcs = false;                // product, lazy_intersection: count lattice arcs
 };
 
 inline SearchLimits limits_of(const Options& options) {
@@ -36,21 +36,22 @@ Answer run_beam(const Sequence&, const Options&, Control&, Search&, int64_t* cou
 Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_lazy_intersection(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
-Answer run_relaxed(const Sequence&, const Options&, Control&, Search&, int64_t* counters);  // on which hard rules cannot hold
+Answer run_relaxed(const Sequence&, const Options&, Control&, Search&,
+                   int64_t* counters);  // on which hard rules cannot hold
 
 // Engines by number; -1: there is none of this name.
 int engine_number(const std::string& name);
 Engine engine_numbered(int number);
 
 struct Outputs {
-    int32_t* ids;       // (N)
-    double *score;      // (B) lattice score - penalty
-    double* bound;      // (B)
-    uint8_t* status;    // (B)
-    int32_t* violations;      // (B, rules)  violations
-    int64_t* counters;  // (B, n_counters)
+    int32_t* ids;         // (N)
+    double* score;        // (B) lattice score - penalty
+    double* bound;        // (B)
+    uint8_t* status;      // (B)
+    int32_t* violations;  // (B, rules)  violations
+    int64_t* counters;    // (B, n_counters)
     size_t n_counters;
-    double* seconds;    // (B) spent on each sequence, if there is a time limit
+    double* seconds;  // (B) spent on each sequence, if there is a time limit
 };
 
 // No labelling scores more than the best label everywhere, masks left out, and the best transition between them. +inf: there are

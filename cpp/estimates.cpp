@@ -60,7 +60,8 @@ void improve_by_beam(Instance& instance, const Relaxation& relaxation, int width
     all.assign(instance.sequence.automata);
     std::vector<Guide> guides{{&relaxation.fold, relaxation.H.data()}};
     for (const Estimate& e : relaxation.estimates) guides.push_back({&e.fold, e.H.data()});
-    for (const Found& found : beam(instance.scratch.trellis, instance.scratch.plain, all, width, guides, instance.control))
+    for (const Found& found :
+         beam(instance.scratch.trellis, instance.scratch.plain, all, width, guides, instance.control))
         consider(instance, found.path.data(), incumbent);
 }
 

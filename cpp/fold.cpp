@@ -69,7 +69,8 @@ class Index {
         uint64_t h = 1469598103934665603ull;
         for (size_t k = 0; k < width_; ++k) h = (h ^ s[k]) * 1099511628211ull;
         size_t at = (h ^ (h >> 29)) & (slots_.size() - 1);
-        while (slots_[at] >= 0 && !std::equal(s, s + width_, states.data() + slots_[at] * width_)) at = (at + 1) & (slots_.size() - 1);
+        while (slots_[at] >= 0 && !std::equal(s, s + width_, states.data() + slots_[at] * width_))
+            at = (at + 1) & (slots_.size() - 1);
         return at;
     }
 
@@ -161,10 +162,12 @@ std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::
     std::vector<int32_t> next;  // (Q, kinds, classes) while it grows
     std::vector<double> cost;
     int count = 1;
-    const int stretch = static_cast<int>(std::clamp<size_t>((size_t{1} << 18) / (kinds * one.size() * size + 1), 1, 256));
+    const int stretch =
+        static_cast<int>(std::clamp<size_t>((size_t{1} << 18) / (kinds * one.size() * size + 1), 1, 256));
     for (int q = 0; q < count; ++q) {
         // The tables, and while they are made: moves by class, states and their index.
-        const size_t cells = kinds * count * width_, bytes = cells * kCellBytes + (12 * kinds * one.size() + 2 * size + 96) * count;
+        const size_t cells = kinds * count * width_,
+                     bytes = cells * kCellBytes + (12 * kinds * one.size() + 2 * size + 96) * count;
         if (cells > kMostCells || (cells > kSmallTable && bytes > control.memory() / 8)) return nullptr;
         if (q % stretch == stretch - 1) control.check();
         for (size_t k = 0; k < kinds; ++k)

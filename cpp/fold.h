@@ -28,7 +28,7 @@ class Fold {
     int kind(int64_t t) const { return kind_.empty() ? 0 : kind_[t]; }
     size_t bytes() const { return kCellBytes * ((tables_ ? tables_->next.size() : 0) + known_cells_); }
     // Reading label j at position t in state q (padded rows):
-    const double* cost(int64_t t, int q) const { return tables_->cost.data() + row(t, q); }   // +inf: a hard rule breaks
+    const double* cost(int64_t t, int q) const { return tables_->cost.data() + row(t, q); }  // +inf: a hard rule breaks
     const int32_t* next(int64_t t, int q) const { return tables_->next.data() + row(t, q); }  // the next state
     const int32_t* cell(int64_t t, int q) const { return tables_->cell.data() + row(t, q); }  // next * width + j
 
@@ -41,8 +41,11 @@ class Fold {
     static constexpr size_t kCellBytes = 2 * sizeof(int32_t) + sizeof(double);
     using Key = std::vector<int64_t>;
 
-    size_t row(int64_t t, int q) const { return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_; }
-    std::shared_ptr<Tables> explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most, Control& control) const;
+    size_t row(int64_t t, int q) const {
+        return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_;
+    }
+    std::shared_ptr<Tables> explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most,
+                                    Control& control) const;
 
     int width_ = 0;
     std::vector<int32_t> kind_;  // (n) which table a position uses; empty: all the first

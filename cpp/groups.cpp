@@ -10,7 +10,7 @@ namespace bridle {
 namespace {
 
 constexpr int kMostStatesAlone = 4096;  // of a rule
-constexpr double kHardWeight = 20.0;   // what a hard rule is worth beside penalties
+constexpr double kHardWeight = 20.0;    // what a hard rule is worth beside penalties
 constexpr size_t kMostEntries = 32;
 
 struct Group {
@@ -60,7 +60,8 @@ class GroupSearch {
                 one.members.push_back(k);
                 one.weight += automata[k].mode == Mode::hard ? kHardWeight : automata[k].penalty;
                 ++k;
-            } while (first.mode == Mode::per_sequence && k < static_cast<int>(automata.size()) && automata[k].rule == first.rule);
+            } while (first.mode == Mode::per_sequence && k < static_cast<int>(automata.size()) &&
+                     automata[k].rule == first.rule);
             one.states = states_of(one.members, kMostStatesAlone);
             if (one.states < 0) return false;
             groups_.push_back(std::move(one));
@@ -117,7 +118,8 @@ class GroupSearch {
         groups_[y].members.clear();
         for (size_t c = 0; c < count; ++c) {
             mergers_[std::min(c, y)][std::max(c, y)] = {};
-            if (c != x && !groups_[c].members.empty()) mergers_[std::min(c, x)][std::max(c, x)] = at_best(groups_[c], into);
+            if (c != x && !groups_[c].members.empty())
+                mergers_[std::min(c, x)][std::max(c, x)] = at_best(groups_[c], into);
         }
         return true;
     }
@@ -132,13 +134,15 @@ class GroupSearch {
     std::vector<std::vector<Merger>> mergers_;  // (groups, groups), above the diagonal
 };
 
-std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control) {
+std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, int most,
+                                                 Control& control) {
     Key key{static_cast<uint64_t>(most)};
     for (const BoundAutomaton& p : automata) {
         uint64_t bits;
         static_assert(sizeof bits == sizeof p.penalty);
         std::memcpy(&bits, &p.penalty, sizeof bits);
-        key.insert(key.end(), {static_cast<uint64_t>(p.automaton->serial), static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
+        key.insert(key.end(), {static_cast<uint64_t>(p.automaton->serial),
+                               static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
     }
     std::shared_ptr<GroupSearch> search;
     {

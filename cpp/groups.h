@@ -22,7 +22,8 @@ class GroupCache {
   public:
     // The groups of some automata of a sequence of n tokens and m labels, with products of at most `most` states; empty if one
     // automaton alone has far too many.
-    std::shared_ptr<const Grouping> find(const std::vector<BoundAutomaton>& automata, int n, int m, int most, Control& control);
+    std::shared_ptr<const Grouping> find(const std::vector<BoundAutomaton>& automata, int n, int m, int most,
+                                         Control& control);
 
   private:
     using Key = std::vector<uint64_t>;

@@ -7,9 +7,12 @@ constexpr size_t kMostEntries = 4, kMostCells = size_t{1} << 22;  // numbers of 
 
 }  // namespace
 
-TableCache::TableCache(int m, std::vector<double> free_mask, std::vector<double> tied_mask, std::vector<double> first_mask,
-                       std::vector<double> last_mask)
-    : m(m), free_mask(std::move(free_mask)), tied_mask(std::move(tied_mask)), first_mask(std::move(first_mask)),
+TableCache::TableCache(int m, std::vector<double> free_mask, std::vector<double> tied_mask,
+                       std::vector<double> first_mask, std::vector<double> last_mask)
+    : m(m),
+      free_mask(std::move(free_mask)),
+      tied_mask(std::move(tied_mask)),
+      first_mask(std::move(first_mask)),
       last_mask(std::move(last_mask)) {}
 
 std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& control) {
@@ -26,7 +29,8 @@ std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& 
         if (!tied_mask.empty()) made->tied.build(m, pairwise, tied_mask.data(), control);
         entries_.push_front({pairwise != nullptr, std::move(made)});
         const size_t cells = static_cast<size_t>(m) * m;
-        while (entries_.size() > 1 && (entries_.size() > kMostEntries || entries_.size() * cells > kMostCells)) entries_.pop_back();
+        while (entries_.size() > 1 && (entries_.size() > kMostEntries || entries_.size() * cells > kMostCells))
+            entries_.pop_back();
         k = 0;
     }
     return entries_[k].tables;

@@ -43,7 +43,7 @@ class TableCache {
 struct Head {
     const double* pairwise = nullptr;  // (m, m) or, per_step, (n - 1, m, m); null: none
     bool per_step = false;
-    std::vector<double> start, end;  // (width) or empty
+    std::vector<double> start, end;        // (width) or empty
     std::shared_ptr<const Tables> tables;  // not with per_step
 };
 

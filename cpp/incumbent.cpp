@@ -22,7 +22,9 @@ bool proved(Instance& instance, const Incumbent& incumbent) {
     return incumbent.found() && incumbent.bound <= incumbent.score + instance.tolerance(incumbent.score);
 }
 
-Status status_when_finished(const Incumbent& incumbent) { return incumbent.found() ? Status::optimal : Status::infeasible; }
+Status status_when_finished(const Incumbent& incumbent) {
+    return incumbent.found() ? Status::optimal : Status::infeasible;
+}
 
 Status status_when_stopped(Instance& instance, const Incumbent& incumbent) {
     if (proved(instance, incumbent)) return Status::optimal;

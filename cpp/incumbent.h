@@ -12,8 +12,8 @@
 namespace bridle {
 
 struct Incumbent {
-    double score = -kInf;  // lattice score - penalty; -inf: no labelling found yet
-    double bound = kInf;   // no labelling scores higher
+    double score = -kInf;                  // lattice score - penalty; -inf: no labelling found yet
+    double bound = kInf;                   // no labelling scores higher
     std::vector<int32_t> path = {};        // (n)
     std::vector<int32_t> violations = {};  // (automata)
 

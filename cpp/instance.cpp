@@ -9,8 +9,8 @@
 namespace bridle {
 
 size_t Scratch::bytes() const {
-    return fold.bytes() + sizeof(double) * (best_H.capacity() + H.capacity()) + trellis.bytes() + masked.trellis.bytes() +
-           (shares ? shares->bytes() : 0);
+    return fold.bytes() + sizeof(double) * (best_H.capacity() + H.capacity()) + trellis.bytes() +
+           masked.trellis.bytes() + (shares ? shares->bytes() : 0);
 }
 
 int64_t Instance::expansions_left() const {

@@ -14,10 +14,11 @@ namespace bridle {
 
 class Shares;
 
-constexpr double kLargestError = 1e-6;  // of a score, that rounding may excuse: far away from it large prices do not count
+constexpr double kLargestError =
+    1e-6;  // of a score, that rounding may excuse: far away from it large prices do not count
 
 struct SearchLimits {
-    int64_t max_states = -1;      // expansions of best-first search; negative: no limit
+    int64_t max_states = -1;        // expansions of best-first search; negative: no limit
     int max_product_states = 64;    // fold everything while the product has at most so many states
     int max_group_states = 128;     // of the product automaton of a group
     int64_t decompose_after = 500;  // expansions before rules are decomposed into groups
@@ -33,7 +34,8 @@ struct Counters {
 // Steps with multipliers on counted transitions.
 struct AdjustedSteps {
     Steps steps;
-    std::vector<double> added;  // (m + 1, m)  what multipliers add, the last row to the first label; `steps` points here
+    std::vector<double>
+        added;  // (m + 1, m)  what multipliers add, the last row to the first label; `steps` points here
 };
 
 // Memory and caches that outlive a sequence, so that the next one allocates little.
@@ -50,9 +52,9 @@ struct Scratch {
     Viterbi viterbi;
     MaskedTrellis masked;  // caches tables of masked transitions
     AdjustedSteps adjusted;
-    std::vector<double> H;      // (n, Q, width)
-    std::vector<int32_t> path;  // (n)
-    Verdict verdict;            // on the labelling considered last
+    std::vector<double> H;           // (n, Q, width)
+    std::vector<int32_t> path;       // (n)
+    Verdict verdict;                 // on the labelling considered last
     std::shared_ptr<Shares> shares;  // caches product automata
 
     size_t bytes() const;  // about

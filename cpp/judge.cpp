@@ -6,7 +6,7 @@
 namespace bridle {
 namespace {
 
-constexpr size_t kTogether = 32;  // automata whose tables fit into the nearest cache
+constexpr size_t kTogether = 32;   // automata whose tables fit into the nearest cache
 constexpr int kStretch = 1 << 14;  // tokens between two looks at the clock
 
 }  // namespace
@@ -21,7 +21,8 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* co
         const size_t last = std::min(count, first + kTogether);
         for (int from = 0; from < s.n; from += kStretch) {
             if (control && from > 0) control->check();
-            for (int t = from; t < std::min(s.n, from + kStretch); ++t)  // side by side: their steps do not wait for each other
+            for (int t = from; t < std::min(s.n, from + kStretch);
+                 ++t)  // side by side: their steps do not wait for each other
                 for (size_t k = first; k < last; ++k) {
                     const Move& move = automata[k].read(t, states[k], path[t]);
                     violations[k] += move.violations;

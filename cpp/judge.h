@@ -10,8 +10,8 @@
 namespace bridle {
 
 struct Verdict {
-    double cost = 0;                  // +inf when a hard rule breaks
-    double soft_cost = 0;             // of the soft rules alone
+    double cost = 0;       // +inf when a hard rule breaks
+    double soft_cost = 0;  // of the soft rules alone
     int64_t hard_violations = 0;
     std::vector<int> broken;          // automata, ascending
     std::vector<int32_t> violations;  // (automata)

@@ -33,7 +33,8 @@ void LayeredSearch::look_ahead(int t, double low) {
     if (t == 0) {  // the score of the first label is part of the first step
         for (int j = 0; j < m_; ++j) {
             double estimate = unary[j] + steps.first(j) > -kInf ? 0.0 : -kInf;
-            for (const Share& s : shares_.groups) estimate += shares_.B(s, 0)[s.fold.next(0, 0)[j] * shares_.width + j] - s.fold.cost(0, 0)[j];
+            for (const Share& s : shares_.groups)
+                estimate += shares_.B(s, 0)[s.fold.next(0, 0)[j] * shares_.width + j] - s.fold.cost(0, 0)[j];
             if (estimate > low) candidates_.push_back({static_cast<float>(estimate), -1, j});
         }
         return;
@@ -47,7 +48,8 @@ void LayeredSearch::look_ahead(int t, double low) {
         const double* step = step_.data() + static_cast<size_t>(before.label[p]) * m_;
         for (int j = 0; j < m_; ++j) row_[j] = before_.earned[p] + step[j];
         for (size_t g = 0; g < G_; ++g) {
-            const float* x = shares_.groups[g].X.data() + static_cast<size_t>(before_.states[p * G_ + g]) * shares_.width;
+            const float* x =
+                shares_.groups[g].X.data() + static_cast<size_t>(before_.states[p * G_ + g]) * shares_.width;
             for (int j = 0; j < m_; ++j) row_[j] += x[j];
         }
         for (int j = 0; j < m_; ++j)
@@ -78,8 +80,9 @@ double LayeredSearch::keep_best(int t, size_t most) {
 void LayeredSearch::add(int t, const Candidate& c) {
     const int j = c.label;
     const uint16_t* states = c.parent < 0 ? nullptr : before_.states.data() + static_cast<size_t>(c.parent) * G_;
-    double earned = c.parent < 0 ? in_.scratch.trellis.unary(0)[j] + in_.scratch.plain.first(j)
-                                 : before_.earned[c.parent] + step_[static_cast<size_t>(layers_[t - 1].label[c.parent]) * m_ + j];
+    double earned =
+        c.parent < 0 ? in_.scratch.trellis.unary(0)[j] + in_.scratch.plain.first(j)
+                     : before_.earned[c.parent] + step_[static_cast<size_t>(layers_[t - 1].label[c.parent]) * m_ + j];
     uint64_t hash = 1469598103934665603ull ^ static_cast<uint64_t>(j);
     for (size_t g = 0; g < G_; ++g) {
         const Fold& fold = shares_.groups[g].fold;
@@ -92,7 +95,9 @@ void LayeredSearch::add(int t, const Candidate& c) {
     size_t at = (hash ^ hash >> 29) & (slots_.size() - 1);
     for (; slots_[at] >= 0; at = (at + 1) & (slots_.size() - 1)) {
         const size_t k = slots_[at];
-        if (here.label[k] != j || !std::equal(to_.begin(), to_.end(), here_.states.begin() + static_cast<ptrdiff_t>(k * G_))) continue;
+        if (here.label[k] != j ||
+            !std::equal(to_.begin(), to_.end(), here_.states.begin() + static_cast<ptrdiff_t>(k * G_)))
+            continue;
         if (earned > here_.earned[k]) here_.earned[k] = earned, here.parent[k] = c.parent;
         return;
     }

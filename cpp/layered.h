@@ -14,8 +14,15 @@ namespace bridle {
 class LayeredSearch {
   public:
     LayeredSearch(Instance& instance, Shares& shares, Incumbent& incumbent, ActiveRules& active)
-        : in_(instance), shares_(shares), incumbent_(incumbent), active_(active), n_(instance.sequence.n), m_(instance.sequence.m),
-          layers_(n_), step_(static_cast<size_t>(m_) * m_), row_(m_) {}
+        : in_(instance),
+          shares_(shares),
+          incumbent_(incumbent),
+          active_(active),
+          n_(instance.sequence.n),
+          m_(instance.sequence.m),
+          layers_(n_),
+          step_(static_cast<size_t>(m_) * m_),
+          row_(m_) {}
 
     // Considers the best labelling that is reached, and what it breaks becomes active. Returns the best estimate that was cut,
     // or that of a labelling which rules outside the groups made worse; -inf if there is neither.
@@ -27,7 +34,7 @@ class LayeredSearch {
         std::vector<int32_t> label, parent;  // (nodes)
         size_t size() const { return label.size(); }
     };
-    struct Front {  // what of a layer only the next one asks for
+    struct Front {                     // what of a layer only the next one asks for
         std::vector<double> earned;    // (nodes)
         std::vector<uint16_t> states;  // (nodes, G)
     };
@@ -36,9 +43,9 @@ class LayeredSearch {
         int32_t parent, label;
     };
 
-    void look_ahead(int t, double low);      // fills candidates_
-    double keep_best(int t, size_t most);    // fills the layer of t; returns the best estimate that was cut
-    void add(int t, const Candidate& c);     // unless the same states are reached better
+    void look_ahead(int t, double low);    // fills candidates_
+    double keep_best(int t, size_t most);  // fills the layer of t; returns the best estimate that was cut
+    void add(int t, const Candidate& c);   // unless the same states are reached better
     double finish(double cut);
 
     Instance& in_;
@@ -47,12 +54,12 @@ class LayeredSearch {
     ActiveRules& active_;
     const int n_, m_;
     size_t G_ = 0, nodes_ = 0;
-    std::vector<Layer> layers_;          // (n)
-    Front before_, here_;                // of the layer before, and of the one that is filled
+    std::vector<Layer> layers_;  // (n)
+    Front before_, here_;        // of the layer before, and of the one that is filled
     std::vector<Candidate> candidates_;
-    std::vector<int32_t> slots_;         // nodes of the layer by their hash; -1: none
-    std::vector<double> step_, row_;     // (m, m) of the step to t, (m)
-    std::vector<uint16_t> to_;           // (G)
+    std::vector<int32_t> slots_;      // nodes of the layer by their hash; -1: none
+    std::vector<double> step_, row_;  // (m, m) of the step to t, (m)
+    std::vector<uint16_t> to_;        // (G)
 };
 
 }  // namespace bridle

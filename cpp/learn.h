@@ -11,25 +11,25 @@ namespace bridle {
 void seen_pairs(const Examples& x, int words, uint64_t* seen);
 
 // Sequences low .. high-1: adds expected counts into state (W) and pair (m, m), returns the sum of log Z. In the precision of w.
-double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low, int64_t high, double* state,
-                       double* pair, Control& control);
-double expected_counts(const Joined& x, const float* w, const double* pairwise, int64_t low, int64_t high, double* state,
-                       double* pair, Control& control);
+double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low, int64_t high,
+                       double* state, double* pair, Control& control);
+double expected_counts(const Joined& x, const float* w, const double* pairwise, int64_t low, int64_t high,
+                       double* state, double* pair, Control& control);
 // Adds the counts of the gold labels, for all sequences.
 void gold_counts(const Joined& x, double* state, double* pair);
 
 // Weights of a mistake-driven learner, and what is needed for their average:
 //   w changes by d at step c:  sum += c * d;    average over steps 0 .. C-1 = w - sum / C
 struct AveragedWeights {
-    double *w, *sum;            // (W)
-    double *pair, *pair_sum;    // (m, m) or null: labels are scored one by one
-    const uint8_t* pair_free;   // (m, m) may it change? null: all may
+    double *w, *sum;           // (W)
+    double *pair, *pair_sum;   // (m, m) or null: labels are scored one by one
+    const uint8_t* pair_free;  // (m, m) may it change? null: all may
 };
 
 // One pass of the structured perceptron over the sequences in `order`; returns the number of wrong tokens.
 //   y^ = argmax of the score;  w += F(x, y) - F(x, y^)
-int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count,
-                        int64_t& step, Control& control);
+int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count, int64_t& step,
+                        Control& control);
 // The update alone, for a labelling `guess` (N) that somebody else found. Returns the number of wrong tokens.
 int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, const int32_t* guess, int64_t& step);
 

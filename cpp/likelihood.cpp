@@ -24,7 +24,8 @@
 namespace bridle {
 namespace {
 
-template <class Real> constexpr double kRange = sizeof(Real) == 8 ? 300 : 40;
+template <class Real>
+constexpr double kRange = sizeof(Real) == 8 ? 300 : 40;
 constexpr int kHeld = 256;  // positions whose bigrams are added up in the precision of the pass
 constexpr double kZero = 0;
 
@@ -74,17 +75,19 @@ class FlushToZero {
 
 template <class Real>
 double count_expected(const Joined& x, const Real* w, const double* pairwise, int64_t low, int64_t high, double* state,
-                       double* pair, Control& control) {
+                      double* pair, Control& control) {
     const int m = x.m, width = x.width;
     const size_t square = static_cast<size_t>(m) * width;
     std::vector<Real> E(square), back(square), sum(square), b(width), u, a, v, p, c;
     std::vector<double> pairs(square);
-    const auto [low_pair, high_pair] = pairwise ? std::minmax_element(pairwise, pairwise + static_cast<size_t>(m) * m) : std::pair(&kZero, &kZero);
+    const auto [low_pair, high_pair] =
+        pairwise ? std::minmax_element(pairwise, pairwise + static_cast<size_t>(m) * m) : std::pair(&kZero, &kZero);
     const double shift = *high_pair;
     const bool by_logs = shift - *low_pair > kRange<Real>;
     for (int i = 0; i < m; ++i)
         for (int j = 0; j < m; ++j) {
-            E[static_cast<size_t>(i) * width + j] = static_cast<Real>(pairwise ? std::exp(pairwise[i * m + j] - shift) : 1.0);
+            E[static_cast<size_t>(i) * width + j] =
+                static_cast<Real>(pairwise ? std::exp(pairwise[i * m + j] - shift) : 1.0);
             back[static_cast<size_t>(j) * width + i] = E[static_cast<size_t>(i) * width + j];
         }
     const SumKernels<Real>& k = sum_kernels<Real>();
@@ -116,25 +119,28 @@ double count_expected(const Joined& x, const Real* w, const double* pairwise, in
         for (int t = 0; pairwise && t + 1 < n; t += kHeld) {
             const int count = std::min(kHeld, n - 1 - t);
             if (held + count > kHeld) settle();
-            k.add_outer(a.data() + static_cast<size_t>(t) * width, v.data() + static_cast<size_t>(t + 1) * width, count, m, width, sum.data());
+            k.add_outer(a.data() + static_cast<size_t>(t) * width, v.data() + static_cast<size_t>(t + 1) * width, count,
+                        m, width, sum.data());
             held += count;
         }
     }
     settle();
     for (int i = 0; pairwise && i < m; ++i)
-        for (int j = 0; j < m; ++j) pair[i * m + j] += static_cast<double>(E[static_cast<size_t>(i) * width + j]) * pairs[static_cast<size_t>(i) * width + j];
+        for (int j = 0; j < m; ++j)
+            pair[i * m + j] +=
+                static_cast<double>(E[static_cast<size_t>(i) * width + j]) * pairs[static_cast<size_t>(i) * width + j];
     return log_z;
 }
 
 }  // namespace
 
-double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low, int64_t high, double* state,
-                       double* pair, Control& control) {
+double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low, int64_t high,
+                       double* state, double* pair, Control& control) {
     return count_expected(x, w, pairwise, low, high, state, pair, control);
 }
 
-double expected_counts(const Joined& x, const float* w, const double* pairwise, int64_t low, int64_t high, double* state,
-                       double* pair, Control& control) {
+double expected_counts(const Joined& x, const float* w, const double* pairwise, int64_t low, int64_t high,
+                       double* state, double* pair, Control& control) {
     return count_expected(x, w, pairwise, low, high, state, pair, control);
 }
 

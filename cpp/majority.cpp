@@ -45,7 +45,8 @@ Decider::Decider(const Attributes& attributes, const int32_t* label_of) {
         for (size_t p = 0; p < fits_.size(); ++p) {
             const bool there = std::find(rules.places.begin(), rules.places.end(), p) != rules.places.end();
             if (there && rules.exact) continue;
-            for (size_t id = there; id < fits_[p].of.size(); ++id) fits_[p].of[id] |= bit;  // a hash does not tell its ids
+            for (size_t id = there; id < fits_[p].of.size(); ++id)
+                fits_[p].of[id] |= bit;  // a hash does not tell its ids
         }
         if (!rules.exact) continue;
         rules.label.each([&](uint64_t key, int32_t) {
@@ -80,7 +81,8 @@ int32_t Decider::agreed(uint32_t may, const int32_t* ids) const {
         for (size_t k = static_cast<size_t>(lowest_bit(may)); k < rules_.size(); k += 32) {
             const Rules& rules = rules_[k];
             uint64_t key = 0;
-            for (size_t p = 0; p < rules.places.size(); ++p) key = key_with(key, rules.sizes[p], ids[rules.places[p]], rules.exact);
+            for (size_t p = 0; p < rules.places.size(); ++p)
+                key = key_with(key, rules.sizes[p], ids[rules.places[p]], rules.exact);
             const int32_t found = rules.label.find(key);
             if (found < 0 || found == label) continue;
             if (label >= 0) return -1;

@@ -10,7 +10,8 @@ constexpr size_t kKnownCells = size_t{1} << 21;  // of all tables that are kept
 
 }  // namespace
 
-void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control) {
+void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vector<BoundAutomaton>& automata,
+                         Control& control) {
     const int n = base.n, m = base.m, width = base.width;
     trellis.sequence_ = base.sequence_;
     trellis.n = n, trellis.m = m, trellis.width = width;
@@ -55,7 +56,8 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
     steps.tables_ = tables_.data();
 }
 
-const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control) {
+const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vector<BoundAutomaton>& automata,
+                                     Control& control) {
     const Table& usual = plain.table(t - 1);
     const int m = trellis.m;
     key_.assign(1, usual.serial());
@@ -65,7 +67,8 @@ const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vecto
         const int mark = p.marks ? p.marks[t] : 0;
         const ptrdiff_t cells = static_cast<ptrdiff_t>(automaton.states) * automaton.classes;
         const auto first = automaton.moves.begin() + mark * cells;
-        if (automaton.states > 1 && std::any_of(first, first + cells, [](const Move& move) { return move.violations > 0; })) {
+        if (automaton.states > 1 &&
+            std::any_of(first, first + cells, [](const Move& move) { return move.violations > 0; })) {
             key_.insert(key_.end(), {automaton.serial, mark});
             held_.emplace_back(&automaton, mark);
         }

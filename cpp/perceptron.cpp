@@ -17,7 +17,8 @@ constexpr double kLargest = 1e12;  // of a weight that only grows by factors
 class Best {
   public:
     Best(const Joined& x, const AveragedWeights& v) : m_(x.m), w_(x.width), pair_(static_cast<size_t>(m_) * w_) {
-        for (int i = 0; v.pair && i < m_; ++i) std::copy_n(v.pair + static_cast<size_t>(i) * m_, m_, &pair_[static_cast<size_t>(i) * w_]);
+        for (int i = 0; v.pair && i < m_; ++i)
+            std::copy_n(v.pair + static_cast<size_t>(i) * m_, m_, &pair_[static_cast<size_t>(i) * w_]);
     }
 
     double& pair(int i, int j) { return pair_[static_cast<size_t>(i) * w_ + j]; }
@@ -55,7 +56,8 @@ void add(const AveragedWeights& v, int64_t slot, double change, int64_t step) {
     v.sum[slot] += static_cast<double>(step) * change;
 }
 
-int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, const int32_t* guess, int64_t step, Best* best) {
+int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, const int32_t* guess, int64_t step,
+               Best* best) {
     int64_t wrong = 0;
     const auto move = [&](int i, int j, double change) {
         const size_t cell = static_cast<size_t>(i) * x.m + j;
@@ -81,8 +83,8 @@ int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, 
 
 }  // namespace
 
-int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count,
-                        int64_t& step, Control& control) {
+int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count, int64_t& step,
+                        Control& control) {
     Best best(x, v);
     int64_t wrong = 0;
     for (int64_t k = 0; k < count; ++k, ++step) {
@@ -118,7 +120,9 @@ int64_t local_pass(const Joined& x, const AveragedWeights& v, bool winnow, doubl
         if (score[gold] - score[other] > margin) continue;
         ++updates;
         if (winnow) {
-            const auto scale = [&](int64_t slot, double by) { add(v, slot, std::min(v.w[slot] * by, kLargest) - v.w[slot], step); };
+            const auto scale = [&](int64_t slot, double by) {
+                add(v, slot, std::min(v.w[slot] * by, kLargest) - v.w[slot], step);
+            };
             x.of_label(t, gold, [&](int64_t slot, double) { scale(slot, 1 + rate); });
             x.of_label(t, other, [&](int64_t slot, double) { scale(slot, 1 / (1 + rate)); });
         } else {

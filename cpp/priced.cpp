@@ -66,7 +66,8 @@ bool PricedSequence::fits(const Sequence& s, const BoundAutomaton& p) {
 void PricedSequence::count(const BoundAutomaton& p, double each, Counts& counts) const {
     const CountingAutomaton& automaton = *p.automaton;
     const int n = base_.n, m = base_.m, S = automaton.states, C = automaton.classes;
-    std::vector<char> charges(static_cast<size_t>(automaton.marks) * S, 0);  // does a state charge for any label at all?
+    std::vector<char> charges(static_cast<size_t>(automaton.marks) * S,
+                              0);  // does a state charge for any label at all?
     for (size_t c = 0; c < automaton.moves.size(); ++c) charges[c / C] |= automaton.moves[c].violations > 0;
     const auto charge = [&](int64_t t, int state, double* into) {  // for each label that is read there at t
         if (!charges[static_cast<size_t>(p.marks ? p.marks[t] : 0) * S + state]) return;
@@ -78,7 +79,8 @@ void PricedSequence::count(const BoundAutomaton& p, double each, Counts& counts)
     for (int y = 0; y < m; ++y) last[y] += each * automaton.final[automaton.after(y)];
     if (S == 1) return;
     for (size_t k = 0; k < steps_; ++k)  // the step from position k to k + 1
-        for (int i = 0; i < m; ++i) charge(static_cast<int64_t>(k) + 1, automaton.after(i), counts.pairwise.data() + (k * m + i) * m);
+        for (int i = 0; i < m; ++i)
+            charge(static_cast<int64_t>(k) + 1, automaton.after(i), counts.pairwise.data() + (k * m + i) * m);
 }
 
 const Sequence& PricedSequence::at(double price, Control& control) { return made(price, true, control); }
@@ -88,7 +90,8 @@ const Sequence& PricedSequence::counted(Control& control) { return made(1.0, fal
 const Sequence& PricedSequence::made(double price, bool scored, Control& control) {
     const auto add = [&](const std::vector<double>& scores, const std::vector<double>& hard, std::vector<double>& out) {
         out.resize(scores.size());
-        for (size_t c = 0; c < out.size(); ++c) out[c] = (scored || scores[c] == -kInf ? scores[c] : 0.0) - price * hard[c];
+        for (size_t c = 0; c < out.size(); ++c)
+            out[c] = (scored || scores[c] == -kInf ? scores[c] : 0.0) - price * hard[c];
     };
     add(scores_.unary, hard_.unary, unary_);
     add(scores_.pairwise, hard_.pairwise, pairwise_);
@@ -104,7 +107,8 @@ const Sequence& PricedSequence::made(double price, bool scored, Control& control
     }
     rules_.assign(base_.problem->rules.begin(), base_.problem->rules.end());
     for (Rule& rule : rules_)
-        if (is_hard(rule.mode) && relaxed_) rule = {rule.mode == Mode::hard ? Mode::per_violation : Mode::per_sequence, price};
+        if (is_hard(rule.mode) && relaxed_)
+            rule = {rule.mode == Mode::hard ? Mode::per_violation : Mode::per_sequence, price};
     problem_.rules = rules_;
     priced_.automata.clear();
     for (BoundAutomaton p : others_) {

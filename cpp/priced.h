@@ -26,9 +26,9 @@ class PricedSequence {
     const Sequence& counted(Control& control);
 
   private:
-    struct Counts {                     // of violations, or what they cost
-        std::vector<double> unary;      // (n, m)
-        std::vector<double> pairwise;   // (m, m), or (n - 1, m, m) if they differ by position
+    struct Counts {                    // of violations, or what they cost
+        std::vector<double> unary;     // (n, m)
+        std::vector<double> pairwise;  // (m, m), or (n - 1, m, m) if they differ by position
     };
 
     bool on_scores(const BoundAutomaton& p) const { return (relaxed_ || p.mode != Mode::hard) && fits(base_, p); }
@@ -38,8 +38,8 @@ class PricedSequence {
     const Sequence& base_;
     const bool relaxed_;
     std::vector<BoundAutomaton> others_;  // automata that are not on the scores
-    size_t steps_;      // tables of transitions: 0, 1, or n - 1 if they differ by position
-    Counts scores_;     // of the sequence, less what local soft rules cost
+    size_t steps_;                        // tables of transitions: 0, 1, or n - 1 if they differ by position
+    Counts scores_;                       // of the sequence, less what local soft rules cost
     Counts hard_;
     std::vector<double> unary_, pairwise_;
     std::vector<Rule> rules_;

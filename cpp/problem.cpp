@@ -15,16 +15,22 @@ void CountingAutomaton::find_local() {
 }
 
 Sequence::Sequence(const Problem& p, int64_t b)
-    : problem(&p), b(b), begin(p.offsets[b]), first(p.first ? p.first[b] : begin), n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])), m(p.m),
-      head(&p.heads[p.head_of ? p.head_of[b] : 0]), tied(p.tied ? p.tied + begin : nullptr) {
+    : problem(&p),
+      b(b),
+      begin(p.offsets[b]),
+      first(p.first ? p.first[b] : begin),
+      n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])),
+      m(p.m),
+      head(&p.heads[p.head_of ? p.head_of[b] : 0]),
+      tied(p.tied ? p.tied + begin : nullptr) {
     automata.reserve(p.automata.size());
     for (size_t k = 0; k < p.automata.size(); ++k) {
         const RuleAutomaton& part = p.automata[k];
         const CountingAutomaton* automaton = part.automaton[part.automaton.size() == 1 ? 0 : b];
         if (!automaton) continue;
         const Rule& rule = p.rules[part.rule];
-        automata.push_back(
-            {automaton, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule, static_cast<int>(k)});
+        automata.push_back({automaton, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule,
+                            static_cast<int>(k)});
     }
 }
 
@@ -63,8 +69,16 @@ double Sequence::unary(int t, int y) const {
 RawScores Sequence::raw() const {
     const Problem& p = *problem;
     const auto data = [](const std::vector<double>& x) { return x.empty() ? nullptr : x.data(); };
-    return {p.unary32 ? p.unary32 + first * m : nullptr, p.unary64 ? p.unary64 + first * m : nullptr, n, m, padded(m),
-            data(head->start), data(head->end), p.allowed ? p.allowed + begin * p.words : nullptr, p.words, tied,
+    return {p.unary32 ? p.unary32 + first * m : nullptr,
+            p.unary64 ? p.unary64 + first * m : nullptr,
+            n,
+            m,
+            padded(m),
+            data(head->start),
+            data(head->end),
+            p.allowed ? p.allowed + begin * p.words : nullptr,
+            p.words,
+            tied,
             {&head->tables->free.view(), &head->tables->tied.view()}};
 }
 
@@ -77,7 +91,8 @@ void AutomatonSet::assign(std::vector<BoundAutomaton> members) {
         const bool joins = k > 0 && automata[k].mode == Mode::per_sequence && automata[k].rule == automata[k - 1].rule;
         group_[k] = joins ? group_[k - 1] : k;
     }
-    for (int k = count - 1; k >= 0; --k) until_[k] = k + 1 < count && group_[k + 1] == group_[k] ? until_[k + 1] : k + 1;
+    for (int k = count - 1; k >= 0; --k)
+        until_[k] = k + 1 < count && group_[k + 1] == group_[k] ? until_[k + 1] : k + 1;
 }
 
 }  // namespace bridle

@@ -23,13 +23,14 @@ struct Move {
 // Labels that an automaton treats alike share a class (c): its tables have a column for each class.
 struct CountingAutomaton {
     int marks, states, classes;
-    std::vector<uint16_t> class_of;   // (m)
-    std::vector<Move> moves;          // (marks, states, classes)
-    std::vector<int32_t> final;       // (states)  violations that show at the end
+    std::vector<uint16_t> class_of;  // (m)
+    std::vector<Move> moves;         // (marks, states, classes)
+    std::vector<int32_t> final;      // (states)  violations that show at the end
     // If the automaton only counts: violations = what the number of `edges` is above (sense 1) or below (-1) `limit`.
     int sense = 0, limit = 0;
-    std::vector<uint8_t> edges;  // (classes + 1, classes)  does class j count just after class i? last row: at the start
-    std::vector<int32_t> room;   // (states)    what is left of the limit (sense -1: minus what lacks)
+    std::vector<uint8_t>
+        edges;                  // (classes + 1, classes)  does class j count just after class i? last row: at the start
+    std::vector<int32_t> room;  // (states)    what is left of the limit (sense -1: minus what lacks)
     // If the state is always that of the last label, the automaton is local: it speaks of neighbours and single tokens only.
     std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
     int64_t serial = next_serial();
@@ -37,7 +38,9 @@ struct CountingAutomaton {
     void find_local();  // fills `after_class`
     bool local() const { return !after_class.empty(); }
     int after(int y) const { return after_class[class_of[y]]; }
-    const Move& read(int mark, int state, int y) const { return moves[(mark * states + state) * classes + class_of[y]]; }
+    const Move& read(int mark, int state, int y) const {
+        return moves[(mark * states + state) * classes + class_of[y]];
+    }
     bool counts(int i, int j) const {  // i < 0: the start
         return edges[static_cast<size_t>(i < 0 ? classes : class_of[i]) * classes + class_of[j]];
     }
@@ -56,7 +59,7 @@ struct Rule {
 struct RuleAutomaton {
     int rule;
     std::vector<const CountingAutomaton*> automaton;  // (1) for all sequences or (B) one each; null: none
-    const uint8_t* marks;                 // (N) which of the automaton's tables to use at a token, or null: the first
+    const uint8_t* marks;  // (N) which of the automaton's tables to use at a token, or null: the first
 };
 
 class GroupCache;
@@ -68,15 +71,15 @@ struct Problem {
     const int64_t* offsets = nullptr;  // (B + 1)
     const float* unary32 = nullptr;    // (rows, m), one of the two
     const double* unary64 = nullptr;
-    const int64_t* first = nullptr;    // (B) the row where sequence b begins; null: as in offsets
+    const int64_t* first = nullptr;  // (B) the row where sequence b begins; null: as in offsets
     std::vector<Head> heads;
     const int32_t* head_of = nullptr;   // (B) null: all have the first
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
     int words = 0;
-    const uint8_t* tied = nullptr;  // (N) has this token the type of the one before? null: never asked
-    GroupCache* groups = nullptr;   // of the automata of a decoder; null: there is none
-    SearchPool* searches = nullptr; // of a decoder; null: there is none
-    TableCache* tables = nullptr;   // has the transition masks
+    const uint8_t* tied = nullptr;   // (N) has this token the type of the one before? null: never asked
+    GroupCache* groups = nullptr;    // of the automata of a decoder; null: there is none
+    SearchPool* searches = nullptr;  // of a decoder; null: there is none
+    TableCache* tables = nullptr;    // has the transition masks
     std::span<const Rule> rules;
     std::span<const RuleAutomaton> automata;  // ordered by rule
 };

@@ -29,7 +29,8 @@ struct Lattice {
         set.assign(automata);
         const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.m);
         size_t most = std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells));
-        const size_t bytes = options.arcs ? Trellis::backward_bytes(trellis.n, trellis.m) : Trellis::path_bytes(trellis.n, trellis.m);
+        const size_t bytes =
+            options.arcs ? Trellis::backward_bytes(trellis.n, trellis.m) : Trellis::path_bytes(trellis.n, trellis.m);
         most = std::min(most, std::max<size_t>(2, control.memory() / 2 / std::max<size_t>(1, bytes)));
         if (options.max_states >= 0) most = std::min<size_t>(most, options.max_states);
         return fold.build(set, trellis.n, trellis.m, static_cast<int>(most), control);
@@ -50,7 +51,10 @@ struct Lattice {
                 const int to = fold.plain() ? 0 : fold.next(t, q)[j];
                 if (!fold.plain() && fold.cost(t, q)[j] == kInf) continue;
                 const size_t cell = static_cast<size_t>(to) * m + j;
-                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) + H[(static_cast<size_t>(t) * fold.Q + to) * trellis.width + j] > -kInf)) continue;
+                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) +
+                          H[(static_cast<size_t>(t) * fold.Q + to) * trellis.width + j] >
+                      -kInf))
+                    continue;
                 ++count;
                 there[cell] = 1;
             }
@@ -135,12 +139,14 @@ struct Trace {
 
 std::vector<BoundAutomaton> held(std::vector<BoundAutomaton> automata) {  // a constraint that was intersected holds
     for (BoundAutomaton& p : automata) p.mode = Mode::hard;
-    std::sort(automata.begin(), automata.end(), [](const BoundAutomaton& a, const BoundAutomaton& b) { return a.number < b.number; });
+    std::sort(automata.begin(), automata.end(),
+              [](const BoundAutomaton& a, const BoundAutomaton& b) { return a.number < b.number; });
     return automata;
 }
 
 // Figure 2: HARD-CONSTRAIN-LATTICE.
-Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Options& options, Control& control, Trace trace) {
+Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Options& options, Control& control,
+                      Trace trace) {
     Lattice lattice(s);
     Answer out;
     std::vector<BoundAutomaton> inside;
@@ -180,7 +186,8 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
 }
 
 // Figure 7: SOFT-CONSTRAIN-LATTICE. A hard constraint is one with weight -inf.
-Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Options& options, Control& control, Trace trace) {
+Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Options& options, Control& control,
+                      Trace trace) {
     struct Branch {
         std::vector<int> inside, left;  // constraints intersected; constraints not looked at yet
         double penalty;
@@ -190,7 +197,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
     std::iota(everything.begin(), everything.end(), 0);
     std::deque<Branch> branches{{{}, everything, 0.0, kInf}};
     Answer out;
-    double open = -kInf;  // the best that a branch dropped by a limit could have given
+    double open = -kInf;    // the best that a branch dropped by a limit could have given
     size_t held_bytes = 0;  // of all branches that were made
     Lattice lattice(s);
     const auto look_at = [&](const Branch& branch) {  // false: too large
@@ -238,7 +245,8 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
         }
     }
     control.armed = false;
-    if (open > out.score && out.score > -kInf) {  // a branch that a limit dropped may have known that less is to be paid
+    if (open > out.score &&
+        out.score > -kInf) {  // a branch that a limit dropped may have known that less is to be paid
         Verdict verdict;
         judge(s, out.path.data(), verdict);
         out.score = std::max(out.score, lattice.steps.score(s, out.path.data()) - verdict.cost);

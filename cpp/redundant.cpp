@@ -39,7 +39,9 @@ class Questions {
             open_.pop_back();
             if ((steps_ += m_) > kMostSteps) return true;
             for (int y = 0; y < m_; ++y)
-                if (allowed(y) && open(masks_.free_mask, static_cast<size_t>(from.y) * m_ + y) && read(from.s, from.q, y)) return true;
+                if (allowed(y) && open(masks_.free_mask, static_cast<size_t>(from.y) * m_ + y) &&
+                    read(from.s, from.q, y))
+                    return true;
         }
         return false;
     }

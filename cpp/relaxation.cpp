@@ -46,7 +46,8 @@ size_t fold_front(Instance& instance, const std::vector<int>& order, int limit, 
     const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
     const size_t memory = instance.control.memory() / 8 * 3;  // of two H, or of what a best path keeps
     const auto states = [&](size_t allowed, size_t bytes) {
-        return static_cast<int>(std::max<size_t>(1, std::min({static_cast<size_t>(limit), allowed / cells, memory / std::max<size_t>(1, bytes)})));
+        return static_cast<int>(std::max<size_t>(
+            1, std::min({static_cast<size_t>(limit), allowed / cells, memory / std::max<size_t>(1, bytes)})));
     };
     const int most = states(kFoldCells, 2 * Trellis::backward_bytes(s.n, s.m));
     const int most_in_all = states(kFoldWork, Trellis::path_bytes(s.n, s.m));
@@ -95,16 +96,20 @@ std::vector<int32_t> counted_cells(const CountingAutomaton& automaton, int m) {
 // is charged whole elsewhere.
 bool has_multiplier(const AutomatonSet& set, const BoundAutomaton& p) {
     const auto uncounted = [&](const BoundAutomaton& q) { return q.rule == p.rule && !counts(q); };
-    return counts(p) && (p.mode != Mode::per_sequence || std::none_of(set.automata.begin(), set.automata.end(), uncounted));
+    return counts(p) &&
+           (p.mode != Mode::per_sequence || std::none_of(set.automata.begin(), set.automata.end(), uncounted));
 }
 
 // The most that the multiplier of an automaton of `set` may be.
 double cap_of(const AutomatonSet& set, const BoundAutomaton& p, int n) {
     switch (p.mode) {
         case Mode::hard:
-        case Mode::hard_once: return kInf;
-        case Mode::per_violation: return p.penalty;
-        case Mode::per_sequence: break;
+        case Mode::hard_once:
+            return kInf;
+        case Mode::per_violation:
+            return p.penalty;
+        case Mode::per_sequence:
+            break;
     }
     // Once paid, whatever still counts is free: the multiplier must not exceed its share.
     const auto same_rule = [&](const BoundAutomaton& q) { return q.rule == p.rule; };

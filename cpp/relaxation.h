@@ -38,8 +38,8 @@ struct Relaxation {
     int64_t n_active = -1;  // how many automata were active when it was made; negative: not made yet
     Fold& fold;
     AutomatonSet set = {};
-    std::vector<double> lambda = {};  // (set)
-    std::vector<double> cap = {};     // (set)  the most that a multiplier may be; 0: there is none
+    std::vector<double> lambda = {};                 // (set)
+    std::vector<double> cap = {};                    // (set)  the most that a multiplier may be; 0: there is none
     std::vector<std::vector<int32_t>> counted = {};  // (set)  transitions that a multiplier is put on, if they are few
     bool has_H = false;
     std::vector<double>& H;                // (n, Q, width)  the best that can follow, by fold and lambda

@@ -16,9 +16,9 @@
 namespace bridle {
 namespace {
 
-constexpr double kRaise = 8.0;           // how a price rises
+constexpr double kRaise = 8.0;  // how a price rises
 constexpr double kHighestPrice = 1e300;
-constexpr double kApart = 1 - 1e-6;      // numbers of violations that differ are further apart
+constexpr double kApart = 1 - 1e-6;  // numbers of violations that differ are further apart
 
 // A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
 double first_price(const Sequence& s, Control& control) {

@@ -20,10 +20,13 @@ struct Parted {
 };
 
 // out (count, width) := scores
-void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* w, float* out, Parted& parted) {
+void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* w, float* out,
+                Parted& parted) {
     for (int64_t t = first; t < first + count; ++t) parted.room(static_cast<size_t>(x.indptr[t + 1] - x.indptr[t]));
-    const TokenRows tokens{rows.rows.data(), rows.label, x.indptr, x.attrs, x.values, x.indptr[x.n_tokens()], rows.width};
-    kernels().score_tokens(tokens, first, count, w, out, {parted.full.data(), parted.list.data(), parted.value.data(), parted.list_value.data()});
+    const TokenRows tokens{rows.rows.data(),       rows.label, x.indptr, x.attrs, x.values,
+                           x.indptr[x.n_tokens()], rows.width};
+    kernels().score_tokens(tokens, first, count, w, out,
+                           {parted.full.data(), parted.list.data(), parted.value.data(), parted.list_value.data()});
 }
 
 }  // namespace
@@ -33,7 +36,8 @@ Rows::Rows(int m, const int64_t* begin, int64_t A, const uint16_t* label, const 
     if (A && begin[A] > int64_t{UINT32_MAX}) throw std::length_error("more than four thousand million weights");
     for (int64_t a = 0; a < A; ++a) {
         const int64_t count = begin[a + 1] - begin[a];
-        rows[a] = {static_cast<uint32_t>(begin[a]), static_cast<uint16_t>(count), count ? label[begin[a]] : uint16_t{0}};
+        rows[a] = {static_cast<uint32_t>(begin[a]), static_cast<uint16_t>(count),
+                   count ? label[begin[a]] : uint16_t{0}};
     }
 }
 
@@ -69,7 +73,13 @@ const float* Scorer::token(int64_t t) {
 }
 
 Joined::Joined(const Rows& rows, const Examples& x)
-    : m(rows.m), width(rows.width), offsets(x.offsets), B(x.B), y(x.y), free_(rows.free), n_slots_(rows.begin[rows.rows.size()]) {
+    : m(rows.m),
+      width(rows.width),
+      offsets(x.offsets),
+      B(x.B),
+      y(x.y),
+      free_(rows.free),
+      n_slots_(rows.begin[rows.rows.size()]) {
     const int64_t N = x.n_tokens();
     begin_.assign(N + 1, 0);
     full_.assign(N, 0);

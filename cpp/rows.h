@@ -31,7 +31,8 @@ struct Rows {
     int m, width;           // width: padded_row(m)
     const int64_t* begin;   // (A + 1) weights of attribute a; `width` of them: a full row
     const uint16_t* label;  // (W) whose weight it is
-    const uint8_t* free;    // (W) may it change? null: all may. In a full row, labels never seen with the attribute may not
+    const uint8_t*
+        free;  // (W) may it change? null: all may. In a full row, labels never seen with the attribute may not
     std::vector<Row> rows;  // (A)
 };
 
@@ -62,16 +63,19 @@ class Joined {
     const int32_t* y;
 
     // out (count, width) := scores of tokens first .. first + count - 1
-    template <class Real> void score(int64_t first, int64_t count, const Real* w, Real* out) const {
+    template <class Real>
+    void score(int64_t first, int64_t count, const Real* w, Real* out) const {
         sum_kernels<Real>().score(entries(), begin_.data() + first, full_.data() + first, count, width, w, out);
     }
     // into (W) += value * p[label]: the other way round; p (count, width)
-    template <class Real> void expect(int64_t first, int64_t count, const Real* p, double* into) const {
+    template <class Real>
+    void expect(int64_t first, int64_t count, const Real* p, double* into) const {
         sum_kernels<Real>().expect(entries(), begin_.data() + first, full_.data() + first, count, width, p, into);
     }
 
     // each(slot, value) for the weights of token t that belong to one label and may change
-    template <class Each> void of_label(int64_t t, int label, const Each& each) const {
+    template <class Each>
+    void of_label(int64_t t, int label, const Each& each) const {
         const int64_t begin = begin_[t], full = begin + full_[t], end = begin_[t + 1];
         for (int64_t k = begin; k < full; ++k)
             if (const int64_t s = int64_t{slot_[k]} + label; !free_ || free_[s]) each(s, value(k));

@@ -10,10 +10,10 @@
 namespace bridle {
 namespace {
 
-constexpr int kLargeFold = 4096;      // the most states that are ever folded
+constexpr int kLargeFold = 4096;             // the most states that are ever folded
 constexpr int kPasses = 80, kFewPasses = 8;  // that improve multipliers; few where some rules have none
-constexpr int64_t kTrust = 20;        // times as many expansions where every rule is counted
-constexpr int64_t kWorth = 50;        // expansions that an active rule stands for, when it is asked how many it will take
+constexpr int64_t kTrust = 20;               // times as many expansions where every rule is counted
+constexpr int64_t kWorth = 50;  // expansions that an active rule stands for, when it is asked how many it will take
 constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
 
 BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
@@ -22,7 +22,15 @@ BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
     size_t held = scratch.bytes();
     for (const Estimate& e : r.estimates) held += e.fold.bytes() + sizeof(double) * e.H.size();
     const size_t memory = instance.control.memory();
-    return {scratch.trellis, r.fold, scratch.plain, r.H, r.set, r.lambda, r.estimates, nullptr, std::max(memory / 4, memory - std::min(memory, held))};
+    return {scratch.trellis,
+            r.fold,
+            scratch.plain,
+            r.H,
+            r.set,
+            r.lambda,
+            r.estimates,
+            nullptr,
+            std::max(memory / 4, memory - std::min(memory, held))};
 }
 
 // The first of the k best is proved; a limit stopped what should follow.
@@ -67,7 +75,8 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
     const auto is_soft = [&](int k) { return s.automata[k].mode != Mode::hard; };
     if (std::any_of(broken.begin(), broken.end(), is_soft) && enforce_broken_rules(instance, broken, incumbent))
         return status_when_finished(incumbent);
-    if (incumbent.found() && instance.limits.glance > 0 && search_all_rules(instance, incumbent)) return status_when_finished(incumbent);
+    if (incumbent.found() && instance.limits.glance > 0 && search_all_rules(instance, incumbent))
+        return status_when_finished(incumbent);
     active.add(broken);
 
     bool decomposed = false;
@@ -77,7 +86,8 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
         relax(instance, active, relaxation);
         if (relaxation.set.size() == 0) {
             ++counters.passes;
-            const double value = scratch.trellis.best_path(relaxation.fold, scratch.plain, scratch.path.data(), control);
+            const double value =
+                scratch.trellis.best_path(relaxation.fold, scratch.plain, scratch.path.data(), control);
             incumbent.tighten(value);
             if (!(value > -kInf)) {
                 incumbent.score = -kInf;
@@ -87,7 +97,8 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
             continue;
         }
         // Where every rule has a multiplier the bound is good, and what is left is soon searched.
-        const bool counted = std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
+        const bool counted =
+            std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
         const int passes = counted || decomposed ? kPasses : kFewPasses;
         if (tighten_bound(instance, relaxation, incumbent, active, passes)) return status_when_finished(incumbent);
         const int64_t few = instance.limits.decompose_after * (counted ? kTrust : 1);
@@ -181,7 +192,8 @@ std::vector<int> Search::start(Instance& instance, Incumbent& incumbent) {
     return consider(instance, scratch_.path.data(), incumbent).broken;
 }
 
-Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters, const int32_t* known) {
+Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters,
+                    const int32_t* known) {
     counters = Counters();
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
@@ -193,8 +205,11 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
         if (incumbent.bound == kInf) throw;
         return stopped(std::move(incumbent));
     }
-    const auto soft_and_local = [&](int k) { return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]); };
-    if (!s.tied && std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
+    const auto soft_and_local = [&](int k) {
+        return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]);
+    };
+    if (!s.tied &&
+        std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
         try {
             PricedSequence priced(s, false, control);
             const int32_t* begin = incumbent.found() ? incumbent.path.data() : known;
@@ -216,7 +231,8 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
     return to_answer(std::move(incumbent), status);
 }
 
-std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits& limits, Control& control, Counters& counters) {
+std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits& limits, Control& control,
+                                   Counters& counters) {
     counters = Counters();
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
@@ -224,8 +240,8 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
     scratch_.trellis.load(s);
     ActiveRules active(s.automata.size());
     Relaxation relaxation(limits.max_product_states, scratch_);
-    const Status status =
-        broken.empty() ? status_when_finished(incumbent) : solve_in_time(instance, broken, incumbent, active, relaxation);
+    const Status status = broken.empty() ? status_when_finished(incumbent)
+                                         : solve_in_time(instance, broken, incumbent, active, relaxation);
     if (status == Status::infeasible) return {};
     const Answer first = to_answer(incumbent, status);
     if (status != Status::optimal) return {first};
@@ -237,8 +253,8 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
     }
 }
 
-std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& first, Incumbent& incumbent, ActiveRules& active,
-                                      Relaxation& relaxation) {
+std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& first, Incumbent& incumbent,
+                                      ActiveRules& active, Relaxation& relaxation) {
     const Sequence& s = instance.sequence;
     Control& control = instance.control;
     for (;;) {
@@ -261,7 +277,8 @@ std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& f
             active.add(scratch_.verdict.broken);
             const double score = scratch_.plain.score(s, found.path.data()) - scratch_.verdict.cost;
             const Status status = all.complete ? Status::optimal : Status::limit;
-            out.push_back({status, score, all.complete ? score : std::max(score, first.score), std::move(found.path), scratch_.verdict.violations});
+            out.push_back({status, score, all.complete ? score : std::max(score, first.score), std::move(found.path),
+                           scratch_.verdict.violations});
         }
         if (!relaxation.outdated(active)) {
             if (out.empty() && !all.complete) out.push_back(stopped(first));

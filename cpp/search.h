@@ -31,16 +31,18 @@ class Search {
     // The best path by scores and masks alone; its score, -inf if there is none.
     double first_path(const Sequence& s, int32_t* path, Control& control);
     // `counters` is overwritten. known (n): a labelling to begin with, or null.
-    Answer best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters, const int32_t* known = nullptr);
+    Answer best(const Sequence& s, const SearchLimits& limits, Control& control, Counters& counters,
+                const int32_t* known = nullptr);
     size_t bytes() const { return scratch_.bytes(); }
-    std::vector<Answer> k_best(const Sequence& s, int k, const SearchLimits& limits, Control& control, Counters& counters);
+    std::vector<Answer> k_best(const Sequence& s, int k, const SearchLimits& limits, Control& control,
+                               Counters& counters);
 
   private:
     // Step 1. Considers the best path and bounds all others by it; returns the automata that it breaks.
     std::vector<int> start(Instance& instance, Incumbent& incumbent);
     // The k best, the first being known.
-    std::vector<Answer> next_best(Instance& instance, int k, const Answer& first, Incumbent& incumbent, ActiveRules& active,
-                                  Relaxation& relaxation);
+    std::vector<Answer> next_best(Instance& instance, int k, const Answer& first, Incumbent& incumbent,
+                                  ActiveRules& active, Relaxation& relaxation);
 
     Scratch scratch_;  // nothing else outlives a sequence
 };

@@ -22,8 +22,8 @@ class SegmentSearch {
         int end, label;  // the segment ends before `end`
     };
 
-    void look_back(int first, int last);        // fills ahead_ and rest_ for positions last .. first
-    double step(int t, int before, int y) const;  // score of label y at t
+    void look_back(int first, int last);                        // fills ahead_ and rest_ for positions last .. first
+    double step(int t, int before, int y) const;                // score of label y at t
     double read(int t, int y, std::vector<int>& states) const;  // what all groups charge for label y at t
     Change best_change(int t, double earned) const;
 

@@ -18,7 +18,8 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-bool Shares::fits(Share& s, const std::vector<BoundAutomaton>& automata, const std::vector<int>& members, Control& control) {
+bool Shares::fits(Share& s, const std::vector<BoundAutomaton>& automata, const std::vector<int>& members,
+                  Control& control) {
     std::vector<BoundAutomaton> chosen;
     for (int k : members) {
         const BoundAutomaton& p = automata[k];
@@ -36,7 +37,8 @@ bool Shares::fits(Share& s, const std::vector<BoundAutomaton>& automata, const s
 size_t Shares::bytes() const {
     size_t sum = sizeof(double) * scores_.capacity();
     for (const Share& s : groups)
-        sum += s.fold.bytes() + sizeof(float) * (s.theta.capacity() + s.F.capacity() + s.B.capacity() + s.cell.capacity() + s.cost.capacity());
+        sum += s.fold.bytes() + sizeof(float) * (s.theta.capacity() + s.F.capacity() + s.B.capacity() +
+                                                 s.cell.capacity() + s.cost.capacity());
     return sum;
 }
 
@@ -130,13 +132,14 @@ void Shares::enter(Share& s, Control& control) {
         control.check();
     }
     for (int q = 0; q < Q; ++q)
-        std::fill_n(s.B.begin() + static_cast<ptrdiff_t>((n_ - 1) * rows + static_cast<size_t>(q) * width), m_, static_cast<float>(-s.fold.final[q]));
+        std::fill_n(s.B.begin() + static_cast<ptrdiff_t>((n_ - 1) * rows + static_cast<size_t>(q) * width), m_,
+                    static_cast<float>(-s.fold.final[q]));
 }
 
 void Shares::complete(Share& s, int t) const {
     const size_t rows = static_cast<size_t>(s.fold.Q) * width, table = s.fold.kind(t) * rows;
-    kernels().look_up(B(s, t), s.cell.data() + table, s.cost.data() + table, s.alive.data() + static_cast<size_t>(t - 1) * s.fold.Q,
-                      s.n_alive[t - 1], width, s.X.data());
+    kernels().look_up(B(s, t), s.cell.data() + table, s.cost.data() + table,
+                      s.alive.data() + static_cast<size_t>(t - 1) * s.fold.Q, s.n_alive[t - 1], width, s.X.data());
 }
 
 double Shares::sweep(double floor, Control& control) {
@@ -181,9 +184,9 @@ double Shares::agree(int t, double floor) {
     std::vector<int32_t>&before = labels_[t - 1], &here = labels_[t];
     for (const int32_t i : before) std::fill_n(mean_.begin() + static_cast<ptrdiff_t>(i) * width, width, 0.0f);
     for (Share& s : groups) {
-        kernels().max_plus(s.F.data() + static_cast<size_t>(t - 1) * s.fold.Q * width, 1, width, s.X.data(), before.data(),
-                           static_cast<int>(before.size()), s.alive.data() + static_cast<size_t>(t - 1) * s.fold.Q, s.n_alive[t - 1],
-                           width, s.M.data());
+        kernels().max_plus(s.F.data() + static_cast<size_t>(t - 1) * s.fold.Q * width, 1, width, s.X.data(),
+                           before.data(), static_cast<int>(before.size()),
+                           s.alive.data() + static_cast<size_t>(t - 1) * s.fold.Q, s.n_alive[t - 1], width, s.M.data());
         for (const int32_t i : before) {
             const size_t row = static_cast<size_t>(i) * width;
             const float* theta = s.theta.data() + at + row;
@@ -220,8 +223,8 @@ double Shares::agree(int t, double floor) {
 void Shares::pass_on(Share& s, int t) const {
     const size_t Q = s.fold.Q;
     kernels().max_plus(s.F.data() + (t - 1) * Q * width, width, 1, s.theta.data() + static_cast<size_t>(t) * m_ * width,
-                       s.alive.data() + (t - 1) * Q, s.n_alive[t - 1], labels_[t - 1].data(), static_cast<int>(labels_[t - 1].size()),
-                       width, s.X.data());
+                       s.alive.data() + (t - 1) * Q, s.n_alive[t - 1], labels_[t - 1].data(),
+                       static_cast<int>(labels_[t - 1].size()), width, s.X.data());
 }
 
 void Shares::scatter(Share& s, int t) const {
@@ -257,12 +260,14 @@ void Shares::back(Share& s, int t, float low) {
     const size_t Q = s.fold.Q, rows = Q * width;
     const float* theta = s.theta.data() + static_cast<size_t>(t) * m_ * width;
     for (const int32_t j : labels_[t])
-        for (int i = 0; i < m_; ++i) turned_[static_cast<size_t>(j) * width + i] = theta[static_cast<size_t>(i) * width + j];
+        for (int i = 0; i < m_; ++i)
+            turned_[static_cast<size_t>(j) * width + i] = theta[static_cast<size_t>(i) * width + j];
     float* before = s.B.data() + (t - 1) * rows;
     int32_t* list = s.alive.data() + (t - 1) * Q;
-    kernels().max_plus(s.X.data(), width, 1, turned_.data(), list, s.n_alive[t - 1], labels_[t].data(), static_cast<int>(labels_[t].size()),
-                       width, before);
-    s.n_alive[t - 1] = kernels().drop_low(before, s.F.data() + (t - 1) * rows, from_.data(), low, list, s.n_alive[t - 1], width);
+    kernels().max_plus(s.X.data(), width, 1, turned_.data(), list, s.n_alive[t - 1], labels_[t].data(),
+                       static_cast<int>(labels_[t].size()), width, before);
+    s.n_alive[t - 1] =
+        kernels().drop_low(before, s.F.data() + (t - 1) * rows, from_.data(), low, list, s.n_alive[t - 1], width);
 }
 
 double Shares::margin() {
@@ -281,7 +286,8 @@ double Shares::margin() {
     // Each of some 2 n + 8 additions, and of those over the groups, rounds a number no larger than the largest of its kind.
     double size = 0;
     for (const Share& s : groups) {
-        for (const std::vector<float>* x : {&s.F, &s.B, &s.theta}) size = std::max<double>(size, kernels().largest(x->data(), x->size()));
+        for (const std::vector<float>* x : {&s.F, &s.B, &s.theta})
+            size = std::max<double>(size, kernels().largest(x->data(), x->size()));
         for (double f : s.fold.final)
             if (f < kInf) size = std::max(size, std::abs(f));
     }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMostStates = 1 << 20;
 constexpr int64_t kMostNodes = int64_t{1} << 30;  // more cannot be numbered
-constexpr int64_t kBreath = 1 << 16;  // steps between two looks at the clock
+constexpr int64_t kBreath = 1 << 16;              // steps between two looks at the clock
 
 // The possible words of one sequence and the rules that are folded into them.
 class Graph {
@@ -37,7 +37,8 @@ class Graph {
         AutomatonSet set;
         set.assign(std::move(automata));
         const int64_t row = static_cast<int64_t>(sizeof(double)) * (n_ + 1);  // of H, for a state
-        int64_t most = std::min(kMostStates, std::max<int64_t>(1, static_cast<int64_t>(control_.memory() / 8 * 3) / row));
+        int64_t most =
+            std::min(kMostStates, std::max<int64_t>(1, static_cast<int64_t>(control_.memory() / 8 * 3) / row));
         if (max_states >= 0) most = std::min(most, max_states);
         return fold_.build(set, arcs_in_all_, m_, static_cast<int>(most), control_);
     }
@@ -121,8 +122,8 @@ class Graph {
                 if (!(f > -kInf)) continue;
                 if (nodes.size() >= most) return false;
                 queue.push({f, arc->end, static_cast<int32_t>(nodes.size())});
-                nodes.push_back({node.g + arc->score - cost(*arc, node.q), top.node, arc->number,
-                                 arc->end, next(*arc, node.q)});
+                nodes.push_back(
+                    {node.g + arc->score - cost(*arc, node.q), top.node, arc->number, arc->end, next(*arc, node.q)});
             }
             breathe(end(node.b) - begin(node.b) + 1);
         }
@@ -237,7 +238,8 @@ double bound_without_rules(Graph& graph) {
 }
 
 // The best path; `violations` are its violations. A bound is the best score under the rules folded in so far.
-Answer best(Graph& graph, Lazy& rules, bool lazy, const Options& options, Control& control, std::vector<int32_t>& violations, int64_t* counters) {
+Answer best(Graph& graph, Lazy& rules, bool lazy, const Options& options, Control& control,
+            std::vector<int32_t>& violations, int64_t* counters) {
     Answer out;
     std::vector<int32_t> path;
     try {
@@ -258,7 +260,8 @@ Answer best(Graph& graph, Lazy& rules, bool lazy, const Options& options, Contro
             out.bound = std::min(out.bound, relaxed);
             graph.read(path);
             const double extra = rules.extra(path);
-            if (relaxed - extra > out.score) out.score = relaxed - extra, out.path = path, violations = rules.violations;
+            if (relaxed - extra > out.score)
+                out.score = relaxed - extra, out.path = path, violations = rules.violations;
             if (out.score >= out.bound) {
                 out.status = Status::optimal;
                 out.bound = out.score;  // above it only by rounding

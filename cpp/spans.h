@@ -24,12 +24,12 @@ struct SpanBatch {
 };
 
 struct SpanOutputs {
-    int32_t* path;            // (N)  arcs of the best path of sequence b, from offsets[b] on, numbered within the sequence
-    int32_t* length;          // (B)  how many they are
-    double *score, *bound;    // (B)
-    uint8_t* status;          // (B)
-    int32_t* violations;            // (B, rules)  violations
-    int64_t* counters;        // (B, kCounters)  rounds, states
+    int32_t* path;    // (N)  arcs of the best path of sequence b, from offsets[b] on, numbered within the sequence
+    int32_t* length;  // (B)  how many they are
+    double *score, *bound;  // (B)
+    uint8_t* status;        // (B)
+    int32_t* violations;    // (B, rules)  violations
+    int64_t* counters;      // (B, kCounters)  rounds, states
 };
 
 // Decodes all sequences, or throws Stopped. lazy: fold only rules that a best path breaks, until none is left; else all at once.

@@ -36,7 +36,8 @@ uint64_t hash_of(std::string_view text) {
 constexpr int kSome = 32;  // strings whose look-ups overlap
 
 // Texts between line feeds, some at a time: some(k, texts, number of them). False: there are not `count` texts.
-template <class Some> bool cut(std::string_view text, int64_t count, const Some& some) {
+template <class Some>
+bool cut(std::string_view text, int64_t count, const Some& some) {
     std::string_view pieces[kSome];
     size_t begin = 0;
     int held = 0;

@@ -17,8 +17,8 @@ class Strings {
     int32_t find(std::string_view text) const;  // its number or kUnknown
     int32_t size() const { return static_cast<int32_t>(ends_.size()); }
     std::string_view at(int32_t number) const;
-    const std::vector<char>& bytes() const { return bytes_; }     // all strings, end to end
-    const std::vector<int64_t>& ends() const { return ends_; }    // (size) where each ends
+    const std::vector<char>& bytes() const { return bytes_; }   // all strings, end to end
+    const std::vector<int64_t>& ends() const { return ends_; }  // (size) where each ends
 
     // `count` parts of `text`, cut at line feeds; numbers into out (count). False: there are more or fewer parts.
     bool add_all(std::string_view text, int64_t count, int32_t* out);

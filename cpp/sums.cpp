@@ -24,7 +24,8 @@ struct LogSum {
     double value() const { return sum > 0 ? top + std::log(sum) : -kInf; }
 };
 
-double sum_of(const Sequence& s, const std::vector<int>& rules, double* marginals, int64_t max_states, Control& control) {
+double sum_of(const Sequence& s, const std::vector<int>& rules, double* marginals, int64_t max_states,
+              Control& control) {
     std::vector<BoundAutomaton> chosen;
     for (const BoundAutomaton& p : s.automata)
         if (std::find(rules.begin(), rules.end(), p.rule) != rules.end()) {
@@ -40,7 +41,8 @@ double sum_of(const Sequence& s, const std::vector<int>& rules, double* marginal
     Fold fold;
     const int n = s.n, m = s.m;
     // For each state: rows of A (all of them for marginals), of sums, of B and of the row before.
-    const size_t bytes = std::max<size_t>(1, static_cast<size_t>(m) * ((marginals ? n : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
+    const size_t bytes = std::max<size_t>(
+        1, static_cast<size_t>(m) * ((marginals ? n : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
     size_t most = std::max<size_t>(2, control.memory() / 4 * 3 / bytes);
     if (max_states >= 0) most = std::min<size_t>(most, max_states);
     if (!fold.build(set, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)), control)) return kInf;
@@ -48,10 +50,13 @@ double sum_of(const Sequence& s, const std::vector<int>& rules, double* marginal
 
     const int Q = fold.Q;
     const size_t width = static_cast<size_t>(Q) * m;
-    const auto next = [&](int t, int q, int j) { return fold.plain() ? 0 : fold.cost(t, q)[j] < kInf ? fold.next(t, q)[j] : -1; };
+    const auto next = [&](int t, int q, int j) {
+        return fold.plain() ? 0 : fold.cost(t, q)[j] < kInf ? fold.next(t, q)[j] : -1;
+    };
     std::vector<double> A;
     lay_out(A, width * (marginals ? n : 2), 0.0, control);
-    const int stretch = static_cast<int>(std::max<size_t>(1, kBreath / (static_cast<size_t>(m) * m)));  // states between two looks at the clock
+    const int stretch = static_cast<int>(
+        std::max<size_t>(1, kBreath / (static_cast<size_t>(m) * m)));  // states between two looks at the clock
     const auto row = [&](int t) { return A.data() + width * (marginals ? t : t % 2); };
     std::vector<LogSum> sums(width);
     for (int t = 0; t < n; ++t) {
@@ -91,7 +96,8 @@ double sum_of(const Sequence& s, const std::vector<int>& rules, double* marginal
         const double* a = row(t);
         for (int y = 0; y < m; ++y) {
             double p = 0;
-            for (int q = 0; q < Q; ++q) p += std::exp(a[static_cast<size_t>(q) * m + y] + B[static_cast<size_t>(q) * m + y] - log_z);
+            for (int q = 0; q < Q; ++q)
+                p += std::exp(a[static_cast<size_t>(q) * m + y] + B[static_cast<size_t>(q) * m + y] - log_z);
             marginals[static_cast<size_t>(t) * m + y] = p;
         }
         if (t == 0) break;

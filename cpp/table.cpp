@@ -47,7 +47,8 @@ void Table::shape(int m) {
 }
 
 // One pass over memory: some rows are made, their least and largest scores noted, and turned into columns while they are near.
-template <class Fill> bool Table::lay(const Fill& fill, Control& control) {
+template <class Fill>
+bool Table::lay(const Fill& fill, Control& control) {
     const int m = view_.m, width = view_.width;
     least_.assign(width, kInf), most_.assign(width, -kInf);
     for (int i0 = 0; i0 < m; i0 += kTile) {
@@ -86,7 +87,9 @@ void Table::publish() {
 void Table::build(int m, const double* pairwise, const double* mask, Control& control) {
     serial_ = next_serial();
     const size_t square = static_cast<size_t>(m) * m;
-    const auto zero = [&](const double* x) { return !x || std::all_of(x, x + square, [](double v) { return v == 0; }); };
+    const auto zero = [&](const double* x) {
+        return !x || std::all_of(x, x + square, [](double v) { return v == 0; });
+    };
     if (zero(pairwise) && zero(mask)) {
         view_ = TableView{};
         view_.m = m, view_.width = padded(m), view_.flat = true;

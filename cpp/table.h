@@ -43,15 +43,20 @@ class Table {
     int64_t serial() const { return serial_; }  // another one whenever it is made anew
 
   private:
-    enum class From : uint8_t { all, some, others };  // column j leads from all labels of D, from some, or from others too
+    enum class From : uint8_t {
+        all,
+        some,
+        others
+    };  // column j leads from all labels of D, from some, or from others too
 
     void shape(int m);  // room for rows and columns
     // Makes rows by fill(i, row) and columns of them, least_ and most_ over all rows. Are all scores finite?
-    template <class Fill> bool lay(const Fill& fill, Control& control);
+    template <class Fill>
+    bool lay(const Fill& fill, Control& control);
     void find_support(Control& control);  // D, and where columns lead from
-    void find_limits();     // least and most
-    void find_diagonals();  // of the short columns, and whether the others are alike
-    void publish();         // the view
+    void find_limits();                   // least and most
+    void find_diagonals();                // of the short columns, and whether the others are alike
+    void publish();                       // the view
 
     TableView view_{};
     int64_t serial_ = 0;

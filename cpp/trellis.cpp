@@ -96,15 +96,18 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                    Control& control) const {
     const int Q = fold.Q;
     const size_t layer = static_cast<size_t>(Q) * width;
-    const int chunk = static_cast<int>(std::clamp<size_t>(kBreath / (layer * m), 1, 512));  // rows between looks at the clock
-    const int slice = static_cast<int>(std::clamp<size_t>(kBreath / (static_cast<size_t>(width) * m), 1, Q));  // states, likewise
+    const int chunk =
+        static_cast<int>(std::clamp<size_t>(kBreath / (layer * m), 1, 512));  // rows between looks at the clock
+    const int slice =
+        static_cast<int>(std::clamp<size_t>(kBreath / (static_cast<size_t>(width) * m), 1, Q));  // states, likewise
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - chunk);
         control.check();
         if (fold.plain() && !steps.per_step_) {
             const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
             if (unary_.empty()) u = read_rows(bottom + 1, top);
-            kernels().rows_back(steps.views(n), u, bottom, top, after, H + (bottom - low) * layer, w_.data() + kGuard, room_.data());
+            kernels().rows_back(steps.views(n), u, bottom, top, after, H + (bottom - low) * layer, w_.data() + kGuard,
+                                room_.data());
             after = H + (bottom - low) * layer;
             top = bottom;
             continue;
@@ -115,7 +118,9 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
             if (!steps.per_step_) {
                 for (int q = 0; q < Q; q += slice) {
                     if (q > 0) control.check();
-                    kernels().fold_back(steps.table(t).view(), std::min(slice, Q - q), fold.cost(t + 1, q), fold.cell(t + 1, q), u, after, row + static_cast<size_t>(q) * width, w_.data() + kGuard, room_.data());
+                    kernels().fold_back(steps.table(t).view(), std::min(slice, Q - q), fold.cost(t + 1, q),
+                                        fold.cell(t + 1, q), u, after, row + static_cast<size_t>(q) * width,
+                                        w_.data() + kGuard, room_.data());
                 }
             } else {
                 for (int q = 0; q < Q; ++q) {
@@ -125,7 +130,8 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                     else
                         for (int j = 0; j < width; ++j)
                             w_[j] = u[j] - fold.cost(t + 1, q)[j] + after[fold.cell(t + 1, q)[j]];
-                    kernels().dense_back(steps.score(t), steps.extra(t), w_.data(), row + static_cast<size_t>(q) * width, m, width);
+                    kernels().dense_back(steps.score(t), steps.extra(t), w_.data(),
+                                         row + static_cast<size_t>(q) * width, m, width);
                 }
             }
             after = row;

@@ -40,9 +40,9 @@ class Steps {
     const uint8_t* tied_ = nullptr;
     const Table *free_ = nullptr, *tie_ = nullptr;
     const Table* const* tables_ = nullptr;  // (n) the table that leads to each position, if they differ
-    const double* per_step_ = nullptr;  // (n - 1, m, m)
+    const double* per_step_ = nullptr;      // (n - 1, m, m)
     const double *add_free_ = nullptr, *add_tied_ = nullptr, *first_ = nullptr;  // add: with per_step_ only
-    Table own_free_, own_tied_;  // when adjusted
+    Table own_free_, own_tied_;                                                  // when adjusted
     std::vector<double> sum_free_, sum_tied_;
     mutable std::vector<const TableView*> views_;  // empty: not asked for yet
 };
@@ -58,7 +58,9 @@ class Trellis {
     // What best_path keeps for each state of a fold, and backward does, in bytes.
     static size_t path_bytes(int n, int m);
     static size_t backward_bytes(int n, int m) { return sizeof(double) * static_cast<size_t>(n) * padded(m); }
-    size_t bytes() const { return sizeof(double) * (unary_.capacity() + rows_.capacity() + buffer_.capacity() + kept_.capacity()); }
+    size_t bytes() const {
+        return sizeof(double) * (unary_.capacity() + rows_.capacity() + buffer_.capacity() + kept_.capacity());
+    }
 
     // Fills H (n, Q, width); returns the best score, -inf if there is no path.
     double backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const;

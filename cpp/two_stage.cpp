@@ -25,7 +25,8 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Contro
             for (int j = 0; j < m; ++j) {
                 const int to = fold.plain() ? 0 : fold.next(t + 1, q)[j];
                 if (!(u[j] > -kInf)) continue;
-                best = std::min(best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
+                best = std::min(
+                    best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
             }
             least[static_cast<size_t>(t) * Q + q] = best;
         }
@@ -34,7 +35,8 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Contro
 }
 
 // Stage 2. first: the answer of stage 1, whose lattice score is z.
-Answer cheapest_near(const Sequence& s, const Options& options, Control& control, Answer first, double z, int64_t* counters) {
+Answer cheapest_near(const Sequence& s, const Options& options, Control& control, Answer first, double z,
+                     int64_t* counters) {
     Trellis trellis;
     trellis.load(s);
     Steps steps;
@@ -65,10 +67,14 @@ Answer cheapest_near(const Sequence& s, const Options& options, Control& control
     trellis.backward(free, steps, H, control);
     const std::vector<double> price = least_price(trellis, fold, control);
     const std::vector<double> none(outside.size(), 0.0);
-    const size_t memory = control.memory(), held = fold.bytes() + free.bytes() + sizeof(double) * (H.size() + price.size());
-    BestFirst cheapest{trellis, fold, steps, H, outside, none, {}, price.data(), std::max(memory / 4, memory - std::min(memory, held))};
+    const size_t memory = control.memory(),
+                 held = fold.bytes() + free.bytes() + sizeof(double) * (H.size() + price.size());
+    BestFirst cheapest{trellis, fold,         steps,
+                       H,       outside,      none,
+                       {},      price.data(), std::max(memory / 4, memory - std::min(memory, held))};
     const double threshold = z - (1 - options.tau) * std::abs(z);
-    const double below = std::nextafter(threshold - trellis.rounding(steps), -kInf);  // the search wants more than its floor
+    const double below =
+        std::nextafter(threshold - trellis.rounding(steps), -kInf);  // the search wants more than its floor
     cheapest.run(1, below, options.max_states, control);
     counters[0] = cheapest.expansions;
     if (!cheapest.complete || cheapest.found.empty()) {

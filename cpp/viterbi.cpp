@@ -37,7 +37,8 @@ double Viterbi::best_path(const Sequence& s, int32_t* path, Control& control) {
     if (width * s.n <= kKeepCells) {
         make_room(s.n);
         rows(x, 0, s.n, nullptr, control);
-        return kernels().follow(x, 0, s.n, V_.data() + kGuard, few_.data(), -1, path) < 0 ? -kInf : best(V_.data() + kGuard);
+        return kernels().follow(x, 0, s.n, V_.data() + kGuard, few_.data(), -1, path) < 0 ? -kInf
+                                                                                          : best(V_.data() + kGuard);
     }
     // Keep row t for every t that begins a block; make the rows of a block again when the path walks through it.
     const int block = std::max(2, static_cast<int>(std::sqrt(static_cast<double>(s.n))));

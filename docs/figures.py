@@ -85,8 +85,10 @@ def _versus(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def _peak(rows: list[dict[str, Any]]) -> list[str]:
-    lines = ["| tier | labels | columns that may win | backward | path | arithmetic | read | share of the limit |",
-             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| tier | labels | columns that may win | backward | path | arithmetic | read | share of the limit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
         share = f"{max(row['peak'], row['read']) / row['scan']:.0%}" if row["kind"] == "all" else ""
         figures = " | ".join(f"{row[name]:.1f}" for name in ("scan", "follow", "peak", "read"))
@@ -100,8 +102,10 @@ def _hard(run: dict[str, Any]) -> list[str]:
     solvers = dict.fromkeys(name for one in many["families"].values() for name in one["solvers"])
     peers = [name for name in solvers if name != "bridle"]
     soon = f"below the best after {1e3 * many['soon']:g} ms"
-    lines = ["| family | mean | worst | proved |" + "".join(f" {name} |" for name in peers) + f" {soon} |",
-             "|---|---|---|---|" + "---|" * len(peers) + "---|"]  # fmt: skip
+    lines = [
+        "| family | mean | worst | proved |" + "".join(f" {name} |" for name in peers) + f" {soon} |",
+        "|---|---|---|---|" + "---|" * len(peers) + "---|",
+    ]
     for name, one in many["families"].items():
         ours = one["solvers"]["bridle"]
         took, cells = [1e3 * s for s in ours["seconds"]], [name]
@@ -137,8 +141,11 @@ def tables(folders: list[Path]) -> str:
     parts += ["", "Training on CoNLL-2000, 19 templates, beside python-crfsuite:", "", *_versus(train), ""]
     parts += ["Tagging its test set, texts to labels, the same weights:", "", *_versus(tag), ""]
     if "peak" in runs[0]["data"]:
-        parts += ["The Viterbi kernel, nanoseconds per token: its two passes, m x m additions and maxima at full",
-                  "speed, and m x m transition scores read once from where they lie:", ""]  # fmt: skip
+        parts += [
+            "The Viterbi kernel, nanoseconds per token: its two passes, m x m additions and maxima at full",
+            "speed, and m x m transition scores read once from where they lie:",
+            "",
+        ]
         parts += [*_peak(runs[0]["data"]["peak"]), ""]
     return "\n".join(parts)
 

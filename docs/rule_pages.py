@@ -297,13 +297,33 @@ def page(kind: Kind) -> str:
     """The page of one kind, as Markdown."""
     subject = Subject.of(kind)
     lines = [
-        f"# {kind.title}", "", meaning(subject), "",
-        "| in Python | in a `.rules` file |", "|---|---|", f"| `{_cell(kind.call)}` | `{_cell(kind.sentence)}` |", "",
-        f"**When to use it.** {kind.use}", "",
-        "## Holds and breaks", "", definition(subject), "", *examples(subject),
-        "## Automaton", "", "```{raw} html", picture(subject), "```", "", _caption(subject), "",
-        "## Linear rows", "", *shown_rows(subject),
-    ]  # fmt: skip
+        f"# {kind.title}",
+        "",
+        meaning(subject),
+        "",
+        "| in Python | in a `.rules` file |",
+        "|---|---|",
+        f"| `{_cell(kind.call)}` | `{_cell(kind.sentence)}` |",
+        "",
+        f"**When to use it.** {kind.use}",
+        "",
+        "## Holds and breaks",
+        "",
+        definition(subject),
+        "",
+        *examples(subject),
+        "## Automaton",
+        "",
+        "```{raw} html",
+        picture(subject),
+        "```",
+        "",
+        _caption(subject),
+        "",
+        "## Linear rows",
+        "",
+        *shown_rows(subject),
+    ]
     return "\n".join(lines) + "\n"
 
 

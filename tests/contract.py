@@ -171,12 +171,14 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
         return d
 
     exact = [
-        ("search", {}), ("search", {"max_product_states": int(rng.choice([1, 3]))}),
+        ("search", {}),
+        ("search", {"max_product_states": int(rng.choice([1, 3]))}),
         ("search", {"max_product_states": 1, "max_group_states": int(rng.choice([1, 4])), "decompose_after": 0}),
         ("product", {}),
         ("lazy_intersection", {}),
-        ("viterbi", {}), ("auto", {}),
-    ]  # fmt: skip
+        ("viterbi", {}),
+        ("auto", {}),
+    ]
     if ilp:
         exact += [("ilp", {"formulation": "tight"}), ("ilp", {"formulation": "paper"})]
     for engine, options in exact:
@@ -363,10 +365,13 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
     tally = Counter() if tally is None else tally
     scores = {}
     for name, options in [
-        ("product", {}), ("search", {}), ("search", {"max_product_states": 1}), ("search", {"max_product_states": 8}),
+        ("product", {}),
+        ("search", {}),
+        ("search", {"max_product_states": 1}),
+        ("search", {"max_product_states": 8}),
         ("search", {"max_product_states": 1, "max_group_states": int(rng.choice([1, 4])), "decompose_after": 0}),
         ("lazy_intersection", {}),
-    ]:  # fmt: skip
+    ]:
         key = " ".join([name, *map(str, options.values())])
         try:
             d = bridle.Decoder(labels, rules, engine_of(name, **options)).decode(lattice, given)

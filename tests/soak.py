@@ -59,8 +59,12 @@ class _Line:
         rate = done / took if took > 0 else 0.0
         left = _clock((self.total - done) / rate) if rate else "?"
         text = f"{done:,} of {self.total:,} problems, {rate:,.0f} a second, {left} to go, {wrong} mismatches"
-        print(f"\r\033[K{text}" if self.terminal else text, end="" if self.terminal and not last else "\n",
-              file=sys.stderr, flush=True)  # fmt: skip
+        print(
+            f"\r\033[K{text}" if self.terminal else text,
+            end="" if self.terminal and not last else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def run(seeds: range, jobs: int) -> tuple[int, list[str]]:

@@ -181,10 +181,35 @@ def test_names_in_expressions_are_labels_or_types() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["(a", "a)", "*", "+a", "a|*", "[a", "[a|b]", "[^", "{2}", "a{2,1}", "a{2}{3}", "a*{2}", "a{,2}", "a{2",
-             "'a", "a{x}", "(", ")", "a $", "a{1000000}", "a{99999999999}", "(a?){2000}", "((a{100}){100}){100}",
-             "((((){999}){999}){999}){999}", "(" * 5000 + "a" + ")" * 5000]
-)  # fmt: skip
+    "text",
+    [
+        "(a",
+        "a)",
+        "*",
+        "+a",
+        "a|*",
+        "[a",
+        "[a|b]",
+        "[^",
+        "{2}",
+        "a{2,1}",
+        "a{2}{3}",
+        "a*{2}",
+        "a{,2}",
+        "a{2",
+        "'a",
+        "a{x}",
+        "(",
+        ")",
+        "a $",
+        "a{1000000}",
+        "a{99999999999}",
+        "(a?){2000}",
+        "((a{100}){100}){100}",
+        "((((){999}){999}){999}){999}",
+        "(" * 5000 + "a" + ")" * 5000,
+    ],
+)
 def test_bad_expressions(text: str) -> None:
     for read in (check_regex, lambda t: from_regex(t, _find, 3)):
         with pytest.raises(RuleSyntaxError) as caught:

@@ -25,7 +25,7 @@ from bridle.errors import (
     LatticeError,
     RuleError,
     RuleSyntaxError,
-)  # fmt: skip
+)
 
 LABELS = Labels(["O", "A", "B"], "IO")
 FLAT = Lattice(np.zeros((3, 3)))
@@ -53,7 +53,9 @@ SCORES: dict[str, Case] = {
     "NaN before +inf": (lambda: Lattice([[NAN, INF]]), LatticeError, "unary[0, 0] is not a score; got nan"),
     "NaN in pairwise": (lambda: Lattice(FLAT.unary, unary(NAN)), LatticeError, "pairwise[1, 2] is not a score"),
     "+inf per step": (
-        lambda: Lattice(FLAT.unary, [np.zeros((3, 3)), unary(INF)]), LatticeError, "pairwise[1, 1, 2] is not a score",
+        lambda: Lattice(FLAT.unary, [np.zeros((3, 3)), unary(INF)]),
+        LatticeError,
+        "pairwise[1, 1, 2] is not a score",
     ),
     "NaN at the start": (lambda: Lattice(FLAT.unary, start=[0, NAN, 0]), LatticeError, "start[1] is not a score"),
     "+inf at the end": (lambda: Lattice(FLAT.unary, end=[0, 0, INF]), LatticeError, "end[2] is not a score"),
@@ -71,10 +73,14 @@ SCORES: dict[str, Case] = {
     "offsets that fall": (lambda: Batch(FLAT.unary, [0, 3, 2, 3]), LatticeError, "offsets do not cut the tokens"),
     "offsets of fractions": (lambda: Batch(FLAT.unary, [0.0, 3.0]), LatticeError, "offsets are not whole numbers"),
     "other labels than the decoder": (
-        lambda: decode(lattice=Lattice(np.zeros((3, 2)))), LatticeError, "another number of labels than the decoder",
+        lambda: decode(lattice=Lattice(np.zeros((3, 2)))),
+        LatticeError,
+        "another number of labels than the decoder",
     ),
     "a batch of other labels": (
-        lambda: Decoder(LABELS).decode_batch(Batch(np.zeros((3, 2)), [0, 3])), LatticeError, "another number of labels",
+        lambda: Decoder(LABELS).decode_batch(Batch(np.zeros((3, 2)), [0, 3])),
+        LatticeError,
+        "another number of labels",
     ),
     "an array": (lambda: decode(lattice=FLAT.unary), LatticeError, "Pass bridle.Lattice(scores)."),
     "an array for k_best": (lambda: Decoder(LABELS).k_best(FLAT.unary, 2), LatticeError, "this is not a lattice"),
@@ -107,7 +113,9 @@ RULES: dict[str, Case] = {
     "a position outside": (lambda: decode(r.fix("A", 3)), RuleError, "names position 3 (in the rule: fix A at 3)"),
     "a position before": (lambda: decode(r.fix("A", -4)), RuleError, "a rule names position -4"),
     "a position of nothing": (
-        lambda: decode(r.fix("A", 0), lattice=Lattice(np.zeros((0, 3)))), RuleError, "a rule names position 0",
+        lambda: decode(r.fix("A", 0), lattice=Lattice(np.zeros((0, 3)))),
+        RuleError,
+        "a rule names position 0",
     ),
     "a given position outside": (lambda: decode(VERB, given={"verb": 9}), RuleError, "given['verb'] names position 9"),
     "outside, inside a formula": (lambda: decode(ONCE >> r.label_at(7, "A")), RuleError, "names position 7"),
@@ -137,10 +145,14 @@ RULES: dict[str, Case] = {
     "true or false": (lambda: bool(ONCE), RuleError, "neither true nor false by itself"),
     "a line that is no rule": (lambda: r.parse("at most one of A"), RuleSyntaxError, "not a rule"),
     "contradictory rules": (
-        lambda: decode(ONCE, r.fix("A", 0), r.fix("B", 0)), Infeasible, "2 that clash: fix A at 0; fix B at 0",
+        lambda: decode(ONCE, r.fix("A", 0), r.fix("B", 0)),
+        Infeasible,
+        "2 that clash: fix A at 0; fix B at 0",
     ),
     "contradictory rules, k best": (
-        lambda: Decoder(LABELS, [r.forbid(["O", "A", "B"])]).k_best(FLAT, 2), Infeasible, "1 that clash: forbid O, A,",
+        lambda: Decoder(LABELS, [r.forbid(["O", "A", "B"])]).k_best(FLAT, 2),
+        Infeasible,
+        "1 that clash: forbid O, A,",
     ),
 }
 
@@ -156,68 +168,104 @@ GIVEN: dict[str, Case] = {
     "no labels": (lambda: decode(r.present(r.given("x"))), GivenError, "given['x'] is missing"),
     "no tokens": (lambda: decode(r.fix("A", r.tokens("x"))), GivenError, "given['tokens'] is missing"),
     "too few tokens": (
-        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": ["x"]}), GivenError, "has another length",
+        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": ["x"]}),
+        GivenError,
+        "has another length",
     ),
     "tokens that are none": (
-        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": 3}), GivenError, "should be the tokens",
+        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": 3}),
+        GivenError,
+        "should be the tokens",
     ),
     "tokens in one string": (
-        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": "xxx"}), GivenError, "should be the tokens",
+        lambda: decode(r.fix("A", r.tokens("x")), given={"tokens": "xxx"}),
+        GivenError,
+        "should be the tokens",
     ),
     "labels that are none": (
-        lambda: decode(r.present(r.given("x")), given={"x": 3}), GivenError, "given['x'] should hold labels",
+        lambda: decode(r.present(r.given("x")), given={"x": 3}),
+        GivenError,
+        "given['x'] should hold labels",
     ),
     "a position that is none": (
-        lambda: decode(VERB, given={"verb": "third"}), RuleError, "given['verb'] should be positions",
+        lambda: decode(VERB, given={"verb": "third"}),
+        RuleError,
+        "given['verb'] should be positions",
     ),
     "a position of halves": (lambda: decode(VERB, given={"verb": 0.5}), RuleError, "given['verb'] should be positions"),
     "truth for a position": (lambda: decode(VERB, given={"verb": True}), RuleError, "given['verb'] should be position"),
     "spans that are none": (
-        lambda: decode(r.same_label(r.given("x")), given={"x": [(0, 1, 2)]}), RuleError, "given['x'] should be spans",
+        lambda: decode(r.same_label(r.given("x")), given={"x": [(0, 1, 2)]}),
+        RuleError,
+        "given['x'] should be spans",
     ),
     "spans of halves": (
-        lambda: decode(r.same_label(r.given("x")), given={"x": [(0.5, 2)]}), RuleError, "given['x'] should be spans",
+        lambda: decode(r.same_label(r.given("x")), given={"x": [(0.5, 2)]}),
+        RuleError,
+        "given['x'] should be spans",
     ),
     "no dict": (lambda: decode(given=3), GivenError, "given is not a dict; got 3"),
     "no dict, k best": (lambda: Decoder(LABELS).k_best(FLAT, 2, given=3), GivenError, "given is not a dict"),
     "one dict for a batch": (
-        lambda: Decoder(LABELS).decode_batch([FLAT], {"verb": 1}), GivenError, "does not fit the batch; got one dict",
+        lambda: Decoder(LABELS).decode_batch([FLAT], {"verb": 1}),
+        GivenError,
+        "does not fit the batch; got one dict",
     ),
     "too many dicts": (lambda: Decoder(LABELS).decode_batch([FLAT], [{}, {}]), GivenError, "got 2 dicts"),
     "a number for a batch": (lambda: Decoder(LABELS).decode_batch([FLAT], 3), GivenError, "does not fit the batch"),
     "a name that is none": (lambda: r.given("the verb"), RuleError, "a given value needs a plain name"),
 }
 
-OPTIONS: dict[str, Case] = {
-    f"{name}={value!r}": (lambda name=name, value=value: Decoder(LABELS, **{name: value}), EngineError, text)  # type: ignore[misc]
-    for name, value, text in [
-        ("engine", "simplex", "unknown engine; got 'simplex'"), ("engine", ["auto"], "unknown engine"),
-        ("time_limit", -1, "bad option time_limit"), ("time_limit", NAN, "bad option time_limit"),
-        ("time_limit", "1 s", "bad option time_limit"), ("max_states", 0, "bad option max_states"),
-        ("max_states", 1.5, "bad option max_states"), ("max_states", 2**63, "bad option max_states"),
-        ("max_memory", 10**5, "bad option max_memory"), ("max_memory", 1e9, "bad option max_memory"),
-        ("on_infeasible", "ignore", "bad option on_infeasible"),
-    ]
-} | {
-    f"{engine}({name}={value!r})": (
-        lambda engine=engine, name=name, value=value: engine_named(engine, **{name: value}), EngineError, text  # type: ignore[misc]
-    )
-    for engine, name, value, text in [
-        ("beam", "width", 0, "bad option width"), ("beam", "width", True, "bad option width"),
-        ("beam", "width", 2**31, "bad option width"), ("beam", "tau", 1, "engine 'beam' has no option 'tau'"),
-        ("two_stage", "tau", 1.1, "bad option tau"), ("two_stage", "tau", NAN, "bad option tau"),
-        ("two_stage", "stage", "third", "bad option stage"), ("ilp", "formulation", "loose", "bad option formulation"),
-        ("lazy_intersection", "seed", -1, "bad option seed"), ("lazy_intersection", "seed", "x", "bad option seed"),
-        ("lazy_intersection", "seed", 2**64, "bad option seed"),
-        ("search", "max_product_states", 0, "bad option max_product_states"),
-        ("search", "max_product_states", 5000, "bad option max_product_states"),
-    ]
-} | {
-    "threads=-1": (lambda: Decoder(LABELS).decode_batch([FLAT], threads=-1), EngineError, "not a number of threads"),
-    "threads='all'": (lambda: Decoder(LABELS).decode_batch([FLAT], threads="all"), EngineError, "not a number of"),
-    "k=0": (lambda: Decoder(LABELS).k_best(FLAT, 0), EngineError, "k is not a number of labellings; got 0"),
-    "k=2.5": (lambda: Decoder(LABELS).k_best(FLAT, 2.5), EngineError, "k is not a number of labellings; got 2.5"),
-}  # fmt: skip
+OPTIONS: dict[str, Case] = (
+    {
+        f"{name}={value!r}": (lambda name=name, value=value: Decoder(LABELS, **{name: value}), EngineError, text)  # type: ignore[misc]
+        for name, value, text in [
+            ("engine", "simplex", "unknown engine; got 'simplex'"),
+            ("engine", ["auto"], "unknown engine"),
+            ("time_limit", -1, "bad option time_limit"),
+            ("time_limit", NAN, "bad option time_limit"),
+            ("time_limit", "1 s", "bad option time_limit"),
+            ("max_states", 0, "bad option max_states"),
+            ("max_states", 1.5, "bad option max_states"),
+            ("max_states", 2**63, "bad option max_states"),
+            ("max_memory", 10**5, "bad option max_memory"),
+            ("max_memory", 1e9, "bad option max_memory"),
+            ("on_infeasible", "ignore", "bad option on_infeasible"),
+        ]
+    }
+    | {
+        f"{engine}({name}={value!r})": (
+            lambda engine=engine, name=name, value=value: engine_named(engine, **{name: value}),
+            EngineError,
+            text,  # type: ignore[misc]
+        )
+        for engine, name, value, text in [
+            ("beam", "width", 0, "bad option width"),
+            ("beam", "width", True, "bad option width"),
+            ("beam", "width", 2**31, "bad option width"),
+            ("beam", "tau", 1, "engine 'beam' has no option 'tau'"),
+            ("two_stage", "tau", 1.1, "bad option tau"),
+            ("two_stage", "tau", NAN, "bad option tau"),
+            ("two_stage", "stage", "third", "bad option stage"),
+            ("ilp", "formulation", "loose", "bad option formulation"),
+            ("lazy_intersection", "seed", -1, "bad option seed"),
+            ("lazy_intersection", "seed", "x", "bad option seed"),
+            ("lazy_intersection", "seed", 2**64, "bad option seed"),
+            ("search", "max_product_states", 0, "bad option max_product_states"),
+            ("search", "max_product_states", 5000, "bad option max_product_states"),
+        ]
+    }
+    | {
+        "threads=-1": (
+            lambda: Decoder(LABELS).decode_batch([FLAT], threads=-1),
+            EngineError,
+            "not a number of threads",
+        ),
+        "threads='all'": (lambda: Decoder(LABELS).decode_batch([FLAT], threads="all"), EngineError, "not a number of"),
+        "k=0": (lambda: Decoder(LABELS).k_best(FLAT, 0), EngineError, "k is not a number of labellings; got 0"),
+        "k=2.5": (lambda: Decoder(LABELS).k_best(FLAT, 2.5), EngineError, "k is not a number of labellings; got 2.5"),
+    }
+)
 
 CASES = [
     pytest.param(*case, id=f"{group}: {name}")
@@ -246,10 +294,16 @@ def test_bad_input_is_a_typed_error(call: Callable[[], Any], kind: type[BridleEr
 
 def test_the_likely_cause_is_told_where_there_is_one() -> None:
     for call in (
-        lambda: Lattice(unary(NAN)), lambda: Lattice([0, 1]), lambda: decode(r.fix("A", 3)), lambda: decode(VERB),
-        lambda: Labels([]), lambda: Decoder(LABELS, [r.present("Z")]), lambda: ONCE.soft(-1.0),
-        lambda: decode(r.fix("A", 0), r.fix("B", 0)), lambda: Decoder(LABELS, ONCE),
-    ):  # fmt: skip
+        lambda: Lattice(unary(NAN)),
+        lambda: Lattice([0, 1]),
+        lambda: decode(r.fix("A", 3)),
+        lambda: decode(VERB),
+        lambda: Labels([]),
+        lambda: Decoder(LABELS, [r.present("Z")]),
+        lambda: ONCE.soft(-1.0),
+        lambda: decode(r.fix("A", 0), r.fix("B", 0)),
+        lambda: Decoder(LABELS, ONCE),
+    ):
         with pytest.raises(BridleError) as caught:
             call()
         assert caught.value.cause
@@ -326,7 +380,7 @@ SCORE_FILES: dict[str, tuple[bytes | None, str]] = {
     "inf.jsonl": (b'{"unary": [[0, 1]]}\n{"unary": [[0, Infinity]]}\n', "jsonl:2: "),
     "ragged.jsonl": (b'{"unary": [[0, 1], [0]]}\n', "jsonl:1: "),
     "bytes.jsonl": (b'{"unary": [[0, 1]]}\n\xff\xfe\n', ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCORE_FILES)

@@ -14,10 +14,17 @@ from bridle.rules.base import Rule, Soft
 
 LABELS = Labels(["O", "A", "B", "C"], scheme="IO")
 RULES: list[Rule] = [
-    r.exactly(1, of="A"), r.before("A", "B"), r.if_present("A", then="C"), r.followed_by("B", "C"),
-    ~(r.present("A") & r.present("C")), r.forbid_transition("A", "B"), r.length("B", at_most=2),
-    r.label_at(1, "A") | r.label_at(-1, "B"), r.fix("C", r.tokens("x")), r.no_duplicates(of=["A", "B"]),
-]  # fmt: skip
+    r.exactly(1, of="A"),
+    r.before("A", "B"),
+    r.if_present("A", then="C"),
+    r.followed_by("B", "C"),
+    ~(r.present("A") & r.present("C")),
+    r.forbid_transition("A", "B"),
+    r.length("B", at_most=2),
+    r.label_at(1, "A") | r.label_at(-1, "B"),
+    r.fix("C", r.tokens("x")),
+    r.no_duplicates(of=["A", "B"]),
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

@@ -30,10 +30,17 @@ from bridle.report.page import Page
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 WIDTH, HEIGHT = 1000, 900
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     f"--window-size={WIDTH},{HEIGHT}",
-]  # fmt: skip
+]
 DARK = ["--blink-settings=preferredColorScheme=0"]
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: apt install chromium")
@@ -112,9 +119,13 @@ def demonstration() -> str:
 
 
 PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
-    "explanation": (explained, []), "explanation, dark": (explained, DARK), "long explanation": (long, []),
-    "small pictures": (pictures, []), "impact": (summary, []), "demo": (demonstration, []),
-}  # fmt: skip
+    "explanation": (explained, []),
+    "explanation, dark": (explained, DARK),
+    "long explanation": (long, []),
+    "small pictures": (pictures, []),
+    "impact": (summary, []),
+    "demo": (demonstration, []),
+}
 
 
 def looked_at(html: str, folder: Path, flags: list[str]) -> tuple[dict[str, Any], str, bytes]:

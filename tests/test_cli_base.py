@@ -163,29 +163,39 @@ def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
     ("line", "told"),
     [
         ("trian", "no such command 'trian'. Did you mean 'train'?\n"),
-        ("tag m.bridle --threads many", "'many'"), ("tag m.bridle --threads=-3", "-3"),
-        ("train x --colums a", "--columns"), ("tag", "missing argument 'MODEL'."),
-        ("train train.txt -o m --scheme XY", "'XY' is not one of 'auto'"), ("train", "wanted DATA, or --config"),
-        ("train train.txt", "wanted -o MODEL"), ("eval -", "<stdin>: there are no sequences"),
+        ("tag m.bridle --threads many", "'many'"),
+        ("tag m.bridle --threads=-3", "-3"),
+        ("train x --colums a", "--columns"),
+        ("tag", "missing argument 'MODEL'."),
+        ("train train.txt -o m --scheme XY", "'XY' is not one of 'auto'"),
+        ("train", "wanted DATA, or --config"),
+        ("train train.txt", "wanted -o MODEL"),
+        ("eval -", "<stdin>: there are no sequences"),
         ("train - -o x", "<stdin>: there are no sequences"),
-        ("tag m.bridle train.txt --format conl", "wanted 'conll'.\n"), ("eval bin", "wanted --format NAME, one of"),
+        ("tag m.bridle train.txt --format conl", "wanted 'conll'.\n"),
+        ("eval bin", "wanted --format NAME, one of"),
         ("tag m.bridle bin", "Pass --option encoding=latin-1,"),
         ("tag m.bridle wide", "Pass --option encoding=utf-16."),
         ("eval none", "No such file"),
-        ("reproduce srl", "BRIDLE_DATA"), ("reproduce slr", "Did you mean 'srl'?"),
-        ("tag m.bridle --json --to conll", "wanted --to jsonl"), ("demo --model x", "no such option: --model.\n"),
+        ("reproduce srl", "BRIDLE_DATA"),
+        ("reproduce slr", "Did you mean 'srl'?"),
+        ("tag m.bridle --json --to conll", "wanted --to jsonl"),
+        ("demo --model x", "no such option: --model.\n"),
         ("eval ragged", "As conll: line 4 has 1 column, line 1 has 2."),
         ("tag two.bridle prose", "wanted 2: word, label"),
         ("tag two.bridle prose", "Is it plain text? Pass --format text."),
         ("rules check my.rules --model m.bridle --scheme BIO", "wanted --model alone"),
         ("rules check my.rules --model m.bridle --labels O", "wanted --model alone"),
-        ("decode scores.jsonl --scheme BIO", "Pass --scheme none"), ("eval train.txt --scheme BMES", "--scheme none"),
+        ("decode scores.jsonl --scheme BIO", "Pass --scheme none"),
+        ("eval train.txt --scheme BMES", "--scheme none"),
         ("decode scores.jsonl --rules given.rules", 'wanted "tokens": [...] in the JSON line'),
         ("decode scores.jsonl --rules verb.rules", 'wanted "given": {"verb": ...} in the JSON line'),
-        ("decode scores.jsonl --rules wide", "wide:1: not UTF-8"), ("decode - --rules wide", "wide:1: not"),
-        ("train none -o new --learner ibt --rules wide", "wide:1: not"), ("rules check wide", "wide:1: not UTF-8"),
+        ("decode scores.jsonl --rules wide", "wide:1: not UTF-8"),
+        ("decode - --rules wide", "wide:1: not"),
+        ("train none -o new --learner ibt --rules wide", "wide:1: not"),
+        ("rules check wide", "wide:1: not UTF-8"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_told_once_with_what_to_do(
     run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
 ) -> None:
@@ -206,10 +216,13 @@ def test_a_mistake_is_told_once_with_what_to_do(
 @pytest.mark.parametrize(
     "line",
     [
-        "tag m.bridle train.txt --rules bad", "eval train.txt --model m.bridle --rules bad", "rules test bad train.txt",
-        "decode scores.jsonl --labels O,NP --rules bad", "train train.txt -o new --learner ibt --rules bad",
+        "tag m.bridle train.txt --rules bad",
+        "eval train.txt --model m.bridle --rules bad",
+        "rules test bad train.txt",
+        "decode scores.jsonl --labels O,NP --rules bad",
+        "train train.txt -o new --learner ibt --rules bad",
     ],
-)  # fmt: skip
+)
 def test_a_label_that_is_misspelt_in_rules_is_told_with_its_line(
     run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:

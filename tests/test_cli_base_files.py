@@ -30,25 +30,32 @@ def folder(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "flag"),
     [
-        (f"{TAUGHT} -o train.txt", "-o train.txt"), (f"{TAUGHT} -o new --checkpoint train.txt", "--checkpoint"),
-        (f"{TAUGHT} -o new --log train.txt", "--log train.txt"), (f"{TAUGHT} -o new --log new", "--log new"),
-        (f"{TAUGHT} -o new --checkpoint new", "--checkpoint"), (f"{TAUGHT} -o new --log new.json", "--log new.json"),
+        (f"{TAUGHT} -o train.txt", "-o train.txt"),
+        (f"{TAUGHT} -o new --checkpoint train.txt", "--checkpoint"),
+        (f"{TAUGHT} -o new --log train.txt", "--log train.txt"),
+        (f"{TAUGHT} -o new --log new", "--log new"),
+        (f"{TAUGHT} -o new --checkpoint new", "--checkpoint"),
+        (f"{TAUGHT} -o new --log new.json", "--log new.json"),
         (f"{TAUGHT} -o new --checkpoint new.json", "--checkpoint"),
-        (f"{TAUGHT} -o new --log c --checkpoint c", "--log c"), (f"{TAUGHT} -o new --dev labels --log labels", "--log"),
+        (f"{TAUGHT} -o new --log c --checkpoint c", "--log c"),
+        (f"{TAUGHT} -o new --dev labels --log labels", "--log"),
         (f"{TAUGHT} -o templates --features templates", "-o templates"),
         (f"{TAUGHT} -o m.check --resume m.check", "-o m.check"),
         (f"{TAUGHT} -o new --learner ibt --rules my.rules --log my.rules", "--log my.rules"),
-        (f"{TAUGHT} -o old.txt", "a file that is no model"), (f"{TAUGHT} -o new --checkpoint old.txt", "no model"),
-        ("decode s.jsonl -o s.jsonl", "-o s.jsonl"), ("decode s.jsonl --rules my.rules -o my.rules", "-o my.rules"),
+        (f"{TAUGHT} -o old.txt", "a file that is no model"),
+        (f"{TAUGHT} -o new --checkpoint old.txt", "no model"),
+        ("decode s.jsonl -o s.jsonl", "-o s.jsonl"),
+        ("decode s.jsonl --rules my.rules -o my.rules", "-o my.rules"),
         ("decode s.jsonl --labels-file labels -o labels", "-o labels"),
-        ("tag m.bridle train.txt -o train.txt", "-o train.txt"), ("tag m.bridle train.txt -o m.bridle", "-o m.bridle"),
+        ("tag m.bridle train.txt -o train.txt", "-o train.txt"),
+        ("tag m.bridle train.txt -o m.bridle", "-o m.bridle"),
         ("tag m.bridle train.txt --rules my.rules -o my.rules", "-o my.rules"),
         ("learn train.txt -o ./train.txt", "-o ./train.txt"),
         ("learn train.txt --kind deterministic -o old.txt", "a file that is no model"),
         ("rules test my.rules train.txt --plot my.rules", "--plot my.rules"),
         ("rules test my.rules train.txt --plot train.txt", "--plot train.txt"),
     ],
-)  # fmt: skip
+)
 def test_what_is_there_is_not_written_over(run: Cli, folder: Path, line: str, flag: str) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     result = run(*line.split())
@@ -59,11 +66,12 @@ def test_what_is_there_is_not_written_over(run: Cli, folder: Path, line: str, fl
 @pytest.mark.parametrize(
     "line",
     [
-        f"{TAUGHT} -o m.bridle --checkpoint m.check --resume m.check --iterations 4", f"{TAUGHT} -o empty",
+        f"{TAUGHT} -o m.bridle --checkpoint m.check --resume m.check --iterations 4",
+        f"{TAUGHT} -o empty",
         f"{TAUGHT} -o pos --features pos",
         "train --config m.bridle.json -o m.bridle",
     ],
-)  # fmt: skip
+)
 def test_what_may_be_written_over(run: Cli, folder: Path, line: str) -> None:
     """A model by its successor, a checkpoint by the next one, an empty file; a set of features is no file."""
     (folder / "empty").touch()

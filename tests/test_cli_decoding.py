@@ -70,10 +70,14 @@ def test_decode_says_what_the_library_says(run: Cli, tmp_path: Path, rules: Path
     for k, (got, lattice) in enumerate(zip(records(out.read_text()), lattices, strict=True)):
         d = decoder.decode(lattice)
         assert got == {
-            "id": k, "labels": d.labels, "score": pytest.approx(d.score), "penalty": pytest.approx(d.penalty),
-            "bound": pytest.approx(d.bound), "optimal": True,
+            "id": k,
+            "labels": d.labels,
+            "score": pytest.approx(d.score),
+            "penalty": pytest.approx(d.penalty),
+            "bound": pytest.approx(d.bound),
+            "optimal": True,
             "violated": [{"rule": str(rule), "times": times} for rule, times in d.violated],
-        }  # fmt: skip
+        }
     assert any(d["violated"] for d in records(out.read_text()))
 
 
@@ -206,7 +210,7 @@ def bad_calls(tmp: Path) -> list[tuple[list[object], str]]:
         (["decode", write(tmp / "p", FINE, {"unary": [[0, 0, 0]]}), "--rules", at], "p:2: a rule names position 1"),
         (["rules", "check", tmp / "no.rules"], "cannot read"),
         (["rules", "show", rules], "bad.rules:2"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("case", range(25))

@@ -18,17 +18,22 @@ from commands import Cli
 
 NAMES = ["AUTHOR", "TITLE", "DATE"]
 SCORES = [
-    {"id": "r1", "tokens": ["Knuth", "1984", "Literate", "programming"],
-     "unary": [[2, 1, 0], [0, 2, 1], [1, 2, 0], [0, 2, 1]], "labels": NAMES},
+    {
+        "id": "r1",
+        "tokens": ["Knuth", "1984", "Literate", "programming"],
+        "unary": [[2, 1, 0], [0, 2, 1], [1, 2, 0], [0, 2, 1]],
+        "labels": NAMES,
+    },
     {"id": "r2", "tokens": ["Hoare", "Monitors"], "unary": [[2, 1, 0], [0, None, 1]]},
     {"tokens": ["Naur", "Proof"], "unary": [[2, 1, 0], [3, 1, 1]]},
-]  # fmt: skip
+]
 RULES = "fix DATE at tokens /[0-9]{4}/\nat most 1 token of AUTHOR\npresent DATE  [penalty 0.5]\n"
 CLASH = "present DATE\nforbid DATE\nat most 9 tokens of TITLE\n"
 TEXTS = [
-    ("r1", "Knuth/AUTHOR Literate/TITLE programming/TITLE 1984/DATE"), ("r2", "Hoare/AUTHOR Monitors/TITLE 1974/DATE"),
+    ("r1", "Knuth/AUTHOR Literate/TITLE programming/TITLE 1984/DATE"),
+    ("r2", "Hoare/AUTHOR Monitors/TITLE 1974/DATE"),
     ("r3", "Naur/AUTHOR Proof/TITLE of/TITLE algorithms/TITLE 1966/DATE"),
-]  # fmt: skip
+]
 
 
 def examples() -> list[Example]:
@@ -313,7 +318,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "over the rules": (["m.bridle", "--text", "a", "--rules", "my.rules", "--svg", "my.rules"], "be overwritten"),
     "no such folder": (["m.bridle", "--text", "a", "--html", "no/where.html"], "cannot write"),
     "no such rules": (["m.bridle", "--text", "a", "--rules", "no.rules"], "no.rules"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)

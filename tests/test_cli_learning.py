@@ -61,9 +61,12 @@ def test_a_rules_file_is_written_and_read_back(run: Cli, folder: Path, tmp_path:
     text = out.read_text()
     assert text.startswith("# Rules learned by bridle") and "train.txt\n# 150 sequences, 3 labels" in text
     made = rules.load(out)
-    assert made == [rules.parse(one["rule"]).soft(one["penalty"]) for one in sorted(
-        told["rules"], key=lambda one: list(dict.fromkeys(x["kind"] for x in told["rules"])).index(one["kind"])
-    )]  # fmt: skip
+    assert made == [
+        rules.parse(one["rule"]).soft(one["penalty"])
+        for one in sorted(
+            told["rules"], key=lambda one: list(dict.fromkeys(x["kind"] for x in told["rules"])).index(one["kind"])
+        )
+    ]
     assert len(made) >= 3 and all(penalty_of(rule) > 0 for rule in made)
     assert all(line.comment.startswith("held in ") for line in load_lines(out))
     assert f"{len(made)} rules" in result.stderr and " dropped: " in result.stderr
@@ -143,12 +146,15 @@ def test_deterministic_rules(run: Cli, folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["--penalty", "joint"], "--model MODEL"), (["--dev", "x"], "--dev is for joint"),
-        (["--kinds", "presence,nothing"], "'nothing'"), (["--significance", "2"], "significance"),
-        (["--scheme", "BIO"], "scheme BIO"), (["--model", "no.bridle", "--penalty", "joint"], "no.bridle"),
+        (["--penalty", "joint"], "--model MODEL"),
+        (["--dev", "x"], "--dev is for joint"),
+        (["--kinds", "presence,nothing"], "'nothing'"),
+        (["--significance", "2"], "significance"),
+        (["--scheme", "BIO"], "scheme BIO"),
+        (["--model", "no.bridle", "--penalty", "joint"], "no.bridle"),
         (["--label", "nothing"], "nothing"),
     ],
-)  # fmt: skip
+)
 def test_learn_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, args: list[str], told: str) -> None:
     result = run("learn", folder / "train.txt", "-o", tmp_path / "my.rules", *COLUMNS, *args)
     assert result.exit_code == 2 and told in result.stderr
@@ -204,7 +210,7 @@ def test_rules_test_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, t
 def test_rules_about_tokens_find_their_texts(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t.rules").write_text("fix DATE at tokens /d\\d/\n")
     for model in ([], ["--model", folder / "m.bridle"]):
-        told = json.loads(run.ok(
-            "rules", "test", tmp_path / "t.rules", folder / "tune.txt", *COLUMNS, "--json", *model
-        ).stdout)  # fmt: skip
+        told = json.loads(
+            run.ok("rules", "test", tmp_path / "t.rules", folder / "tune.txt", *COLUMNS, "--json", *model).stdout
+        )
         assert told["rules"][0]["gold"] == 1.0

@@ -50,9 +50,11 @@ def test_all_that_matters_is_written(trained: Training, here: Path) -> None:
     assert settings["learner"] == "crf" and settings["c2"] is None and settings["on_unknown"] == "wrong"
     assert told["model"]["c2"] == 1.0 and "word[0]" in told["model"]["features"]  # defaults, as they turned out
     assert told["data"] == {
-        "files": [{"file": "train.txt", "bytes": len(TRAIN)}], "sequences": 6, "tokens": 21,
+        "files": [{"file": "train.txt", "bytes": len(TRAIN)}],
+        "sequences": 6,
+        "tokens": 21,
         "labels": {"B-NP": 6, "B-VP": 6, "I-NP": 9},
-    }  # fmt: skip
+    }
     assert told["dev"]["tokens"] == 3 and told["scores"]["accuracy"] == pytest.approx(2 / 3)
     assert told["scores"]["segments"]["recall"] == 1.0
     model = bridle.load("m.bridle")
@@ -133,14 +135,16 @@ def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (None, "c.json: cannot read this file"), ("{", "c.json: not JSON"), ("[]", "no configuration of a training"),
+        (None, "c.json: cannot read this file"),
+        ("{", "c.json: not JSON"),
+        ("[]", "no configuration of a training"),
         ('{"command": "bridle bake", "settings": {}}', "got 'bridle bake'"),
         ('{"command": "bridle train", "settings": {"colour": 1}}', "unknown setting; got 'colour'"),
         ('{"command": "bridle train", "settings": {"threads": "many"}}', "'--threads'"),
         ('{"command": "bridle train", "settings": {"seed": 3}}', "there is no data"),
         ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" is not a list of files'),
     ],
-)  # fmt: skip
+)
 def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) -> None:
     if text is not None:
         Path("c.json").write_text(text)
@@ -159,10 +163,12 @@ def test_nothing_of_the_user_is_overwritten(run: Cli, here: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "train train.txt -o train.txt", "train train.txt -o dev.txt --dev dev.txt", "learn train.txt -o ./train.txt",
+        "train train.txt -o train.txt",
+        "train train.txt -o dev.txt --dev dev.txt",
+        "learn train.txt -o ./train.txt",
         "tag m.bridle train.txt -o m.bridle",
     ],
-)  # fmt: skip
+)
 def test_what_is_read_is_not_written_over(run: Cli, trained: Training, here: Path, line: str) -> None:
     trained()
     before = {path.name: path.read_bytes() for path in here.iterdir()}

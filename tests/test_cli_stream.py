@@ -70,11 +70,14 @@ def test_tagging_holds_a_chunk_at_most(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "out", "err_shown", "out_shown", "wait"),
     [
-        (None, None, True, False, 1.0), (None, "file", True, True, 1.0), (None, None, True, True, float("inf")),
-        (None, "file", False, True, float("inf")), (True, None, False, False, 0.0),
+        (None, None, True, False, 1.0),
+        (None, "file", True, True, 1.0),
+        (None, None, True, True, float("inf")),
+        (None, "file", False, True, float("inf")),
+        (True, None, False, False, 0.0),
         (False, "file", True, True, float("inf")),
     ],
-)  # fmt: skip
+)
 def test_bars_stay_out_of_pipes(
     monkeypatch: pytest.MonkeyPatch, asked: bool | None, out: str | None, err_shown: bool, out_shown: bool, wait: float
 ) -> None:

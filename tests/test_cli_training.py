@@ -132,8 +132,12 @@ def test_markup_is_trained_on_and_plain_text_is_tagged(run: Cli, tmp_path: Path)
     run.ok("train", tmp_path / "refs.txt", "-o", tmp_path / "m", "--format", "tagged")
     tagged = run.stdout("tag", tmp_path / "m", stdin="A. Cau, On it. 1992.\n")
     assert [line.split("\t") for line in tagged.split("\n") if line] == [
-        ["A.", "author"], ["Cau,", "author"], ["On", "title"], ["it.", "title"], ["1992.", "date"]
-    ]  # fmt: skip
+        ["A.", "author"],
+        ["Cau,", "author"],
+        ["On", "title"],
+        ["it.", "title"],
+        ["1992.", "date"],
+    ]
 
 
 def test_words_are_segmented(run: Cli, tmp_path: Path) -> None:
@@ -300,9 +304,10 @@ def test_eval_compares_the_same_texts_only(run: Cli, folder: Path, tmp_path: Pat
 def test_options_that_say_nothing_are_refused(run: Cli, folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS]
     for more, flag, learner, other in (
-        (["--margin", 2], "margin", "crf", "local-perceptron"), (["--average", "last"], "average", "crf", "perceptron"),
+        (["--margin", 2], "margin", "crf", "local-perceptron"),
+        (["--average", "last"], "average", "crf", "perceptron"),
         (["--learner", "perceptron", "--c2", 2], "c2", "perceptron", "crf"),
-    ):  # fmt: skip
+    ):
         result = run(*train, *more)
         told = f"`--{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {other}`."
         assert result.exit_code == 2 and told in result.output

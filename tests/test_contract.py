@@ -59,20 +59,37 @@ def test_every_kind_of_rule_was_asked_for_in_every_mode() -> None:
 def test_the_odd_cases_occurred() -> None:
     tally = total(chunk, CHUNKS)
     wanted = {
-        "n=0": 100, "n=1": 100, "n=6": 50, "infeasible": 100, "no path": 50, "tie": 100, "-inf": 300, "pays": 100,
-        "hard and soft": 100, "float32": 100, "pairwise per step": 100, "hard rules bite": 150, "soft rules bite": 80,
-        "soft rules per sequence bite": 30, "travelled": 300,
-    }  # fmt: skip
+        "n=0": 100,
+        "n=1": 100,
+        "n=6": 50,
+        "infeasible": 100,
+        "no path": 50,
+        "tie": 100,
+        "-inf": 300,
+        "pays": 100,
+        "hard and soft": 100,
+        "float32": 100,
+        "pairwise per step": 100,
+        "hard rules bite": 150,
+        "soft rules bite": 80,
+        "soft rules per sequence bite": 30,
+        "travelled": 300,
+    }
     assert {name: tally[name] for name, least in wanted.items() if tally[name] < least} == {}
 
 
 def test_every_engine_answered_often() -> None:
     tally = total(chunk, CHUNKS)
     wanted = {
-        "auto": 1000, "search": 2000, "product": 1000, "two_stage": 1000, "beam": 1000, "lazy_intersection": 700,
+        "auto": 1000,
+        "search": 2000,
+        "product": 1000,
+        "two_stage": 1000,
+        "beam": 1000,
+        "lazy_intersection": 700,
         "viterbi": 300,
         "ilp": 500,
-    }  # fmt: skip
+    }
     answered = {name: tally[f"{name} answered"] for name in wanted}
     assert {name: count for name, count in answered.items() if count < wanted[name]} == {}
     assert all(tally[f"{name} infeasible"] >= 30 for name in wanted)

@@ -28,8 +28,9 @@ def examples_for(name: str, words: list[list[str]]) -> list[Example]:
     column = "char" if name == "segmented" else "word"
     return [
         Example({column: tokens}, [LABELLED[name][min(k, 1) if name == "segmented" else k % 2] for k in range(n)])
-        for tokens in words if (n := len(tokens)) and (name != "segmented" or n == 2)
-    ]  # fmt: skip
+        for tokens in words
+        if (n := len(tokens)) and (name != "segmented" or n == 2)
+    ]
 
 
 def saved(path: Path, data: bytes | str) -> str:
@@ -228,8 +229,9 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     text = "größe NN\r\nist VB\r\n\r\nda RB"
     path = saved(tmp_path / "x", text.encode(encoding))
     assert word_columns(read(path, "conll", encoding=encoding)) == [
-        (["größe", "ist"], ["NN", "VB"]), (["da"], ["RB"]),
-    ]  # fmt: skip
+        (["größe", "ist"], ["NN", "VB"]),
+        (["da"], ["RB"]),
+    ]
 
 
 def test_a_cut_off_gzip_file(tmp_path: Path) -> None:

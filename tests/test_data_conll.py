@@ -44,11 +44,14 @@ def test_columns_have_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "names", "labels"),
     [
-        ("pos", ["word", "chunk"], ["PRP", "VBZ"]), (2, ["word", "chunk"], ["PRP", "VBZ"]),
-        (-2, ["word", "chunk"], ["PRP", "VBZ"]), (1, ["pos", "chunk"], ["He", "reckons"]),
-        (-1, ["word", "pos"], ["B-NP", "B-VP"]), (None, ["word", "pos", "chunk"], None),
+        ("pos", ["word", "chunk"], ["PRP", "VBZ"]),
+        (2, ["word", "chunk"], ["PRP", "VBZ"]),
+        (-2, ["word", "chunk"], ["PRP", "VBZ"]),
+        (1, ["pos", "chunk"], ["He", "reckons"]),
+        (-1, ["word", "pos"], ["B-NP", "B-VP"]),
+        (None, ["word", "pos", "chunk"], None),
     ],
-)  # fmt: skip
+)
 def test_any_column_holds_the_labels(tmp_path: Path, label: Any, names: list[str], labels: list[str] | None) -> None:
     first = parsed(tmp_path, CHUNKS, columns=["word", "pos", "chunk"], label=label)[0]
     assert (list(first.columns), first.labels) == (names, labels)
@@ -139,8 +142,10 @@ def test_comments_in_a_tab_file(tmp_path: Path) -> None:
 def test_a_hash_in_a_blank_file_is_a_token_if_its_label_is_known(tmp_path: Path) -> None:
     text = "# a comment of six fields\na NN O\n# # O\n\n# # O\n1 CD O\n\n# two fields more\nb NN O\n"
     assert [(x.tokens, len(x.comments)) for x in parsed(tmp_path, text)] == [
-        (["a", "#"], 1), (["#", "1"], 0), (["b"], 1),
-    ]  # fmt: skip
+        (["a", "#"], 1),
+        (["#", "1"], 0),
+        (["b"], 1),
+    ]
     assert parsed(tmp_path, "# # O\n1 CD O\n")[0].tokens == ["#", "1"]  # known from the lines below
 
 

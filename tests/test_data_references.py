@@ -102,7 +102,7 @@ PRINTED = {
     "dissertation.",
     ("brooks1987", "vancouver"): "Brooks FP Jr. No silver bullet: Essence and accidents of software engineering. "
     "Computer. 1987;20(4):10-19.",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("key", "style"), PRINTED)

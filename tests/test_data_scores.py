@@ -118,16 +118,28 @@ def test_equal_pairwise_scores_are_shared(tmp_path: Path) -> None:
 
 
 BAD_LINES = [
-    ("{", "not a JSON line"), ("[1]", "not an object"), ("{}", "no scores"), ('{"unary": 3}', "wrong shape"),
-    ('{"unary": [[1, "x"]]}', "not an array of numbers"), ('{"unary": [[1, "nan"]]}', "not an array of numbers"),
-    ('{"unary": [[1], [1, 2]]}', "different lengths"), ('{"unary": [[true]]}', "not an array of numbers"),
-    ('{"unary": [[NaN]]}', "not a score"), ('{"unary": [[Infinity]]}', "not a score"), ('{"unary": {}}', "numbers"),
-    ('{"unary": [[1' + "0" * 400 + "]]}", "not an array of numbers"), ('{"unary": ' + "[" * 100_000, "not a JSON line"),
-    ('{"unary": [[1]], "parwise": [[1]]}', "'pairwise'"), ('{"unary": [[1]], "given": 3}', "given is not an object"),
-    ('{"unary": [[1]], "tokens": "w"}', "list of strings"), ('{"unary": [[1]], "tokens": ["a", "b"]}', "length"),
-    ('{"unary": [[1]], "labels": "A"}', "list of names"), ('{"unary": [[1]], "labels": ["A", "B"]}', "columns"),
-    ('{"unary": []}', "wrong shape"), ('{"unary": [[1]], "pairwise": [[1, 2]]}', "wrong shape"),
-]  # fmt: skip
+    ("{", "not a JSON line"),
+    ("[1]", "not an object"),
+    ("{}", "no scores"),
+    ('{"unary": 3}', "wrong shape"),
+    ('{"unary": [[1, "x"]]}', "not an array of numbers"),
+    ('{"unary": [[1, "nan"]]}', "not an array of numbers"),
+    ('{"unary": [[1], [1, 2]]}', "different lengths"),
+    ('{"unary": [[true]]}', "not an array of numbers"),
+    ('{"unary": [[NaN]]}', "not a score"),
+    ('{"unary": [[Infinity]]}', "not a score"),
+    ('{"unary": {}}', "numbers"),
+    ('{"unary": [[1' + "0" * 400 + "]]}", "not an array of numbers"),
+    ('{"unary": ' + "[" * 100_000, "not a JSON line"),
+    ('{"unary": [[1]], "parwise": [[1]]}', "'pairwise'"),
+    ('{"unary": [[1]], "given": 3}', "given is not an object"),
+    ('{"unary": [[1]], "tokens": "w"}', "list of strings"),
+    ('{"unary": [[1]], "tokens": ["a", "b"]}', "length"),
+    ('{"unary": [[1]], "labels": "A"}', "list of names"),
+    ('{"unary": [[1]], "labels": ["A", "B"]}', "columns"),
+    ('{"unary": []}', "wrong shape"),
+    ('{"unary": [[1]], "pairwise": [[1, 2]]}', "wrong shape"),
+]
 
 
 @pytest.mark.parametrize(("line", "said"), BAD_LINES)
@@ -195,8 +207,13 @@ def archive(path: Path, **members: bytes) -> str:
 
 
 HOSTILE = [
-    b"", b"PK", b"garbage", b"\x93NUMPY\x01\x00", floats("(9999999999, 3)"),
-    floats("(10**9, 3)"), npy("__import__('os')"),
+    b"",
+    b"PK",
+    b"garbage",
+    b"\x93NUMPY\x01\x00",
+    floats("(9999999999, 3)"),
+    floats("(10**9, 3)"),
+    npy("__import__('os')"),
     npy("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1), }", b"cos\nsystem\n."),
     floats("(-1, 3)"),
     floats("(1, 1)", b"\0" * 4),
@@ -204,8 +221,10 @@ HOSTILE = [
     npy("{'descr': '|S3', 'fortran_order': False, 'shape': (1, 1), }", b"abc"),
     npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1, 1), }", b"\0" * 8),
     npy("{'descr': '|V0', 'fortran_order': False, 'shape': (7, 2), }"),
-    npy("(" * 5000), b"\x93NUMPY\x03\x00" + bytes(40), floats("(0, 0)"),
-]  # fmt: skip
+    npy("(" * 5000),
+    b"\x93NUMPY\x03\x00" + bytes(40),
+    floats("(0, 0)"),
+]
 
 
 @pytest.mark.parametrize("data", HOSTILE)

@@ -55,9 +55,10 @@ def test_layouts_of_tagged_text(tmp_path: Path) -> None:
         "\n".join(lines) + "\n",
         "<NEWREFERENCE>\n" + "\n<NEWREFERENCE>\n".join(line.replace("><", ">\n<") for line in lines),
         "<?xml version='1.0'?>\n<!-- x -->\n<data n='1'>\n"
-        + "".join(f"  <sequence id=\"1\">\n    {line}\n  </sequence>\n" for line in lines) + "</data>",
+        + "".join(f'  <sequence id="1">\n    {line}\n  </sequence>\n' for line in lines)
+        + "</data>",
         "".join(f"<sequence>{line}</sequence>" for line in lines),
-    ):  # fmt: skip
+    ):
         assert [(x.tokens, x.labels) for x in parsed(tmp_path, text, "tagged")] == wanted
 
 
@@ -161,8 +162,14 @@ def test_json_lines(tmp_path: Path) -> None:
     assert (found.id, found.where) == (7, f"{tmp_path}/x.txt:1")
     write(tmp_path / "y.jsonl", [found, Example({"word": []}, [])])
     assert list(read(tmp_path / "y.jsonl")) == [found, Example({"word": []}, [])]
-    other = parsed(tmp_path, json.dumps({"text": ["a"], "tags": ["X"], "keys": ["p", "q"]}), "jsonl", tokens="text",
-                   label="tags", columns=[])  # fmt: skip
+    other = parsed(
+        tmp_path,
+        json.dumps({"text": ["a"], "tags": ["X"], "keys": ["p", "q"]}),
+        "jsonl",
+        tokens="text",
+        label="tags",
+        columns=[],
+    )
     assert other == [Example({"word": ["a"]}, ["X"])]
 
 
@@ -213,8 +220,9 @@ def test_values_that_are_no_json(tmp_path: Path, name: str) -> None:
 def test_tables(tmp_path: Path, name: str) -> None:
     written = [
         Example({"word": ["a", "b"], "pos": ["P", "Q"]}, ["X", "Y"], {"verb": [1, 2]}, id="s1"),
-        Example({"word": []}, []), Example({"word": ["c"]}),
-    ] * 1000  # fmt: skip
+        Example({"word": []}, []),
+        Example({"word": ["c"]}),
+    ] * 1000
     write(tmp_path / f"x.{name}", written)
     with read(tmp_path / f"x.{name}") as back:
         size = back.total
@@ -235,8 +243,9 @@ def test_tables_of_others(tmp_path: Path) -> None:
         out.write_table(table)
     for name in ("x.parquet", "x.arrow"):
         assert list(read(tmp_path / name, tokens="words", label="tags")) == [
-            Example({"word": ["a"]}, ["X"], {"verb": 0}), Example({"word": ["b", "c"]}, ["Y", "Z"]),
-        ]  # fmt: skip
+            Example({"word": ["a"]}, ["X"], {"verb": 0}),
+            Example({"word": ["b", "c"]}, ["Y", "Z"]),
+        ]
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,17 @@ def test_a_deadline() -> None:
 
 
 ENGINES = [
-    "search", Search(1, 1, 2**60), Search(1, 4, 0), "product", "lazy_intersection", "beam", "two_stage", "ilp",
-    Ilp(formulation="paper"), TwoStage(stage="ilp"),
-]  # fmt: skip
+    "search",
+    Search(1, 1, 2**60),
+    Search(1, 4, 0),
+    "product",
+    "lazy_intersection",
+    "beam",
+    "two_stage",
+    "ilp",
+    Ilp(formulation="paper"),
+    TwoStage(stage="ilp"),
+]
 CASES = [(engine, problem) for engine in ENGINES for problem in PROBLEMS if (engine, problem) != ("product", "soft")]
 
 

@@ -24,9 +24,12 @@ from strategies import random_problem, seeds
 LABELS = Labels(["O", "A", "B", "C"], "IO")
 M = len(LABELS)
 RULES = [
-    r.at_most(1, of="A"), r.before("A", "B").soft(1.5), r.fix("O", r.given("verb")),
-    r.same_label(r.given("spans")), r.if_present("C", then=r.given("needs")).soft(0.5, per="violation"),
-]  # fmt: skip
+    r.at_most(1, of="A"),
+    r.before("A", "B").soft(1.5),
+    r.fix("O", r.given("verb")),
+    r.same_label(r.given("spans")),
+    r.if_present("C", then=r.given("needs")).soft(0.5, per="violation"),
+]
 
 
 def mixed(rng: np.random.Generator, count: int) -> tuple[list[Lattice], list[dict[str, Any]]]:

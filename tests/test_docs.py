@@ -160,7 +160,7 @@ def test_the_table_of_rules_leads_to_every_page() -> None:
 def test_a_page_of_a_rule_speaks_of_its_example() -> None:
     pages = module("rule_pages")
     before = pages.Subject.of(next(kind for kind in KINDS if kind.name == "before"))
-    assert pages.meaning(before) .startswith("Forbid any B before any A.\n")
+    assert pages.meaning(before).startswith("Forbid any B before any A.\n")
     assert pages.definition(before) == "Each token with A that has a B somewhere before it is one violation."
     rows = pages.linear_rows(before, "tight")
     assert rows.equation.startswith("seen[t]: some B") and "v[1,B] ≤ seen[1]" in rows.lines
@@ -190,8 +190,11 @@ def test_an_example_of_a_format_is_read_back(name: str, tmp_path: Path) -> None:
 def test_what_is_read_stands_token_under_token() -> None:
     pages = module("format_pages")
     assert pages.shown(pages.example_of("jsonl")) == [
-        "word:    He    left", "pos:     PRP   VBD", "labels:  B-NP  B-VP", "given: {'verb': 1}",
-    ]  # fmt: skip
+        "word:    He    left",
+        "pos:     PRP   VBD",
+        "labels:  B-NP  B-VP",
+        "given: {'verb': 1}",
+    ]
 
 
 # ---- results --------------------------------------------------------------------------------------------------------

@@ -23,10 +23,17 @@ def some_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
     for _ in range(count):
         a, b = (f"L{k}" for k in rng.choice(m, 2, replace=False))
         kinds: list[Rule] = [
-            r.before(a, b), r.at_most(1, of=a), r.exactly(1, of=a), ~(r.present(a) & r.present(b)),
-            r.if_present(a, then=b), r.forbid_transition(a, b), r.followed_by(a, b), r.no_duplicates([a, b]),
-            r.label_at(r.given("at"), a) >> r.present(b), r.length(a, at_most=2),
-        ]  # fmt: skip
+            r.before(a, b),
+            r.at_most(1, of=a),
+            r.exactly(1, of=a),
+            ~(r.present(a) & r.present(b)),
+            r.if_present(a, then=b),
+            r.forbid_transition(a, b),
+            r.followed_by(a, b),
+            r.no_duplicates([a, b]),
+            r.label_at(r.given("at"), a) >> r.present(b),
+            r.length(a, at_most=2),
+        ]
         rule, how = kinds[int(rng.integers(len(kinds)))], rng.random()
         price = round(float(rng.uniform(0.3, 3.0)), 2)
         found.append(rule if how < 0.15 else rule.soft(price, per="violation" if how < 0.5 else "sequence"))

@@ -51,10 +51,13 @@ def test_parts_may_lack(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("bad (x).", "bad (x)."), ("bad 'x'.", "bad 'x'."), ("cannot read .", "cannot read .."),
-        ("cannot read ..", "cannot read ..."), ("no 'A'; did you mean 'B'?", "no 'A'; did you mean 'B'?"),
+        ("bad (x).", "bad (x)."),
+        ("bad 'x'.", "bad 'x'."),
+        ("cannot read .", "cannot read .."),
+        ("cannot read ..", "cannot read ..."),
+        ("no 'A'; did you mean 'B'?", "no 'A'; did you mean 'B'?"),
     ],
-)  # fmt: skip
+)
 def test_a_message_ends_once(what: str, told: str) -> None:
     assert str(BridleError(what)) == told
 
@@ -66,8 +69,11 @@ def test_the_tree_is_the_one_in_the_text() -> None:
     assert issubclass(RuleSyntaxError, RuleError) and issubclass(GivenError, RuleError)
     assert issubclass(errors.ModelFileError, errors.FileError)
     assert {kind for kind in KINDS if kind.__base__ is BridleError} == set(KINDS) - {
-        BridleError, RuleSyntaxError, GivenError, errors.ModelFileError,
-    }  # fmt: skip
+        BridleError,
+        RuleSyntaxError,
+        GivenError,
+        errors.ModelFileError,
+    }
 
 
 def test_what_some_kinds_carry() -> None:
@@ -117,9 +123,12 @@ def test_fields_are_filled_in_once() -> None:
 
 def test_arguments_are_spelt_when_the_message_is_made() -> None:
     error = BridleError(
-        "{argument} is odd", got="'{argument}'", wanted="not {argument}", cause="Pass {argument}.",
+        "{argument} is odd",
+        got="'{argument}'",
+        wanted="not {argument}",
+        cause="Pass {argument}.",
         argument=Argument("comment", "# "),
-    )  # fmt: skip
+    )
     inner = "comment='# '"
     assert str(error) == f"{inner} is odd; got '{{argument}}'; wanted not {inner}.\nPass {inner}."  # got is the user's
     assert error.message(lambda argument: argument.name.upper()).endswith("wanted not COMMENT.\nPass COMMENT.")
@@ -144,12 +153,18 @@ def test_arguments_are_spelt_when_the_message_is_made() -> None:
         (Argument("format"), "format=...", "--format NAME"),
         (Argument("scheme", None), "scheme=None", "--scheme none"),
         (Argument("labels"), "labels=...", "--labels or --model"),
-        (Argument("given", {"verb": ...}), "given={'verb': ...}",
-         '"given": {"verb": ...} in the JSON line of the sequence'),
-        (Argument("given", {"tokens": ...}), "given={'tokens': ...}",
-         '"tokens": [...] in the JSON line of the sequence'),
+        (
+            Argument("given", {"verb": ...}),
+            "given={'verb': ...}",
+            '"given": {"verb": ...} in the JSON line of the sequence',
+        ),
+        (
+            Argument("given", {"tokens": ...}),
+            "given={'tokens': ...}",
+            '"tokens": [...] in the JSON line of the sequence',
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_argument_in_the_library_and_on_the_command_line(argument: Argument, library: str, line: str) -> None:
     error = BridleError("odd", cause="Pass {argument}.", argument=argument)
     assert str(error).endswith(f"Pass {library}.") and error.message(option).endswith(f"Pass {line}.")
@@ -221,14 +236,22 @@ def full(kind: Any) -> BridleError:
     """An error of this kind with all that it can carry."""
     rules = [r.present("A"), r.forbid("A", at=r.given("verb")).soft(2.0), r.at_most(1, of="A") | r.matches('"A" "B"*')]
     extra: dict[Any, dict[str, Any]] = {
-        RuleSyntaxError: {"file": "my.rules", "line": 3}, LimitReached: {"bound": 1.5, "decodings": [1, 2]},
+        RuleSyntaxError: {"file": "my.rules", "line": 3},
+        LimitReached: {"bound": 1.5, "decodings": [1, 2]},
         Infeasible: {"clash": rules, "decodings": None},
-    }  # fmt: skip
+    }
     place = {} if kind is RuleSyntaxError else {"where": "data.txt:17"}
     made: BridleError = kind(
-        "x is wrong.", got=[1], wanted="{argument}", cause="Too few?", sequence=4, rule=rules[0],
-        argument=Argument("given", {"verb": ...}), **place, **extra.get(kind, {}),
-    )  # fmt: skip
+        "x is wrong.",
+        got=[1],
+        wanted="{argument}",
+        cause="Too few?",
+        sequence=4,
+        rule=rules[0],
+        argument=Argument("given", {"verb": ...}),
+        **place,
+        **extra.get(kind, {}),
+    )
     if isinstance(made, RuleSyntaxError):
         made.others = (RuleSyntaxError("y is wrong", file="my.rules", line=9, got=2),)
     return made
@@ -292,8 +315,18 @@ def _is_message(node: ast.expr) -> bool:
 
 
 ERRORS = {"error", "e", "exc", "err", "failed", "wrong", "caught"}
-READS = {"startswith", "endswith", "removeprefix", "removesuffix", "find", "index", "partition", "rpartition", "count",
-         "replace"}  # fmt: skip
+READS = {
+    "startswith",
+    "endswith",
+    "removeprefix",
+    "removesuffix",
+    "find",
+    "index",
+    "partition",
+    "rpartition",
+    "count",
+    "replace",
+}
 MATCHES = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"}  # of compiled patterns
 
 
@@ -317,11 +350,18 @@ def _readers(tree: ast.AST) -> Iterator[ast.AST]:
 @pytest.mark.parametrize(
     "text",
     [
-        "re.sub('a', 'b', str(error))", "PATTERN.search(str(error))", "str(error).startswith('x')", "'x' in str(error)",
-        "error.args = ('x',)", "error.args[0].removeprefix('x')", "'x' in error.args[0]", "error.message() == 'x'",
-        "str(error).lower().find('x')", "error.what.startswith('x')",
+        "re.sub('a', 'b', str(error))",
+        "PATTERN.search(str(error))",
+        "str(error).startswith('x')",
+        "'x' in str(error)",
+        "error.args = ('x',)",
+        "error.args[0].removeprefix('x')",
+        "'x' in error.args[0]",
+        "error.message() == 'x'",
+        "str(error).lower().find('x')",
+        "error.what.startswith('x')",
     ],
-)  # fmt: skip
+)
 def test_readers_of_messages_are_found(text: str) -> None:
     assert len(list(_readers(ast.parse(text)))) == 1
 

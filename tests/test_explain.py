@@ -42,15 +42,24 @@ GOLD = ["A0", "O", "A1", "A1", "A2", "A2", "A2", "AM-LOC", "AM-LOC", "AM-LOC", "
 ROLES = Labels(["O", "A0", "A1", "A2", "A3", "AM-LOC"], scheme="IO")
 GIVEN = {"verb": 1, "candidates": [(0, 1), (2, 4), (4, 7), (7, 10)], "frame": ["A0", "A1", "A2"]}
 P = [
-    [0.06, 0.78, 0.09, 0.03, 0.02, 0.02], [0.38, 0.02, 0.52, 0.04, 0.03, 0.01], [0.16, 0.07, 0.61, 0.12, 0.02, 0.02],
-    [0.09, 0.05, 0.72, 0.10, 0.03, 0.01], [0.22, 0.01, 0.07, 0.55, 0.09, 0.06], [0.13, 0.06, 0.42, 0.35, 0.02, 0.02],
-    [0.06, 0.06, 0.36, 0.48, 0.02, 0.02], [0.18, 0.01, 0.11, 0.03, 0.40, 0.27], [0.28, 0.01, 0.32, 0.01, 0.19, 0.19],
-    [0.08, 0.02, 0.45, 0.02, 0.22, 0.21], [0.97, 0.001, 0.01, 0.01, 0.001, 0.01],
-]  # fmt: skip
+    [0.06, 0.78, 0.09, 0.03, 0.02, 0.02],
+    [0.38, 0.02, 0.52, 0.04, 0.03, 0.01],
+    [0.16, 0.07, 0.61, 0.12, 0.02, 0.02],
+    [0.09, 0.05, 0.72, 0.10, 0.03, 0.01],
+    [0.22, 0.01, 0.07, 0.55, 0.09, 0.06],
+    [0.13, 0.06, 0.42, 0.35, 0.02, 0.02],
+    [0.06, 0.06, 0.36, 0.48, 0.02, 0.02],
+    [0.18, 0.01, 0.11, 0.03, 0.40, 0.27],
+    [0.28, 0.01, 0.32, 0.01, 0.19, 0.19],
+    [0.08, 0.02, 0.45, 0.02, 0.22, 0.21],
+    [0.97, 0.001, 0.01, 0.01, 0.001, 0.01],
+]
 HARD = [
-    r.no_duplicates(of=["A0", "A1", "A2", "A3"]), r.same_label(r.given("candidates")), r.fix("O", r.given("verb")),
+    r.no_duplicates(of=["A0", "A1", "A2", "A3"]),
+    r.same_label(r.given("candidates")),
+    r.fix("O", r.given("verb")),
     r.allow(["O", "AM-LOC", r.given("frame")]),
-]  # fmt: skip
+]
 SOFT = r.before("AM-LOC", "A2").soft(0.3)
 AB = Labels(["A", "B", "C"])
 
@@ -76,8 +85,10 @@ def test_rules_are_found_at_every_place_they_changed(roles: Explanation) -> None
     assert roles.best.labels == GOLD
     found = changed_spans(roles, TOKENS)
     assert [(p.start, p.end, p.before, p.after) for p in found] == [
-        (1, 2, "A1", "O"), (5, 6, "A1", "A2"), (7, 10, "A3 A1 x2", "AM-LOC x3"),
-    ]  # fmt: skip
+        (1, 2, "A1", "O"),
+        (5, 6, "A1", "A2"),
+        (7, 10, "A3 A1 x2", "AM-LOC x3"),
+    ]
     assert all(p.rules for p in found)
     at = {str(effect.rule): effect.at for effect in roles.effects}
     assert at[str(HARD[2])] == (1,)

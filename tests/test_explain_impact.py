@@ -33,9 +33,12 @@ def printed(found: Impact, ids: Sequence[Any], **options: Any) -> str:
 def some_data(count: int = 30) -> tuple[Decoder, list[Lattice], list[list[str]]]:
     rng = np.random.default_rng(1)
     rules = [
-        r.at_most(1, of="A"), r.before("A", "B"), r.present("C").soft(1.0), r.forbid("B").soft(0.3, per="violation"),
+        r.at_most(1, of="A"),
+        r.before("A", "B"),
+        r.present("C").soft(1.0),
+        r.forbid("B").soft(0.3, per="violation"),
         r.at_most(99, of="A"),
-    ]  # fmt: skip
+    ]
     lattices = [Lattice(rng.normal(size=(int(rng.integers(0, 7)), 3)) * 2) for _ in range(count)]
     gold = [[AB.names[y] for y in rng.integers(0, 3, len(lattice))] for lattice in lattices]
     return Decoder(AB, rules), lattices, gold
@@ -60,8 +63,9 @@ def test_the_impact_adds_up_what_explanations_say() -> None:
         effects = [(b, effect) for b, one in enumerate(told) for effect in one.effects if effect.rule is one_rule.rule]
         gains = [
             right(told[b].best.labels, gold[b]) - right(effect.without.labels, gold[b])
-            for b, effect in effects if effect.without is not None
-        ]  # fmt: skip
+            for b, effect in effects
+            if effect.without is not None
+        ]
         assert one_rule.broken == sum(effect.broken_by_plain > 0 for _, effect in effects)
         assert one_rule.changed == len(gains)
         assert one_rule.price == pytest.approx(sum(effect.price for _, effect in effects))
@@ -146,8 +150,11 @@ def test_rules_that_did_most_come_first() -> None:
     rules = [r.forbid("C", at=2), r.forbid("C", at=1), r.forbid("A").soft(0.5), r.forbid("A", at=0).soft(0.1)]
     found = impact(Decoder(AB, rules), [Lattice([[9.0, 0, 0], [0, 1, 4], [0, 2, 5]]), Lattice([[9.0, 0, 0]] * 3)])
     assert [str(t.rule).split("  ")[0] for t in found.rules] == [
-        "forbid C at 2", "forbid C at 1", "forbid A", "forbid A at 0"
-    ]  # fmt: skip
+        "forbid C at 2",
+        "forbid C at 1",
+        "forbid A",
+        "forbid A at 0",
+    ]
     cheap = [r.forbid("A", at=2).soft(0.5), r.forbid("A", at=0).soft(0.1)]
     often = impact(Decoder(AB, cheap), [Lattice([[9.0, 0, 0]] * 2 + [[0, 1, 0]]), Lattice([[9.0, 0, 0]] * 3)])
     assert [(t.changed, t.broken, t.price) for t in often.rules] == [(0, 2, pytest.approx(0.2)), (0, 1, 0.5)]

@@ -51,9 +51,24 @@ def test_comments_and_empty_lines() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["word", "word[]", "word[x]", "word[1.5]", "[0]", "word[0]word[1]", "word [0]", "word[0", "word[1001]",
-     "word[-1001]", "label[0]", "label[-2]", "label[-1] word[0]", "word[0] label[-1]", f"word[{'9' * 5000}]"],
-)  # fmt: skip
+    [
+        "word",
+        "word[]",
+        "word[x]",
+        "word[1.5]",
+        "[0]",
+        "word[0]word[1]",
+        "word [0]",
+        "word[0",
+        "word[1001]",
+        "word[-1001]",
+        "label[0]",
+        "label[-2]",
+        "label[-1] word[0]",
+        "word[0] label[-1]",
+        f"word[{'9' * 5000}]",
+    ],
+)
 def test_what_is_no_template(line: str) -> None:
     with pytest.raises(FeatureError, match="line 2 is no template"):
         Templates.parse(["word[0]", line])
@@ -61,9 +76,16 @@ def test_what_is_no_template(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "says"),
-    [("chunkin", "Did you mean 'chunking'"), ("nothing", "unknown feature set"), ("", "no templates"),
-     ([], "no templates"), ("label[-1]", "no templates"), ("# word[0]", "no templates"), (5, ".")],
-)  # fmt: skip
+    [
+        ("chunkin", "Did you mean 'chunking'"),
+        ("nothing", "unknown feature set"),
+        ("", "no templates"),
+        ([], "no templates"),
+        ("label[-1]", "no templates"),
+        ("# word[0]", "no templates"),
+        (5, "."),
+    ],
+)
 def test_what_are_no_templates(spec: Any, says: str) -> None:
     with pytest.raises(FeatureError, match=says):
         features_of(spec)
@@ -109,11 +131,15 @@ DERIVED = {
     "digit": [("a1", "yes"), ("a", "")],
     "upper": [("aB", "yes"), ("ab", "")],
     "hyphen": [("a-b", "yes"), ("a_b", "")],
-    "prefix1": [("ab", "a")], "prefix2": [("ab", "ab"), ("a", "")], "prefix3": [("abcd", "abc"), ("ab", "")],
+    "prefix1": [("ab", "a")],
+    "prefix2": [("ab", "ab"), ("a", "")],
+    "prefix3": [("abcd", "abc"), ("ab", "")],
     "prefix4": [("abcd", "abcd"), ("abc", "")],
-    "suffix1": [("ab", "b"), ("", "")], "suffix2": [("abc", "bc"), ("a", "")], "suffix3": [("abc", "abc")],
+    "suffix1": [("ab", "b"), ("", "")],
+    "suffix2": [("abc", "bc"), ("a", "")],
+    "suffix3": [("abc", "abc")],
     "suffix4": [("abcde", "bcde"), ("abc", "")],
-}  # fmt: skip
+}
 
 
 def test_derived_columns() -> None:
@@ -128,8 +154,10 @@ def test_columns_of_the_place() -> None:
     bias = "bias[0]=yes"
     assert rows(features, [["a"], [], ["b", "c", "d"]]) == [
         [bias, "first[0]=yes", "last[0]=yes", "tenth[0]=0"],
-        [bias, "first[0]=yes", "tenth[0]=0"], [bias, "tenth[0]=3"], [bias, "last[0]=yes", "tenth[0]=6"],
-    ]  # fmt: skip
+        [bias, "first[0]=yes", "tenth[0]=0"],
+        [bias, "tenth[0]=3"],
+        [bias, "last[0]=yes", "tenth[0]=6"],
+    ]
     assert [names[-1][-1] for names in rows(features_of(["tenth[0]"]), [["x"] * 20])] == list("00112233445566778899")
 
 
@@ -137,8 +165,11 @@ def test_unseen_words_have_derived_values() -> None:
     features = features_of(["word[0]", "suffix1[0]", "shape[0] shape[1]", "lower[-1]"])
     features.fit([["Cats", "sleep"]])
     assert known(features, [["Dogs", "run", "SLEEP", "Xs"]]) == [
-        ["suffix1[0]=s", "shape[0]|shape[1]=Xx|x", "lower[-1]=<s>"], [], [], ["suffix1[0]=s"],
-    ]  # fmt: skip
+        ["suffix1[0]=s", "shape[0]|shape[1]=Xx|x", "lower[-1]=<s>"],
+        [],
+        [],
+        ["suffix1[0]=s"],
+    ]
 
 
 # ---- a twin of the vocabulary ---------------------------------------------------------------------------------------
@@ -267,7 +298,7 @@ def valued(sequences: list[Any]) -> list[dict[str, float]]:
         ({"a": {"b": {"c": 2.5}, "d": "e", "f": True, "g": ["h"]}}, {"a:b:c": 2.5, "a:d:e": 1, "a:f": 1, "a:g:h": 1}),
         ({7: "x"}, {"7:x": 1}),
     ],
-)  # fmt: skip
+)
 def test_ready_made_features(token: Any, wanted: dict[str, float]) -> None:
     assert valued([[token]]) == [wanted]
     assert valued([[], [["first"], token], []]) == [{"first": 1}, wanted]
@@ -292,24 +323,44 @@ ONE, TWO = ["word[0]"], "chunking"
 @pytest.mark.parametrize(
     ("spec", "X", "says"),
     [
-        (ONE, "a sentence", "X is not a list"), (ONE, {"word": ["a"]}, "Pass .sequence"),
-        (ONE, iter([["a"]]), "X is not a list"), (ONE, None, "X is not a list"),
-        (ONE, ["a sentence"], "cut into tokens"), (ONE, [{"word": "ab"}], "should be a list"),
-        (ONE, [[1, 2]], "not a string"), (ONE, [["a", None]], "not a string"), (ONE, [[b"a"]], "not a string"),
-        (ONE, [{"word": [1]}], "not a string"), (ONE, [5], "sequence 0"), (ONE, [["a"], None], "sequence 1"),
-        (ONE, [{"word": None}], "."), (ONE, [{"word": 5}], "."), (ONE, [[{"word": "a"}, "b"]], "."),
-        (TWO, [["a"]], "need the columns word, pos"), (TWO, [{"word": ["a"]}], "no column 'pos'"),
-        (TWO, [[{"word": "a", "pos": "X"}, {"word": "b"}]], "no column 'pos'"), (TWO, [{}], "no column"),
+        (ONE, "a sentence", "X is not a list"),
+        (ONE, {"word": ["a"]}, "Pass .sequence"),
+        (ONE, iter([["a"]]), "X is not a list"),
+        (ONE, None, "X is not a list"),
+        (ONE, ["a sentence"], "cut into tokens"),
+        (ONE, [{"word": "ab"}], "should be a list"),
+        (ONE, [[1, 2]], "not a string"),
+        (ONE, [["a", None]], "not a string"),
+        (ONE, [[b"a"]], "not a string"),
+        (ONE, [{"word": [1]}], "not a string"),
+        (ONE, [5], "sequence 0"),
+        (ONE, [["a"], None], "sequence 1"),
+        (ONE, [{"word": None}], "."),
+        (ONE, [{"word": 5}], "."),
+        (ONE, [[{"word": "a"}, "b"]], "."),
+        (TWO, [["a"]], "need the columns word, pos"),
+        (TWO, [{"word": ["a"]}], "no column 'pos'"),
+        (TWO, [[{"word": "a", "pos": "X"}, {"word": "b"}]], "no column 'pos'"),
+        (TWO, [{}], "no column"),
         (TWO, [{"word": ["a"], "pos": ["X"]}, {"word": ["a", "b"], "pos": ["X"]}], "sequence 1: the columns differ"),
         (["bias[0]"], [{"word": 5}], "."),
-        (None, "ab", "X is not a list"), (None, [["a", "b"]], "a token has no features"), (None, ["ab"], "no features"),
-        (None, [{"word": ["a"]}], "no features"), (None, [5], "no features"), (None, [[5]], "no features"),
-        (None, [[None]], "no features"), (None, [[[1]]], "not a string"), (None, [[("a", None)]], "not a string"),
-        (None, [[{"v": float("nan")}]], "value of 'v'"), (None, [[{"v": float("inf")}]], "value of 'v'"),
-        (None, [[{"v": {"w": -np.inf}}]], "value of 'v:w'"), (None, [[{"v": None}]], "value of 'v'"),
-        (None, [[{"v": 1j}]], "value of 'v'"), (None, [[{"v": 10**400}]], "value of 'v'"),
+        (None, "ab", "X is not a list"),
+        (None, [["a", "b"]], "a token has no features"),
+        (None, ["ab"], "no features"),
+        (None, [{"word": ["a"]}], "no features"),
+        (None, [5], "no features"),
+        (None, [[5]], "no features"),
+        (None, [[None]], "no features"),
+        (None, [[[1]]], "not a string"),
+        (None, [[("a", None)]], "not a string"),
+        (None, [[{"v": float("nan")}]], "value of 'v'"),
+        (None, [[{"v": float("inf")}]], "value of 'v'"),
+        (None, [[{"v": {"w": -np.inf}}]], "value of 'v:w'"),
+        (None, [[{"v": None}]], "value of 'v'"),
+        (None, [[{"v": 1j}]], "value of 'v'"),
+        (None, [[{"v": 10**400}]], "value of 'v'"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("call", ["fit", "encode"])
 def test_what_features_cannot_be_made_of(spec: Any, X: Any, says: str, call: str) -> None:
     features = features_of(spec)

@@ -96,8 +96,10 @@ def test_arrays_of_other_types_are_refused() -> None:
     good: Arrays = {"bytes": np.zeros(1, dtype=np.uint8), "ends": np.ones(1, dtype=np.int64)}
     assert len(Interned.restored("", dict(good))) == 1
     others: list[Arrays] = [
-        {"bytes": np.zeros(1, np.int32)}, {"ends": np.ones(1, np.int32)}, {"ends": np.ones((1, 1), np.int64)}
-    ]  # fmt: skip
+        {"bytes": np.zeros(1, np.int32)},
+        {"ends": np.ones(1, np.int32)},
+        {"ends": np.ones((1, 1), np.int64)},
+    ]
     for other in others:
         with pytest.raises(FeatureError, match="do not fit together"):
             Interned.restored("", good | other)

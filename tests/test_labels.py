@@ -95,9 +95,8 @@ def test_segments_cover_all_but_the_outside() -> None:
             assert covered == [t for t in range(4) if labels.tag_of[y[t]]]
             starts = {s.start for s in labels.segments(y)}
             assert starts == {
-                t for t in range(4)
-                if labels.tag_of[y[t]] and labels.begins[y[t - 1] if t else len(labels), y[t]]
-            }  # fmt: skip
+                t for t in range(4) if labels.tag_of[y[t]] and labels.begins[y[t - 1] if t else len(labels), y[t]]
+            }
 
 
 def grammar(labels: Labels) -> re.Pattern[str]:
@@ -135,8 +134,13 @@ def test_allowed_by_example() -> None:
     assert first.tolist() == [True, True, False, True, False]
     assert last.tolist() == [True] * 5
     assert {(BIO.names[i], BIO.names[j]) for i, j in np.argwhere(~step)} == {
-        ("O", "I-X"), ("O", "I-Y"), ("B-X", "I-Y"), ("I-X", "I-Y"), ("B-Y", "I-X"), ("I-Y", "I-X"),
-    }  # fmt: skip
+        ("O", "I-X"),
+        ("O", "I-Y"),
+        ("B-X", "I-Y"),
+        ("I-X", "I-Y"),
+        ("B-Y", "I-X"),
+        ("I-Y", "I-X"),
+    }
     step, first, last = BMES.allowed
     assert first.tolist() == [True, False, False, True]
     assert last.tolist() == [False, False, True, True]

@@ -23,9 +23,13 @@ from bridle.rules.base import Rule
 
 LABELS = bridle.Labels(["O", "A", "B"], "IO")
 RULES: list[Rule] = [
-    r.at_most(1, of="A"), r.before("A", "B").soft(1.5), r.starts_with("A"), r.forbid_transition("B", "A").soft(0.5),
-    r.at_least(2, of="B", count="tokens"), r.ends_with("O"),
-]  # fmt: skip
+    r.at_most(1, of="A"),
+    r.before("A", "B").soft(1.5),
+    r.starts_with("A"),
+    r.forbid_transition("B", "A").soft(0.5),
+    r.at_least(2, of="B", count="tokens"),
+    r.ends_with("O"),
+]
 
 
 def problem(seed: int, count: int = 12) -> tuple[list[bridle.Lattice], list[list[str]]]:

@@ -57,6 +57,7 @@ def contexts(words: list[str], morph: dict[str, str], wanted: str) -> list[list[
     """The contexts of each token, as Table 2 has them."""
     found = []
     for t in range(len(words)):
+
         def both(k: int, t: int = t) -> list[tuple[str, str]]:
             if t + k < 0:
                 return [("w", "<s>"), ("m", "<s>")]
@@ -78,7 +79,7 @@ def slow_rules(X: Any, y: Any, morph: dict[str, str], wanted: str, threshold: fl
                 seen[context][label] += 1
     rules = {}
     for context, labels in seen.items():
-        (label, right), = labels.most_common(1)
+        ((label, right),) = labels.most_common(1)
         if sum(labels.values()) > cutoff and right > threshold * sum(labels.values()):
             rules[context] = label
     return rules
@@ -160,10 +161,19 @@ def test_any_engine_takes_decided_tokens() -> None:
         decided.constrain(batch, Labels(["X", "Y", "Z"]))
 
 
-@pytest.mark.parametrize("settings", [
-    {"templates": "x"}, {"contexts": "x"}, {"threshold": 1.0}, {"threshold": 0.2}, {"threshold": "x"}, {"cutoff": -1},
-    {"cutoff": True}, {"rare": 0},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"templates": "x"},
+        {"contexts": "x"},
+        {"threshold": 1.0},
+        {"threshold": 0.2},
+        {"threshold": "x"},
+        {"cutoff": -1},
+        {"cutoff": True},
+        {"rare": 0},
+    ],
+)
 def test_bad_settings(settings: dict[str, Any]) -> None:
     X, y = corpus(0, 5)
     with pytest.raises(ModelError):
@@ -222,8 +232,10 @@ def test_implied_rules_are_not_needed() -> None:
 
 def brute_force(unary: Any, fixed: list[int], ahead: list[int], weights: Any, context: Any) -> float:
     """The best score over all labellings that keep what is fixed."""
-    return max(score_of(list(y), unary, fixed, ahead, weights, context)
-               for y in product(*[[d] if d >= 0 else range(unary.shape[1]) for d in fixed]))
+    return max(
+        score_of(list(y), unary, fixed, ahead, weights, context)
+        for y in product(*[[d] if d >= 0 else range(unary.shape[1]) for d in fixed])
+    )
 
 
 def score_of(y: list[int], unary: Any, fixed: list[int], ahead: list[int], weights: Any, context: Any) -> float:
@@ -281,10 +293,19 @@ def test_the_search_against_enumeration(triple: bool, look: bool, into: bool) ->
             assert score_of(out.tolist(), unary, fixed.tolist(), ahead.tolist(), weights, context) == best
 
 
-@pytest.mark.parametrize("settings", [
-    {}, {"width": 1}, {"search": "viterbi"}, {"lookahead": "decided"}, {"search": "viterbi", "lookahead": "decided"},
-    {"train": "all"}, {"train": "all", "lookahead": "decided"}, {"train": "all", "search": "viterbi"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"width": 1},
+        {"search": "viterbi"},
+        {"lookahead": "decided"},
+        {"search": "viterbi", "lookahead": "decided"},
+        {"train": "all"},
+        {"train": "all", "lookahead": "decided"},
+        {"train": "all", "search": "viterbi"},
+    ],
+)
 @pytest.mark.parametrize("rules", [None, DeterministicRules(cutoff=3)])
 def test_it_learns_and_survives_a_file(settings: dict[str, Any], rules: Any, tmp_path: Path) -> None:
     X, y = corpus(11, 200)
@@ -314,8 +335,9 @@ def test_files_from_before_there_were_two_ways_to_train(tmp_path: Path, monkeypa
 
 def test_all_tokens_teach_what_they_teach_the_raw_tagger() -> None:
     X, y = corpus(11, 120)
-    raw, ruled = (ConstrainedTagger(rules, train="all", iterations=3).fit(X, y)
-                  for rules in (None, DeterministicRules(cutoff=3)))  # fmt: skip
+    raw, ruled = (
+        ConstrainedTagger(rules, train="all", iterations=3).fit(X, y) for rules in (None, DeterministicRules(cutoff=3))
+    )
     assert (raw.around_ == ruled.around_).all() and (raw.linear_.weights == ruled.linear_.weights).all()
     only = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=3).fit(X, y)
     assert not np.array_equal(raw.around_, only.around_)
@@ -348,10 +370,20 @@ def test_decided_labels_of_other_numbers() -> None:
     assert renumbered(decided, Labels(["B", "A"])).tolist() == [1, -1, -1]
 
 
-@pytest.mark.parametrize("settings", [
-    {"rules": 5}, {"search": "x"}, {"width": 0}, {"lookahead": "x"}, {"folds": 1}, {"iterations": 0}, {"seed": -1},
-    {"features": "x"}, {"train": "x"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rules": 5},
+        {"search": "x"},
+        {"width": 0},
+        {"lookahead": "x"},
+        {"folds": 1},
+        {"iterations": 0},
+        {"seed": -1},
+        {"features": "x"},
+        {"train": "x"},
+    ],
+)
 def test_bad_settings_of_the_tagger(settings: dict[str, Any]) -> None:
     X, y = corpus(0, 20)
     with pytest.raises(BridleError):

@@ -52,9 +52,7 @@ def test_counts_are_those_of_the_rules(kind: str) -> None:
             seen += 1
             for data in (train, other):
                 given = [{"tokens": x} for x in lists(data)[0]]
-                wanted = [
-                    not one.rule.holds(y, labels, about) for y, about in zip(lists(data)[1], given, strict=True)
-                ]
+                wanted = [not one.rule.holds(y, labels, about) for y, about in zip(lists(data)[1], given, strict=True)]
                 assert one.broken(data).tolist() == wanted, one.rule
             assert not (one.broken(train) & ~one.speaks).any(), f"{one.rule} is broken where it does not speak"
             assert one.log_tail <= 0
@@ -162,8 +160,11 @@ ORDER = [["A", "B", "B"], ["A", "A", "B"], ["A", "B"], ["A", "C", "B"]] * 10
 
 def test_penalties_and_evidence_come_from_the_counts() -> None:
     y = [*ORDER, ["B", "A"]]
-    (found,) = [one for one in RelationalRules(["presence"], min_confidence=0.9).fit(None, y).learned_
-                if "A before B" in str(one)]  # fmt: skip
+    (found,) = [
+        one
+        for one in RelationalRules(["presence"], min_confidence=0.9).fit(None, y).learned_
+        if "A before B" in str(one)
+    ]
     assert (found.held, found.of, found.support, found.exceptions) == (40, 41, 41, 1)
     assert isinstance(found.rule, Soft)
     assert found.rule.penalty == pytest.approx(-math.log(1.5 / 42), abs=1e-3)
@@ -223,12 +224,15 @@ def test_segments_of_a_scheme_are_the_names_in_rules() -> None:
 
 def test_tokens_come_from_columns_lists_or_given_values() -> None:
     X, y = planted(60, 0, noise=0)
-    texts = [[str(rule) for rule in miner.rules_] for miner in (
-        RelationalRules(["tokens"]).fit(X, y),
-        RelationalRules(["tokens"]).fit([{"word": x} for x in X], y),
-        RelationalRules(["tokens"], column="form").fit([{"form": x} for x in X], y),
-        RelationalRules(["tokens"]).fit(None, y, given=[{"tokens": x} for x in X]),
-    )]  # fmt: skip
+    texts = [
+        [str(rule) for rule in miner.rules_]
+        for miner in (
+            RelationalRules(["tokens"]).fit(X, y),
+            RelationalRules(["tokens"]).fit([{"word": x} for x in X], y),
+            RelationalRules(["tokens"], column="form").fit([{"form": x} for x in X], y),
+            RelationalRules(["tokens"]).fit(None, y, given=[{"tokens": x} for x in X]),
+        )
+    ]
     assert texts[0] and texts.count(texts[0]) == 4
 
 
@@ -266,11 +270,19 @@ def test_bad_data_are_typed_errors(X: Any, y: Any, error: type[BridleError]) -> 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"kinds": ["colour"]}, {"kinds": "count"}, {"select": "best"}, {"penalty": "odds"}, {"min_support": 0},
-        {"min_confidence": 1.5}, {"significance": 0}, {"min_power": None}, {"max_rules": 0}, {"wrong": 2.5},
+        {"kinds": ["colour"]},
+        {"kinds": "count"},
+        {"select": "best"},
+        {"penalty": "odds"},
+        {"min_support": 0},
+        {"min_confidence": 1.5},
+        {"significance": 0},
+        {"min_power": None},
+        {"max_rules": 0},
+        {"wrong": 2.5},
         {"seed": -1},
     ],
-)  # fmt: skip
+)
 def test_bad_settings_are_typed_errors(settings: Any) -> None:
     miner = RelationalRules(**settings)  # the constructor only stores
     with pytest.raises(ModelError) as caught:

@@ -112,13 +112,18 @@ def some_rules() -> st.SearchStrategy[Rule]:
     name = st.sampled_from(NAMES)
     two = st.permutations(NAMES).map(lambda names: names[:2])
     return st.one_of(
-        two.map(lambda ab: r.before(*ab)), two.map(lambda ab: r.followed_by(*ab)),
-        two.map(lambda ab: r.if_present(ab[0], then=ab[1])), two.map(lambda ab: r.forbid_transition(*ab)),
+        two.map(lambda ab: r.before(*ab)),
+        two.map(lambda ab: r.followed_by(*ab)),
+        two.map(lambda ab: r.if_present(ab[0], then=ab[1])),
+        two.map(lambda ab: r.forbid_transition(*ab)),
         two.map(lambda ab: r.immediately_followed_by(ab[0], ab)),
         two.map(lambda ab: ~(r.present(ab[0]) & r.present(ab[1]))),
-        name.map(r.starts_with), name.map(r.ends_with), name.map(lambda a: r.at_most(1, of=a)),
-        name.map(lambda a: r.at_least(1, of=a)), name.map(lambda a: r.exactly(1, of=a)),
-    )  # fmt: skip
+        name.map(r.starts_with),
+        name.map(r.ends_with),
+        name.map(lambda a: r.at_most(1, of=a)),
+        name.map(lambda a: r.at_least(1, of=a)),
+        name.map(lambda a: r.exactly(1, of=a)),
+    )
 
 
 LABELS = Labels(NAMES)

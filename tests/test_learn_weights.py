@@ -24,9 +24,11 @@ from bridle.rules.base import Rule, Soft
 
 LABELS = bridle.Labels(["A", "B", "C"])
 KNOWN = [
-    r.before("A", "B").soft(4), r.at_most(1, of="B").soft(2), r.ends_with("C").soft(1),
+    r.before("A", "B").soft(4),
+    r.at_most(1, of="B").soft(2),
+    r.ends_with("C").soft(1),
     r.if_present("C", then="A").soft(0),
-]  # fmt: skip
+]
 Sample = tuple[list[bridle.Lattice], list[list[str]]]
 
 
@@ -63,8 +65,7 @@ def test_a_rule_broken_half_the_time_costs_nothing_by_log_odds() -> None:
 
 
 def test_a_rule_stays_paid_as_it_was() -> None:
-    each = Learned(
-    r.immediately_followed_by("A", "B").soft(1, per="violation"), "adjacency", held=9, of=10, support=10)
+    each = Learned(r.immediately_followed_by("A", "B").soft(1, per="violation"), "adjacency", held=9, of=10, support=10)
     made = from_counts([each])[0].rule
     assert isinstance(made, Soft) and made.per == "violation" and made.rule == r.immediately_followed_by("A", "B")
     assert priced(r.present("A"), 2) == r.present("A").soft(2)
@@ -81,11 +82,16 @@ def test_smoothing_is_a_number_above_zero(smoothing: Any) -> None:
 # ---- counting natively ----------------------------------------------------------------------------------------------
 
 COUNTED: list[Rule] = [
-    r.at_most(1, of="A"), r.before("A", "B").soft(3),
-    r.immediately_followed_by("A", "B").soft(1, per="violation"), r.forbid("C", at=0),
-    r.forbid_transition("B", "C"), r.fix("A", r.tokens("x")), r.present("A") >> r.present("B"), r.matches("A* B* C*"),
+    r.at_most(1, of="A"),
+    r.before("A", "B").soft(3),
+    r.immediately_followed_by("A", "B").soft(1, per="violation"),
+    r.forbid("C", at=0),
+    r.forbid_transition("B", "C"),
+    r.fix("A", r.tokens("x")),
+    r.present("A") >> r.present("B"),
+    r.matches("A* B* C*"),
     r.allow(["B", "C"], r.given("spot")),
-]  # fmt: skip
+]
 
 
 @settings(max_examples=40)
@@ -237,12 +243,19 @@ def test_watching_stopping_and_interrupting() -> None:
 @pytest.mark.parametrize(
     ("settings_", "error"),
     [
-        ({"rate": 0}, ModelError), ({"size": 0}, ModelError), ({"iterations": 0}, ModelError),
-        ({"scale": "free"}, ModelError), ({"start": "one"}, ModelError), ({"seed": -1}, ModelError),
-        ({"patience": 2}, ModelError), ({"max_states": 0}, ModelError), ({"average": "mean"}, ModelError),
-        ({"rules": KNOWN[0]}, RuleError), ({"of": "ABC"}, LabelError),
+        ({"rate": 0}, ModelError),
+        ({"size": 0}, ModelError),
+        ({"iterations": 0}, ModelError),
+        ({"scale": "free"}, ModelError),
+        ({"start": "one"}, ModelError),
+        ({"seed": -1}, ModelError),
+        ({"patience": 2}, ModelError),
+        ({"max_states": 0}, ModelError),
+        ({"average": "mean"}, ModelError),
+        ({"rules": KNOWN[0]}, RuleError),
+        ({"of": "ABC"}, LabelError),
     ],
-)  # fmt: skip
+)
 def test_bad_settings(settings_: dict[str, Any], error: type[BridleError]) -> None:
     lattices, gold = sample(np.random.default_rng(7), 3)
     with pytest.raises(error):

@@ -70,12 +70,21 @@ def test_labels_that_a_rule_tells_apart_have_other_classes() -> None:
 def test_a_rule_about_a_label_of_a_thousand_has_few_classes() -> None:
     some = ["L1", "L2"]
     cases: list[tuple[r.Rule, int]] = [
-        (r.at_most(2, of=some), 3), (r.at_most(2, of=some, count="tokens"), 2), (r.at_least(1, of="L1"), 2),
-        (r.present("L1"), 2), (r.if_present("L1", then="L2"), 3), (r.before("L1", "L2"), 3),
-        (r.followed_by("L1", "L2"), 3), (r.immediately_followed_by("L1", "L2"), 3), (r.length("L1", at_most=3), 2),
-        (r.forbid_transition("L1", "L2"), 3), (r.matches("L1* (L2|L3)+ .*"), 3), (r.starts_with("L1"), 2),
-        (r.present("L1") >> r.present("L2"), 3), (r.forbid(NAMES[:500]), 2),
-    ]  # fmt: skip
+        (r.at_most(2, of=some), 3),
+        (r.at_most(2, of=some, count="tokens"), 2),
+        (r.at_least(1, of="L1"), 2),
+        (r.present("L1"), 2),
+        (r.if_present("L1", then="L2"), 3),
+        (r.before("L1", "L2"), 3),
+        (r.followed_by("L1", "L2"), 3),
+        (r.immediately_followed_by("L1", "L2"), 3),
+        (r.length("L1", at_most=3), 2),
+        (r.forbid_transition("L1", "L2"), 3),
+        (r.matches("L1* (L2|L3)+ .*"), 3),
+        (r.starts_with("L1"), 2),
+        (r.present("L1") >> r.present("L2"), 3),
+        (r.forbid(NAMES[:500]), 2),
+    ]
     for rule, classes in cases:
         for automaton in walks_of(rule, PLAIN):
             assert CountingAutomaton.build(automaton, len(PLAIN)).step.shape[2] <= classes, rule

@@ -80,18 +80,28 @@ def test_grid_search() -> None:
 @pytest.mark.parametrize(
     ("y", "says"),
     [
-        (None, "y is not a list"), ("DNV", "y is not a list"), (iter(Y), "y is not a list"), (5, "y is not a list"),
-        (["DNV", "DNV"], "sequence 0: .* not a list"), ([["D", "N", "V"], 5], "sequence 1: .* not a list"),
+        (None, "y is not a list"),
+        ("DNV", "y is not a list"),
+        (iter(Y), "y is not a list"),
+        (5, "y is not a list"),
+        (["DNV", "DNV"], "sequence 0: .* not a list"),
+        ([["D", "N", "V"], 5], "sequence 1: .* not a list"),
         ([None, None], "sequence 0: .* not a list"),
-        ([[1, 2, 3]] * 2, "not a name"), ([["D", None, "V"]] * 2, "not a name"),
-        ([["D", ["N"], "V"]] * 2, "not a name"), ([["D", "", "V"]] * 2, "not a name"),
-        ([["D", b"N", "V"]] * 2, "not a name"), ([["D", float("nan"), "V"]] * 2, "not a name"),
-        ([], "no labels at all"), ([[], []], "no labels at all"), ([["D"] * 3] * 2, "only the label 'D'"),
-        ([["D", "N", "V"]], "differ in length"), ([["D", "N", "V"]] * 3, "differ in length"),
+        ([[1, 2, 3]] * 2, "not a name"),
+        ([["D", None, "V"]] * 2, "not a name"),
+        ([["D", ["N"], "V"]] * 2, "not a name"),
+        ([["D", "", "V"]] * 2, "not a name"),
+        ([["D", b"N", "V"]] * 2, "not a name"),
+        ([["D", float("nan"), "V"]] * 2, "not a name"),
+        ([], "no labels at all"),
+        ([[], []], "no labels at all"),
+        ([["D"] * 3] * 2, "only the label 'D'"),
+        ([["D", "N", "V"]], "differ in length"),
+        ([["D", "N", "V"]] * 3, "differ in length"),
         ([["D", "N", "V"], ["D", "N"]], "sequence 1: the labels and"),
         ([["D", "N", "V"], []], "sequence 1: the labels and"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("kind", [CRF, LocalTagger])
 def test_what_labels_cannot_be(kind: type[CRF] | type[LocalTagger], y: Any, says: str) -> None:
     with pytest.raises(LabelError, match=says):
@@ -124,8 +134,15 @@ def test_labels_are_plain_strings() -> None:
 # ---- sequences ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [CRF(features=WORD), CRF("perceptron", features=WORD), LocalTagger(features=WORD),
-                                   CRF("ibt", features=WORD, rules=[RULE])])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        CRF(features=WORD),
+        CRF("perceptron", features=WORD),
+        LocalTagger(features=WORD),
+        CRF("ibt", features=WORD, rules=[RULE]),
+    ],
+)
 def test_empty_sequences_are_fine(model: Tagger) -> None:
     model.fit([[], *X, []], [[], *Y, []], dev=([[], *X], [[], *Y]))
     assert model.predict([[], X[0], []]) == [[], Y[0], []]
@@ -181,20 +198,46 @@ def test_winnow_has_no_use_for_negative_values() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"algorithm": "sgd"}, {"algorithm": None}, {"algorithm": []}, {"pairs": "some"}, {"average": "voted"},
-        {"c1": -1}, {"c1": "1"}, {"c2": float("nan")}, {"c2": float("inf")}, {"c2": True}, {"c2": None},
+        {"algorithm": "sgd"},
+        {"algorithm": None},
+        {"algorithm": []},
+        {"pairs": "some"},
+        {"average": "voted"},
+        {"c1": -1},
+        {"c1": "1"},
+        {"c2": float("nan")},
+        {"c2": float("inf")},
+        {"c2": True},
+        {"c2": None},
         {"tolerance": -1},
-        {"iterations": 0}, {"iterations": -1}, {"iterations": 1.5}, {"iterations": "9"}, {"iterations": True},
-        {"threads": -1}, {"threads": "x"}, {"scheme": "XYZ"}, {"rules": [RULE]}, {"algorithm": "ibt"},
-        {"algorithm": "ibt", "rules": 5}, {"algorithm": "ibt", "rules": [5]},
+        {"iterations": 0},
+        {"iterations": -1},
+        {"iterations": 1.5},
+        {"iterations": "9"},
+        {"iterations": True},
+        {"threads": -1},
+        {"threads": "x"},
+        {"scheme": "XYZ"},
+        {"rules": [RULE]},
+        {"algorithm": "ibt"},
+        {"algorithm": "ibt", "rules": 5},
+        {"algorithm": "ibt", "rules": [5]},
         {"algorithm": "ibt", "rules": ["no rule"]},
-        {"algorithm": "ibt", "rules": ["at most 1 segment of Q"]}, {"algorithm": "ibt", "rules": RULE},
-        {"algorithm": "perceptron", "seed": -1}, {"algorithm": "perceptron", "seed": None},
-        {"algorithm": "perceptron", "seed": "x"}, {"algorithm": "perceptron", "seed": 1.5},
-        {"patience": 0}, {"patience": -1}, {"patience": "x"}, {"patience": 1.5}, {"features": 5}, {"cutoff": 0},
+        {"algorithm": "ibt", "rules": ["at most 1 segment of Q"]},
+        {"algorithm": "ibt", "rules": RULE},
+        {"algorithm": "perceptron", "seed": -1},
+        {"algorithm": "perceptron", "seed": None},
+        {"algorithm": "perceptron", "seed": "x"},
+        {"algorithm": "perceptron", "seed": 1.5},
+        {"patience": 0},
+        {"patience": -1},
+        {"patience": "x"},
+        {"patience": 1.5},
+        {"features": 5},
+        {"cutoff": 0},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
     model = CRF(**({"features": WORD} | settings))
     with pytest.raises(BridleError):
@@ -204,10 +247,18 @@ def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"margin": -1}, {"margin": float("inf")}, {"rate": 0}, {"rate": -0.5}, {"scores": "p"}, {"algorithm": "lbfgs"},
-     {"iterations": None}, {"seed": -1}],
+    [
+        {"margin": -1},
+        {"margin": float("inf")},
+        {"rate": 0},
+        {"rate": -0.5},
+        {"scores": "p"},
+        {"algorithm": "lbfgs"},
+        {"iterations": None},
+        {"seed": -1},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_settings_of_a_local_tagger_that_cannot_be(settings: dict[str, Any]) -> None:
     with pytest.raises(ModelError):
         LocalTagger(**({"features": WORD} | settings)).fit(X, Y)
@@ -216,14 +267,29 @@ def test_settings_of_a_local_tagger_that_cannot_be(settings: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     "more",
     [
-        {"dev": (X, [["Q", "N", "V"]] * 2)}, {"dev": (X, Y[:1])}, {"dev": (X, [["D"], ["N"]])}, {"dev": ([], [])},
-        {"dev": (X, None)}, {"dev": 5}, {"dev": (X,)}, {"dev": (X, [[1, 2, 3]] * 2)}, {"dev": ("abc", Y)},
-        {"every": 0}, {"every": "x"}, {"checkpoint": 5}, {"resume": 5}, {"resume": "/no/such/file"},
+        {"dev": (X, [["Q", "N", "V"]] * 2)},
+        {"dev": (X, Y[:1])},
+        {"dev": (X, [["D"], ["N"]])},
+        {"dev": ([], [])},
+        {"dev": (X, None)},
+        {"dev": 5},
+        {"dev": (X,)},
+        {"dev": (X, [[1, 2, 3]] * 2)},
+        {"dev": ("abc", Y)},
+        {"every": 0},
+        {"every": "x"},
+        {"checkpoint": 5},
+        {"resume": 5},
+        {"resume": "/no/such/file"},
         {"on_unknown": "skip"},
-        {"given": [{}]}, {"given": [{}] * 3}, {"given": [None, None]}, {"given": 5}, {"dev": (X, Y), "dev_given": [{}]},
+        {"given": [{}]},
+        {"given": [{}] * 3},
+        {"given": [None, None]},
+        {"given": 5},
+        {"dev": (X, Y), "dev_given": [{}]},
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
     "rule", [r.fix("V", r.given("verb")), r.forbid("V", at=r.tokens("the"))], ids=["given", "tokens"]
 )
@@ -242,8 +308,13 @@ def test_rules_are_a_list() -> None:
 def test_what_predict_cannot_take() -> None:
     model = CRF(features=WORD).fit(X, Y)
     wrong: list[dict[str, Any]] = [
-        {"given": [{}]}, {"rules": ["no rule"]}, {"rules": [5]}, {"threads": -1}, {"threads": "x"}, {"engine": "x"}
-    ]  # fmt: skip
+        {"given": [{}]},
+        {"rules": ["no rule"]},
+        {"rules": [5]},
+        {"threads": -1},
+        {"threads": "x"},
+        {"engine": "x"},
+    ]
     for more in wrong:
         with pytest.raises(BridleError):
             model.predict(X, **more)

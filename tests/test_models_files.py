@@ -138,7 +138,7 @@ LOOP["self"] = LOOP
         ("x", {}, {"": np.zeros(1)}),
         ("x", {}, {1: np.zeros(1)}),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_come_back_is_not_saved(tmp_path: Path, kind: Any, head: Any, arrays: Any) -> None:
     with pytest.raises(ModelFileError) as caught:
         save(tmp_path / "m", kind, head, arrays)
@@ -279,7 +279,7 @@ HOSTILE: dict[str, bytes] = {
     "no name": forged(described(entry(name="")), b"ab"),
     "bytes after the end": forged(described(entry()), b"abc"),
     "checksum of others": forged(described(entry()), b"ba"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", HOSTILE)

@@ -380,10 +380,13 @@ def test_not_finite_at_the_start(loss: float, gradient: float, c1: float) -> Non
 @pytest.mark.parametrize(
     "shape, options, words",
     [
-        (2, {"c1": -1.0}, "L1 weight"), (2, {"c1": np.nan}, "L1 weight"), (2, {"memory": 0}, "history"),
-        ((2, 2), {}, "not a vector"), (3, {}, "wrong shape"),
+        (2, {"c1": -1.0}, "L1 weight"),
+        (2, {"c1": np.nan}, "L1 weight"),
+        (2, {"memory": 0}, "history"),
+        ((2, 2), {}, "not a vector"),
+        (3, {}, "wrong shape"),
     ],
-)  # fmt: skip
+)
 def test_bad_calls(shape: int | tuple[int, ...], options: dict[str, Any], words: str) -> None:
     with pytest.raises(ModelError, match=words):
         Lbfgs(lambda w: (0.0, np.zeros(2)), np.zeros(shape), **options)

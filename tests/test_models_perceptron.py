@@ -50,8 +50,10 @@ class Slow:
         """Among the best labellings the one that is smallest when read from its end."""
         unary, m = self.case.unary(self.w)[low:high], self.case.layout.m
         pair = self.pair if self.pair_free is not None else np.zeros((m, m))
-        scored = [(unary[range(len(p)), p].sum() + sum(pair[i, j] for i, j in itertools.pairwise(p)), p)
-                  for p in (list(reversed(q)) for q in itertools.product(range(m), repeat=high - low))]  # fmt: skip
+        scored = [
+            (unary[range(len(p)), p].sum() + sum(pair[i, j] for i, j in itertools.pairwise(p)), p)
+            for p in (list(reversed(q)) for q in itertools.product(range(m), repeat=high - low))
+        ]
         return np.array(max(scored, key=lambda one: one[0])[1], dtype=np.int64)
 
     def token(self, t: int, winnow: bool, margin: float, rate: float) -> tuple[int, int]:

@@ -237,9 +237,13 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
     script.write_text(READER)
     source = str(Path(bridle.__file__).parents[1])
     answer = subprocess.run(
-        [sys.executable, str(script)], input=json.dumps(asked), capture_output=True, text=True, check=True,
+        [sys.executable, str(script)],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=True,
         env=os.environ | {"PYTHONPATH": source},
-    )  # fmt: skip
+    )
     found = json.loads(answer.stdout)
     for k, (model, X) in enumerate(models.values()):
         batch = model.lattices(X)

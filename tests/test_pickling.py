@@ -26,8 +26,9 @@ SCORES = np.random.default_rng(0).normal(size=(6, 3))
 GIVEN = {"at": 2, "tokens": list("abcxyz")}
 JOURNEYS: dict[str, Callable[[Any], Any]] = {
     **{f"pickle {p}": lambda value, p=p: pickle.loads(pickle.dumps(value, p)) for p in range(2, 6)},  # type: ignore[misc]
-    "deepcopy": copy.deepcopy, "copy": copy.copy,
-}  # fmt: skip
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+}
 journeys = pytest.mark.parametrize("journey", JOURNEYS.values(), ids=JOURNEYS.keys())
 
 

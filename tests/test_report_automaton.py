@@ -98,21 +98,25 @@ CROWDED: dict[str, tuple[list[list[int]], list[bool], list[str]]] = {
     "length": ([[0, 1, 0], [2, 3, 2], [2, 2, 2], [0, 4, 0], [0, 2, 0]], [True, False, False, True, True], [""]),
     "no duplicates": (
         [[0, 1, 2], [3, 1, 4], [5, 6, 2], [3, 7, 4], [8, 7, 4], [5, 6, 7], [8, 6, 7], [7, 7, 7], [8, 7, 7]],
-        [True] * 7 + [False, True], [""],
+        [True] * 7 + [False, True],
+        [""],
     ),
     "around": (
         [[1, 0, 1, 2, 3, 2], [1, 0, 1, 4, 4, 4], [4, 4, 1, 4, 4, 4], [4, 4, 1, 4, 4, 2], [4, 4, 4, 4, 4, 4]],
-        [True] * 4 + [False], ["elsewhere", "there"],
+        [True] * 4 + [False],
+        ["elsewhere", "there"],
     ),
     "implies": (
         [[0, 1, 0, 2, 3, 0], [1, 1, 1, 3, 3, 1], [2, 3, 2, 2, 3, 2], [3, 3, 3, 3, 3, 3]],
-        [True] * 3 + [False], ["elsewhere", "there"],
-    ),
-    "same label": (
-        [[1, 2, 2, 1, 2, 2], [1, 2, 2, 1, 3, 3], [1, 2, 2, 3, 2, 2], [3, 3, 3, 3, 3, 3]], [True] * 3 + [False],
+        [True] * 3 + [False],
         ["elsewhere", "there"],
     ),
-}  # fmt: skip
+    "same label": (
+        [[1, 2, 2, 1, 2, 2], [1, 2, 2, 1, 3, 3], [1, 2, 2, 3, 2, 2], [3, 3, 3, 3, 3, 3]],
+        [True] * 3 + [False],
+        ["elsewhere", "there"],
+    ),
+}
 
 
 def on_curve(path: str) -> list[tuple[float, float]]:

@@ -188,9 +188,12 @@ def test_worked_by_hand() -> None:
     assert s.segments == Counts(correct=4, guessed=5, gold=5)
     assert s.by_type == {"NP": Counts(2, 3, 3), "PP": Counts(1, 1, 1), "VP": Counts(1, 1, 1)}
     assert s.by_label == {
-        "B-NP": Counts(2, 2, 3), "B-PP": Counts(1, 1, 1), "B-VP": Counts(1, 1, 1), "I-NP": Counts(1, 2, 2),
+        "B-NP": Counts(2, 2, 3),
+        "B-PP": Counts(1, 1, 1),
+        "B-VP": Counts(1, 1, 1),
+        "I-NP": Counts(1, 2, 2),
         "O": Counts(1, 2, 1),
-    }  # fmt: skip
+    }
     assert list(s.by_label) == sorted(s.by_label)
     assert s.micro == Counts(6, 8, 8)
     assert s.macro.precision == pytest.approx((1 + 1 + 1 + 0.5 + 0.5) / 5)
@@ -315,8 +318,13 @@ def test_rows_and_json() -> None:
     value = json.loads(json.dumps(s.to_dict(), allow_nan=False))
     assert value == s.to_dict()
     assert value["segments"] == {
-        "precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "correct": 1, "guessed": 1, "gold": 2
-    }  # fmt: skip
+        "precision": 1.0,
+        "recall": 0.5,
+        "f1": pytest.approx(2 / 3),
+        "correct": 1,
+        "guessed": 1,
+        "gold": 2,
+    }
     assert value["by_type"]["Y"]["gold"] == 1
     assert (value["accuracy"], value["exact"]) == (pytest.approx(2 / 3), 0.0)
 

@@ -187,9 +187,16 @@ def test_a_long_rule_is_cut_but_told_on_hover() -> None:
 def test_what_users_wrote_is_escaped_and_nothing_is_fetched() -> None:
     evil = '<script>alert("x")</script>&'
     one = Trellis(
-        [evil], Labels([evil, "b"]), [[0.5, 0.5]], [0], [1], notes=[Note(evil, evil, (0,))], gold=[evil],
-        tell=lambda t, y: evil, means=evil,
-    )  # fmt: skip
+        [evil],
+        Labels([evil, "b"]),
+        [[0.5, 0.5]],
+        [0],
+        [1],
+        notes=[Note(evil, evil, (0,))],
+        gold=[evil],
+        tell=lambda t, y: evil,
+        means=evil,
+    )
     svg = draw_trellis(one, title=evil)
     assert "<script" not in svg and evil in "".join(parsed(svg).itertext())
     assert re.findall(r"href|src=|url\(|@import|<image|<foreignObject", svg) == []
@@ -206,9 +213,7 @@ def test_an_empty_sequence() -> None:
     assert "no tokens" in draw_trellis(trellis([], []))
 
 
-@pytest.mark.parametrize(
-    "parts", [{"tokens": ["a"]}, {"shade": [[1.0, 0.0]] * 2}, {"gold": ["L0"]}, {"others": [[0]]}]
-)
+@pytest.mark.parametrize("parts", [{"tokens": ["a"]}, {"shade": [[1.0, 0.0]] * 2}, {"gold": ["L0"]}, {"others": [[0]]}])
 def test_parts_that_do_not_fit(parts: dict[str, Any]) -> None:
     with pytest.raises(LabelError, match="parts of a trellis do not fit"):
         trellis([0, 0], [0, 0], **parts)

@@ -363,6 +363,8 @@ def test_rules_are_values() -> None:
     assert isinstance(r.present("A").soft(np.float32(0.5)), Soft)
     assert type(r.present("A").soft(np.float32(0.5)).penalty) is float
     assert (r.present("A") & r.present("B") & r.forbid("C")).conjuncts() == (
-        r.present("A"), r.present("B"), r.forbid("C"),
-    )  # fmt: skip
+        r.present("A"),
+        r.present("B"),
+        r.forbid("C"),
+    )
     assert set(BOOLEAN_KINDS) < set(RULE_KINDS)

@@ -35,9 +35,10 @@ def agree(rules: list[r.Rule], given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [0, -1, np.int64(2), [0, 2], (1, -1), [], np.array([3, 4]), {1, 2}, range(2), [np.int32(1), 2], iter([1])],
+    "value",
+    [0, -1, np.int64(2), [0, 2], (1, -1), [], np.array([3, 4]), {1, 2}, range(2), [np.int32(1), 2], iter([1])],
     ids=repr,
-)  # fmt: skip
+)
 def test_positions_of_every_kind(value: Any) -> None:
     if isinstance(value, type(iter([]))):
         value = list(value)
@@ -46,9 +47,10 @@ def test_positions_of_every_kind(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [(0, 2), [1, 4], [(0, 2), (3, 5)], [[0, 0]], [], np.array([0, 3]), np.array([[0, 2], [2, 4]]), [(4, 5)]],
+    "value",
+    [(0, 2), [1, 4], [(0, 2), (3, 5)], [[0, 0]], [], np.array([0, 3]), np.array([[0, 2], [2, 4]]), [(4, 5)]],
     ids=repr,
-)  # fmt: skip
+)
 def test_spans_of_every_kind(value: Any) -> None:
     agree([r.same_label(r.given("spans"))], {"spans": value})
 
@@ -212,7 +214,7 @@ def test_automata_are_made_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> N
         (["fix A at given x", "present A  [penalty 1]"], 1),  # what comes with a sequence is not known yet
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_rules_that_are_never_violated_are_left_out(rules: list[str], kept: int) -> None:
     decoder = Decoder(LABELS, rules, engine="search")
     assert decoder.compiled.native("masks").n_automata == kept

@@ -240,9 +240,12 @@ def test_tight_rows_are_tighter_than_the_printed_ones() -> None:
 def test_values_given_with_the_sequence(formulation: Any) -> None:
     labels = Labels(["O", "A0", "A1"], "IO")
     rules = [
-        r.fix("O", r.given("verb")), r.allow(["O", r.given("frame")]), r.same_label(r.given("candidates")),
-        r.fix("A1", r.tokens(r"\d+")).soft(1.0), r.no_duplicates(r.given("frame")),
-    ]  # fmt: skip
+        r.fix("O", r.given("verb")),
+        r.allow(["O", r.given("frame")]),
+        r.same_label(r.given("candidates")),
+        r.fix("A1", r.tokens(r"\d+")).soft(1.0),
+        r.no_duplicates(r.given("frame")),
+    ]
     given = {"verb": 1, "frame": ["A1"], "candidates": [(2, 4)], "tokens": ["I", "left", "my", "7"]}
     unary = np.array([[0, 3, 1], [0, 5, 5], [0, 0, 1], [0, 2, 0.5]])
     answer = solve(Lattice(unary), rules, labels, given, formulation=formulation)

@@ -33,24 +33,27 @@ def found(*lines: str, labels: Labels | None = IO) -> list[tuple[int, str, str]]
         (["present A0", "present A1", "at most 1 token of A0, A1"], [(3, "error", "clash")]),
         (["forbid A0", "forbid A0"], [(2, "warning", "duplicate")]),
         (["forbid A0 [penalty 1]", "forbid A0 [penalty 2]"], [(2, "warning", "duplicate")]),
-        (["label at given v is O", "label at given v is O"],
-         [(2, "warning", "duplicate"), (0, "info", "given")]),
+        (["label at given v is O", "label at given v is O"], [(2, "warning", "duplicate"), (0, "info", "given")]),
         (["label at 0 is O", "label at 0 is O [penalty 2]"], [(2, "warning", "never-bites")]),
         (["no duplicates of A0, A1", "at most 1 segment of A0"], [(2, "warning", "redundant")]),
-        (["at most 1 segment of A0", "at most 1 segment of A1", "no duplicates of A0, A1"],
-         [(3, "warning", "redundant")]),
+        (
+            ["at most 1 segment of A0", "at most 1 segment of A1", "no duplicates of A0, A1"],
+            [(3, "warning", "redundant")],
+        ),
         (["present A0", "not (forbid A0)"], [(2, "warning", "redundant")]),
         (["at most 1 segment of A0", "at most 2 segments of A0 [penalty 1]"], [(2, "warning", "never-bites")]),
         (["forbid A0", "starts with A0 [penalty 1]"], [(2, "warning", "always-broken")]),
         (["if A0 then A0"], [(1, "warning", "always-holds")]),
         (["forbid A0 [penalty 0]"], [(1, "warning", "zero-penalty")]),
         (["forbid given bad at tokens /x/"], [(0, "info", "given")] * 2),
-        (["fix A0 at tokens /x/", "fix A1 at tokens /x/", "fix A1 at tokens /y/"],
-         [(2, "error", "clash"), (0, "info", "given")]),
+        (
+            ["fix A0 at tokens /x/", "fix A1 at tokens /x/", "fix A1 at tokens /y/"],
+            [(2, "error", "clash"), (0, "info", "given")],
+        ),
         (["label at 0 is A0", "forbid A0"], [(2, "error", "clash")]),
         (["length of A0 at least 20000"], [(1, "info", "too-large")]),
     ],
-)  # fmt: skip
+)
 def test_findings(lines: list[str], wanted: list[tuple[int, str, str]]) -> None:
     assert found(*lines) == wanted
 
@@ -64,7 +67,7 @@ def test_messages_help() -> None:
     assert "line 1 (starts with A0); line 3 (forbid A0)" in message("starts with A0", "present A1", "forbid A0")
     assert message("present A0", "at most 1 segment of A1", "at most 2 segments of A1").endswith("line 2")
     assert message("at most 1 token of given frame at") != ""
-    texts = "look at the texts of tokens: data files have them, score files need \"tokens\""
+    texts = 'look at the texts of tokens: data files have them, score files need "tokens"'
     fixed = ["fix A0 at tokens /a/", "fix A0 at tokens /b/", "fix A0 at tokens /c/", "", "fix A0 at tokens /d/"]
     assert message(*fixed) == f"lines 1-3, 5 {texts}"
     assert message("fix A0 at given a", "", "forbid A1 at given a") == "lines 1, 3 want given['a'] with each sequence"
@@ -76,20 +79,27 @@ def test_messages_help() -> None:
 @pytest.mark.parametrize(
     ("rule", "labels", "told"),
     [
-        ("A0 next to A1", IO, True), ("A0 next to A0, A1", IO, False), ("A0 next to A1 [penalty 1]", IO, False),
-        ("(A0 next to A1) and (present A0)", IO, True), ("O next to A0", IO, False),
+        ("A0 next to A1", IO, True),
+        ("A0 next to A0, A1", IO, False),
+        ("A0 next to A1 [penalty 1]", IO, False),
+        ("(A0 next to A1) and (present A0)", IO, True),
+        ("O next to A0", IO, False),
         ("A0 next to A1", Labels(IO.names), False),  # no scheme: labels of tokens, not of segments
-        ("PER next to O", BIO, True), ("I-PER next to O", BIO, False), ("PER next to PER, O", BIO, False),
+        ("PER next to O", BIO, True),
+        ("I-PER next to O", BIO, False),
+        ("PER next to PER, O", BIO, False),
     ],
-)  # fmt: skip
+)
 def test_next_to_is_about_tokens(rule: str, labels: Labels, told: bool) -> None:
     assert ((1, "warning", "one-token") in found(rule, labels=labels)) is told
 
 
 def test_without_labels_only_the_text_is_checked() -> None:
     assert found("forbid X", "forbid X", "x y", labels=None) == [
-        (2, "warning", "duplicate"), (3, "error", "syntax"), (0, "info", "no-labels"),
-    ]  # fmt: skip
+        (2, "warning", "duplicate"),
+        (3, "error", "syntax"),
+        (0, "info", "no-labels"),
+    ]
 
 
 def test_large_sets_end_in_time() -> None:

@@ -24,7 +24,7 @@ def reads_back(rule: Rule) -> None:
     text = str(rule)
     assert "\n" not in text and "\r" not in text
     assert r.parse(text) == rule
-    assert r.parse(f"  {text}   # held in 3/4 of \"all\" [penalty 7] # so") == rule
+    assert r.parse(f'  {text}   # held in 3/4 of "all" [penalty 7] # so') == rule
     assert str(r.parse(text)) == text
 
 
@@ -42,15 +42,34 @@ names = odd_names | st.lists(odd_names, min_size=1, max_size=3)
 @for_all(names, names)
 def test_odd_names_read_back(a: Any, b: Any) -> None:
     for rule in (
-        r.forbid(a), r.forbid(a, at=[0, -1]), r.allow(a), r.allow(a, 1), r.fix(a, 2), r.label_at(-1, a),
-        r.forbid_transition(a, b), r.at_most(1, a), r.at_least(2, a, "tokens"), r.exactly(0, a, "tokens"),
-        r.no_duplicates(a), r.length(a, at_least=1), r.length(a, at_most=2), r.length(a, at_least=1, at_most=2),
-        r.present(a), r.if_present(a, then=b), r.immediately_followed_by(a, b), r.followed_by(a, b),
+        r.forbid(a),
+        r.forbid(a, at=[0, -1]),
+        r.allow(a),
+        r.allow(a, 1),
+        r.fix(a, 2),
+        r.label_at(-1, a),
+        r.forbid_transition(a, b),
+        r.at_most(1, a),
+        r.at_least(2, a, "tokens"),
+        r.exactly(0, a, "tokens"),
+        r.no_duplicates(a),
+        r.length(a, at_least=1),
+        r.length(a, at_most=2),
+        r.length(a, at_least=1, at_most=2),
+        r.present(a),
+        r.if_present(a, then=b),
+        r.immediately_followed_by(a, b),
+        r.followed_by(a, b),
         r.around(0, left=a, right=b),
-        r.starts_with(a), r.ends_with(b), r.before(a, b), ~r.before(a, b), r.present(a) >> r.forbid(b),
+        r.starts_with(a),
+        r.ends_with(b),
+        r.before(a, b),
+        ~r.before(a, b),
+        r.present(a) >> r.forbid(b),
         r.forbid(b).iff(r.present(a)),
-        (r.present(a) | r.forbid(b, at=r.given("at"))).soft(1.5, per="violation"), r.at_most(1, [r.given("of"), "of"]),
-    ):  # fmt: skip
+        (r.present(a) | r.forbid(b, at=r.given("at"))).soft(1.5, per="violation"),
+        r.at_most(1, [r.given("of"), "of"]),
+    ):
         reads_back(rule)
 
 
@@ -65,7 +84,7 @@ def test_odd_penalties_read_back(penalty: float, per: Any) -> None:
     reads_back(r.present("A").soft(penalty, per))
 
 
-@pytest.mark.parametrize("pattern", ["O* A+", "", "'a b' \"c\"", "\"\\\"", "A\n B", r"\\"])
+@pytest.mark.parametrize("pattern", ["O* A+", "", "'a b' \"c\"", '"\\"', "A\n B", r"\\"])
 def test_label_expressions_read_back(pattern: str) -> None:
     try:
         rule = r.matches(pattern)
@@ -119,8 +138,10 @@ def test_text_by_example(text: str, rule: Rule) -> None:
         ("present A and present B or present C", (r.present("A") & r.present("B")) | r.present("C")),
         ("not present A and present B", ~r.present("A") & r.present("B")),
         ("present A implies present B implies present C", r.present("A") >> (r.present("B") >> r.present("C"))),
-        ("present A or present B implies present C iff forbid D",
-         ((r.present("A") | r.present("B")) >> r.present("C")).iff(r.forbid("D"))),
+        (
+            "present A or present B implies present C iff forbid D",
+            ((r.present("A") | r.present("B")) >> r.present("C")).iff(r.forbid("D")),
+        ),
         ("((present A))", r.present("A")),
         ("not not present A", ~~r.present("A")),
         ("at  most\t1   segments  of A ,B", r.at_most(1, of=["A", "B"])),
@@ -132,7 +153,7 @@ def test_text_by_example(text: str, rule: Rule) -> None:
         (r'present "a\\b\"c"', r.present('a\\b"c')),
         ('fix A at tokens "x"', r.fix("A", r.tokens("x"))),
     ],
-)  # fmt: skip
+)
 def test_other_ways_to_write(text: str, rule: Rule) -> None:
     assert r.parse(text) == rule
 
@@ -178,11 +199,23 @@ def test_what_is_no_rule(text: str, got: str, wanted: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["at most -1 segments of A", "present A [penalty -1]", "present A [penalty nan]", "present A [penalty inf]",
-     "same label over 7:4", "fix A at tokens /(/", "length of A at least 0", 'present ""', "fix A at given x-y",
-     'matches "(A"', "(" * 4000 + "present A" + ")" * 4000, "not " * 4000 + "present A",
-     f"at most {'9' * 5000} segments of A", f"same label over 0:{'9' * 5000}"],
-)  # fmt: skip
+    [
+        "at most -1 segments of A",
+        "present A [penalty -1]",
+        "present A [penalty nan]",
+        "present A [penalty inf]",
+        "same label over 7:4",
+        "fix A at tokens /(/",
+        "length of A at least 0",
+        'present ""',
+        "fix A at given x-y",
+        'matches "(A"',
+        "(" * 4000 + "present A" + ")" * 4000,
+        "not " * 4000 + "present A",
+        f"at most {'9' * 5000} segments of A",
+        f"same label over 0:{'9' * 5000}",
+    ],
+)
 def test_rules_that_cannot_be(text: str) -> None:
     with pytest.raises(RuleError) as caught:
         r.parse(text)
@@ -287,8 +320,12 @@ def test_many_bad_lines_are_counted() -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     latin = tmp_path / "latin.rules"
     latin.write_bytes("present Ä".encode("latin-1"))
-    for path, got in [(tmp_path / "none.rules", "No such file"), (tmp_path, "directory"), (latin, "byte 0xc4"),
-                      ("a\0b", "null")]:  # fmt: skip
+    for path, got in [
+        (tmp_path / "none.rules", "No such file"),
+        (tmp_path, "directory"),
+        (latin, "byte 0xc4"),
+        ("a\0b", "null"),
+    ]:
         with pytest.raises(FileError) as caught:
             r.load(path)
         assert got in str(caught.value.got) and caught.value.wanted is not None

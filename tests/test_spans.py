@@ -362,9 +362,13 @@ def test_bad_lattices(make: Any, match: str) -> None:
 def test_bad_decoders() -> None:
     lattice = SpanLattice(1, ONE, [0])
     for rule in (
-        r.fix("A", 0), r.label_at(r.given("x"), "A"), r.same_label((0, 1)), r.same_label(r.given("spans")),
-        r.forbid("A", at=[]), (r.label_at(-1, "A") | r.present("A")).soft(1.0),
-    ):  # fmt: skip
+        r.fix("A", 0),
+        r.label_at(r.given("x"), "A"),
+        r.same_label((0, 1)),
+        r.same_label(r.given("spans")),
+        r.forbid("A", at=[]),
+        (r.label_at(-1, "A") | r.present("A")).soft(1.0),
+    ):
         with pytest.raises(EngineError, match="take no rules about positions"):
             SpanDecoder(["A"], [rule])
     for engine in ("viterbi", "ilp"):

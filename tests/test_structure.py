@@ -256,6 +256,7 @@ def test_the_options_of_a_format_are_documented(name: str) -> None:
 
 # ---- prose that runs ------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name.split(".")[-1] not in ("_native", "__main__")])
 def test_doctests(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
@@ -328,7 +329,7 @@ TOGETHER = {
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
     "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/ranking "
-    "decoding/result",
+    "decoding/result decoding/single",
     "test_decoding_outcomes": "decoding/clash decoding/relaxation",
     "test_demo": "cli/demo",
     "test_kernels_attributes": "features/strings",
@@ -351,6 +352,7 @@ TOGETHER = {
     "test_report_trellis": "report/layout report/text",
     "test_rules_lint": "rules/questions",
     "test_rules_text": "rules/files",
+    "test_explain": "explain/effects",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.

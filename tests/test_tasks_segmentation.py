@@ -128,8 +128,9 @@ def test_archive_that_is_none(data: Path) -> None:
 
 def test_sentences_end_after_what_closes_them() -> None:
     assert list(sentences(["说", "：", "“", "好", "。", "”", "他", "走", "！"])) == [
-        ["说", "：", "“", "好", "。", "”"], ["他", "走", "！"],
-    ]  # fmt: skip
+        ["说", "：", "“", "好", "。", "”"],
+        ["他", "走", "！"],
+    ]
     assert full_width("1998年A") == "１９９８年Ａ"
 
 

@@ -147,10 +147,14 @@ def test_voice(tmp_path: Path) -> None:
 
 def test_coordination_is_no_candidate(tmp_path: Path) -> None:
     both = "\n".join(
-        ["Ann\tNNP\tB-NP\t(S(NP*)\t-\t-\t(A0*)\t(A0*)", "sang\tVBD\tB-VP\t(VP(VP*)\tsing\tsing.01\t(V*)\t*",
-         "and\tCC\tO\t*\t-\t-\t*\t*", "went\tVBD\tB-VP\t(VP*\tgo\tgo.01\t*\t(V*)",
-         "home\tNN\tB-NP\t(NP*))))\t-\t-\t*\t(A4*)"]
-    )  # fmt: skip
+        [
+            "Ann\tNNP\tB-NP\t(S(NP*)\t-\t-\t(A0*)\t(A0*)",
+            "sang\tVBD\tB-VP\t(VP(VP*)\tsing\tsing.01\t(V*)\t*",
+            "and\tCC\tO\t*\t-\t-\t*\t*",
+            "went\tVBD\tB-VP\t(VP*\tgo\tgo.01\t*\t(V*)",
+            "home\tNN\tB-NP\t(NP*))))\t-\t-\t*\t(A4*)",
+        ]
+    )
     sang, went = read(tmp_path, with_tags(both))
     assert sang.given["candidates"] == [(0, 1), (2, 3)]
     assert went.given["candidates"] == [(0, 1), (2, 3), (4, 5)]

@@ -10,7 +10,8 @@ constexpr int kStream = 800;            // labels whose table is 5 MB or more
 // kVectors vectors of out while the columns in `list` pass by; with few vectors two columns at a time, so that the maxima
 // need not wait for each other
 template <int kVectors>
-BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, int count, const double* w,
+                         double* out) {
     D top[kVectors];
     for (D& v : top) v = D::set(kNone);
     int c = 0;
@@ -18,7 +19,8 @@ BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, 
         D other[kVectors];
         for (D& v : other) v = D::set(kNone);
         for (; c + 2 <= count; c += 2) {
-            const double *one = columns + static_cast<size_t>(list[c]) * width, *two = columns + static_cast<size_t>(list[c + 1]) * width;
+            const double *one = columns + static_cast<size_t>(list[c]) * width,
+                         *two = columns + static_cast<size_t>(list[c + 1]) * width;
             const D x = D::set(w[list[c]]), y = D::set(w[list[c + 1]]);
             for (int v = 0; v < kVectors; ++v) {
                 top[v] = max(D::load(one + v * D::lanes) + x, top[v]);
@@ -35,23 +37,48 @@ BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, 
     for (int v = 0; v < kVectors; ++v) top[v].store(out + v * D::lanes);
 }
 
-BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* list, int count, const double* w,
+                              double* out) {
     int left = width / D::lanes;
     while (left > 0) {
         const int strips = (left + kStrip - 1) / kStrip, now = (left + strips - 1) / strips;  // of about the same size
         switch (now) {
-            case 1: strip<1>(columns, width, list, count, w, out); break;
-            case 2: strip<2>(columns, width, list, count, w, out); break;
-            case 3: strip<3>(columns, width, list, count, w, out); break;
-            case 4: strip<4>(columns, width, list, count, w, out); break;
-            case 5: strip<5>(columns, width, list, count, w, out); break;
-            case 6: strip<6>(columns, width, list, count, w, out); break;
-            case 7: strip<7>(columns, width, list, count, w, out); break;
-            case 8: strip<8>(columns, width, list, count, w, out); break;
-            case 9: strip<9>(columns, width, list, count, w, out); break;
-            case 10: strip<10>(columns, width, list, count, w, out); break;
-            case 11: strip<11>(columns, width, list, count, w, out); break;
-            default: strip<12>(columns, width, list, count, w, out); break;
+            case 1:
+                strip<1>(columns, width, list, count, w, out);
+                break;
+            case 2:
+                strip<2>(columns, width, list, count, w, out);
+                break;
+            case 3:
+                strip<3>(columns, width, list, count, w, out);
+                break;
+            case 4:
+                strip<4>(columns, width, list, count, w, out);
+                break;
+            case 5:
+                strip<5>(columns, width, list, count, w, out);
+                break;
+            case 6:
+                strip<6>(columns, width, list, count, w, out);
+                break;
+            case 7:
+                strip<7>(columns, width, list, count, w, out);
+                break;
+            case 8:
+                strip<8>(columns, width, list, count, w, out);
+                break;
+            case 9:
+                strip<9>(columns, width, list, count, w, out);
+                break;
+            case 10:
+                strip<10>(columns, width, list, count, w, out);
+                break;
+            case 11:
+                strip<11>(columns, width, list, count, w, out);
+                break;
+            default:
+                strip<12>(columns, width, list, count, w, out);
+                break;
         }
         const int done = now < 12 ? now : 12;
         columns += done * D::lanes;
@@ -61,15 +88,18 @@ BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* l
 }
 
 // The same for a table that is too large for the near caches: four whole columns at a time, which memory delivers fastest.
-BRIDLE_INLINE void stream(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+BRIDLE_INLINE void stream(const double* columns, int width, const int32_t* list, int count, const double* w,
+                          double* out) {
     for (int i = 0; i < width; i += D::lanes) D::set(kNone).store(out + i);
     const auto column = [&](int c) { return columns + static_cast<size_t>(list[c]) * width; };
     int c = 0;
     for (; c + 4 <= count; c += 4) {
         const double *a = column(c), *b = column(c + 1), *d = column(c + 2), *e = column(c + 3);
-        const D wa = D::set(w[list[c]]), wb = D::set(w[list[c + 1]]), wd = D::set(w[list[c + 2]]), we = D::set(w[list[c + 3]]);
+        const D wa = D::set(w[list[c]]), wb = D::set(w[list[c + 1]]), wd = D::set(w[list[c + 2]]),
+                we = D::set(w[list[c + 3]]);
         for (int i = 0; i < width; i += D::lanes) {
-            const D one = max(D::load(a + i) + wa, D::load(b + i) + wb), two = max(D::load(d + i) + wd, D::load(e + i) + we);
+            const D one = max(D::load(a + i) + wa, D::load(b + i) + wb),
+                    two = max(D::load(d + i) + wd, D::load(e + i) + we);
             max(max(one, two), D::load(out + i)).store(out + i);
         }
     }
@@ -80,7 +110,8 @@ BRIDLE_INLINE void stream(const double* columns, int width, const int32_t* list,
     }
 }
 
-BRIDLE_INLINE void some_columns(const double* columns, int width, const int32_t* list, int count, const double* w, double* out) {
+BRIDLE_INLINE void some_columns(const double* columns, int width, const int32_t* list, int count, const double* w,
+                                double* out) {
     if (width < kStream) all_strips(columns, width, list, count, w, out);
     else stream(columns, width, list, count, w, out);
 }

@@ -21,7 +21,8 @@ BRIDLE_INLINE uint64_t folded_product(uint64_t a, uint64_t b) {
     const Wide wide = static_cast<Wide>(a) * b;
     return static_cast<uint64_t>(wide) ^ static_cast<uint64_t>(wide >> 64);
 #else
-    const uint64_t low = uint64_t{static_cast<uint32_t>(a)} * static_cast<uint32_t>(b), cross = (a >> 32) * static_cast<uint32_t>(b);
+    const uint64_t low = uint64_t{static_cast<uint32_t>(a)} * static_cast<uint32_t>(b),
+                   cross = (a >> 32) * static_cast<uint32_t>(b);
     const uint64_t middle = uint64_t{static_cast<uint32_t>(a)} * (b >> 32) + static_cast<uint32_t>(cross) + (low >> 32);
     return (a * b) ^ ((a >> 32) * (b >> 32) + (cross >> 32) + (middle >> 32));
 #endif

@@ -6,8 +6,9 @@ namespace {
 
 // To within two units in the last place, for x <= 700; 0 below -700.
 BRIDLE_INLINE D exp(D x) {
-    constexpr double factor[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                                 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0};
+    constexpr double factor[] = {
+        1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+        1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       0.5,          1.0,         1.0};
     const D least = D::set(-700), shift = D::set(kRoundDouble);
     const D clamped = max(x, least), scaled = fma(clamped, D::set(1.4426950408889634), shift), k = scaled - shift;
     const D r = fma(k, D::set(-1.90821492927058770002e-10), fma(k, D::set(-6.93147180369123816490e-01), clamped));
@@ -27,7 +28,8 @@ BRIDLE_INLINE F exp(F x) {
     return where_less(x, least, F::set(0), sum * power(scaled));
 }
 
-template <class Real> double lift(Real* u, int n, int m, int w) {
+template <class Real>
+double lift(Real* u, int n, int m, int w) {
     using V = typename VectorOf<Real>::type;
     double tops = 0;
     for (int t = 0; t < n; ++t, u += w) {
@@ -42,7 +44,8 @@ template <class Real> double lift(Real* u, int n, int m, int w) {
 }
 
 // out[j] = sum over i of x[i] * M[i][j]: kVectors vectors of columns stay in registers, twice, so that sums need not wait
-template <int kVectors, class V, class Real> BRIDLE_INLINE void times_block(const Real* x, const Real* M, int m, int w, Real* out) {
+template <int kVectors, class V, class Real>
+BRIDLE_INLINE void times_block(const Real* x, const Real* M, int m, int w, Real* out) {
     V sum[kVectors], other[kVectors];
     for (int v = 0; v < kVectors; ++v) sum[v] = other[v] = V::set(0);
     int i = 0;
@@ -56,7 +59,8 @@ template <int kVectors, class V, class Real> BRIDLE_INLINE void times_block(cons
     for (int v = 0; v < kVectors; ++v) (sum[v] + other[v]).store(out + v * V::lanes);
 }
 
-template <class Real> BRIDLE_INLINE void times(const Real* x, const Real* M, int m, int w, Real* out) {
+template <class Real>
+BRIDLE_INLINE void times(const Real* x, const Real* M, int m, int w, Real* out) {
     using V = typename VectorOf<Real>::type;
     int j = 0;
     for (; w - j >= 24; j += 24) times_block<3 * kInEight<V>, V>(x, M + j, m, w, out + j);
@@ -65,7 +69,8 @@ template <class Real> BRIDLE_INLINE void times(const Real* x, const Real* M, int
 }
 
 // Eight positions at a time.
-template <class Real> void add_outer(const Real* a, const Real* v, int count, int m, int w, Real* sum) {
+template <class Real>
+void add_outer(const Real* a, const Real* v, int count, int m, int w, Real* sum) {
     using V = typename VectorOf<Real>::type;
     constexpr int kSome = 8;
     int t = 0;
@@ -82,10 +87,12 @@ template <class Real> void add_outer(const Real* a, const Real* v, int count, in
         }
     for (; t < count; ++t, a += w, v += w)
         for (int i = 0; i < m; ++i)
-            for (int j = 0; j < w; j += V::lanes) fma(V::set(a[i]), V::load(v + j), V::load(sum + i * w + j)).store(sum + i * w + j);
+            for (int j = 0; j < w; j += V::lanes)
+                fma(V::set(a[i]), V::load(v + j), V::load(sum + i * w + j)).store(sum + i * w + j);
 }
 
-template <class Real> void forward(const Real* U, const Real* E, int n, int m, int w, Real* a, Real* c) {
+template <class Real>
+void forward(const Real* U, const Real* E, int n, int m, int w, Real* a, Real* c) {
     using V = typename VectorOf<Real>::type;
     for (int t = 0; t < n; ++t, a += w, U += w) {
         if (t) times(a - w, E, m, w, a);
@@ -101,7 +108,8 @@ template <class Real> void forward(const Real* U, const Real* E, int n, int m, i
 }
 
 template <class Real>
-void backward(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v, Real* p) {
+void backward(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v,
+              Real* p) {
     using V = typename VectorOf<Real>::type;
     for (int t = n - 1; t >= 0; --t) {
         const size_t row = static_cast<size_t>(t) * w;
@@ -114,7 +122,8 @@ void backward(const Real* U, const Real* back, int n, int m, int w, const Real* 
     }
 }
 
-template <class Real> constexpr SumKernels<Real> kSumKernels{
-    score_entries<Real>, expect_entries<Real>, lift<Real>, forward<Real>, backward<Real>, add_outer<Real>};
+template <class Real>
+constexpr SumKernels<Real> kSumKernels{score_entries<Real>, expect_entries<Real>, lift<Real>,
+                                       forward<Real>,       backward<Real>,       add_outer<Real>};
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace bridle {
 // Transition scores i -> j, laid out for one step back (table.h).
 struct TableView {
     int m, width;
-    bool flat;                   // all scores are 0: there are no rows, columns and ranges
-    const double* same;          // (width)  null, or all columns but the short ones are alike: this one, less what it adds
-    const double* columns;       // (m, width)  column j: the scores of all i -> j
-    const double* rows;          // (m, width)  row i: the scores of i -> all j
+    bool flat;              // all scores are 0: there are no rows, columns and ranges
+    const double* same;     // (width)  null, or all columns but the short ones are alike: this one, less what it adds
+    const double* columns;  // (m, width)  column j: the scores of all i -> j
+    const double* rows;     // (m, width)  row i: the scores of i -> all j
     const double *least, *most;  // (width)     of column j, where it may be passed over
     const int32_t *low, *high;   // (m)         where column j is not all -inf, in whole vectors
     const uint64_t* narrow;      // (width / 64, rounded up)  bit j: column j is short
@@ -32,13 +32,13 @@ constexpr int kGuard = 64;
 
 // The scores of one sequence as they came: one of the two types, unpadded rows.
 struct RawScores {
-    const float* f32;         // (n, m) or null
-    const double* f64;        // (n, m) or null
+    const float* f32;   // (n, m) or null
+    const double* f64;  // (n, m) or null
     int n, m, width;
     const double *start, *end;  // (width) or null
-    const uint64_t* allowed;  // (n, words)  bit y: label y is allowed; null: all are
+    const uint64_t* allowed;    // (n, words)  bit y: label y is allowed; null: all are
     int words;
-    const uint8_t* tied;      // (n)  which table leads to a position: 1 the second; null: always the first
+    const uint8_t* tied;  // (n)  which table leads to a position: 1 the second; null: always the first
     const TableView* tables[2];
 };
 
@@ -55,13 +55,13 @@ struct Row {  // what of an attribute is needed to score it, in eight bytes
     uint16_t label;  // of the first weight
 };
 
-struct TokenRows {  // attributes of tokens and the weights that score them
-    const Row* rows;         // (A)
-    const uint16_t* label;   // (W)
-    const int64_t* indptr;   // (N + 1)
-    const int32_t* attrs;    // (indptr[N])
-    const float* values;     // or null
-    int64_t last;            // indptr[N]
+struct TokenRows {          // attributes of tokens and the weights that score them
+    const Row* rows;        // (A)
+    const uint16_t* label;  // (W)
+    const int64_t* indptr;  // (N + 1)
+    const int32_t* attrs;   // (indptr[N])
+    const float* values;    // or null
+    int64_t last;           // indptr[N]
     int width;
 };
 
@@ -72,29 +72,34 @@ struct TokenRoom {  // for the attributes of one token
 };
 
 // Forward-backward and what it reads and writes, in single or in double precision.
-template <class Real> struct SumKernels {
+template <class Real>
+struct SumKernels {
     // out (count, width) := scores of tokens; begin (count + 1) their entries, full (count) how many are full rows
-    void (*score)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* w, Real* out);
+    void (*score)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* w,
+                  Real* out);
     // into (W) += value * p[label], for tokens p (count, width): the other way round, always in double precision
-    void (*expect)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* p, double* into);
+    void (*expect)(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
+                   const Real* p, double* into);
     // u (n, w) := exp(u - the largest of its row); returns the sum of the largest
     double (*lift)(Real* u, int n, int m, int w);
     void (*forward)(const Real* U, const Real* E, int n, int m, int w, Real* a, Real* c);
-    void (*backward)(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v, Real* p);
+    void (*backward)(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b,
+                     Real* v, Real* p);
     // sum[i][j] += over `count` positions of a[i] v[j]
     void (*add_outer)(const Real* a, const Real* v, int count, int m, int w, Real* sum);
 };
 
 // Steps and changes of the gradient that L-BFGS remembers, in single or in double precision.
-template <class History> struct HistoryKernels {
+template <class History>
+struct HistoryKernels {
     double (*product)(const History* a, const History* b, int64_t count);
     double (*with_vector)(const History* a, const double* b, int64_t count);
     // s = there - w, y = gradient - g, g = gradient;  sums: s.y, y.y, g.g, there.there
     void (*take_step)(const double* there, const double* w, const double* gradient, double* g, History* s, History* y,
                       int64_t count, double* sums);
     // d = shares[0] * p + sum over rows of share * row;  there = w + step * d;  returns d.p
-    double (*aim)(const double* shares, const double* p, const History* const* rows, size_t n, const double* w, double step,
-                  double* d, double* there, int64_t low, int64_t high);
+    double (*aim)(const double* shares, const double* p, const History* const* rows, size_t n, const double* w,
+                  double step, double* d, double* there, int64_t low, int64_t high);
 };
 
 struct Kernels {
@@ -106,8 +111,8 @@ struct Kernels {
     void (*step_back)(const TableView& table, const double* w, double* out, int32_t* room);
     // Rows high-1 .. low of H over one state, the row above being `after`:  H[t] = step back of unary[t + 1] + H[t + 1].
     // tables (n): what leads to each position. unary: of positions low+1 .. high; w (width).
-    void (*rows_back)(const TableView* const* tables, const double* unary, int low, int high, const double* after, double* H,
-                      double* w, int32_t* room);
+    void (*rows_back)(const TableView* const* tables, const double* unary, int low, int high, const double* after,
+                      double* H, double* w, int32_t* room);
     // One row of H for all states of a fold; cost, cell (Q, width); u (width); after, row (Q, width).
     void (*fold_back)(const TableView& table, int Q, const double* cost, const int32_t* cell, const double* u,
                       const double* after, double* row, double* w, int32_t* room);
@@ -117,7 +122,8 @@ struct Kernels {
     int (*best_of)(const double* a, const double* b, const double* c, int width);
     // Rows high-1 .. low of  V[t][j] = score of label j at t + the best that can follow.  `after`: row `high`, if high < n.
     // few (high - low + 1): bit j of few[t - low]: label j may be best at t, whatever comes before; 0: not known.
-    void (*scan)(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H, int32_t* room);
+    void (*scan)(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H,
+                 int32_t* room);
     // The best path along rows low .. high-1 of V, y being the label before `low` (none if low is 0). -1: there is none.
     int (*follow)(const RawScores& x, int low, int high, const double* V, const uint64_t* few, int y, int32_t* path);
     // out[j] = max over i of before[i] + pair[i][j];  pair (m, width)
@@ -125,10 +131,11 @@ struct Kernels {
 
     // ---- shares of edges (max_plus.inl); width: a multiple of 16 -------------------------------------------------------
     // out[r][j] = max over k of a[r][k] + b[k][j], for the r in `rows` and the k in `inner`;  a[r][k] at r * row + k * column
-    void (*max_plus)(const float* a, int row, int column, const float* b, const int32_t* rows, int n_rows, const int32_t* inner,
-                     int n_inner, int width, float* out);
+    void (*max_plus)(const float* a, int row, int column, const float* b, const int32_t* rows, int n_rows,
+                     const int32_t* inner, int n_inner, int width, float* out);
     // out[r][j] = x[cell[r][j]] - cost[r][j], for the r in `rows`
-    void (*look_up)(const float* x, const int32_t* cell, const float* cost, const int32_t* rows, int n_rows, int width, float* out);
+    void (*look_up)(const float* x, const int32_t* cell, const float* cost, const int32_t* rows, int n_rows, int width,
+                    float* out);
     // x[r][j] = y[r][j] = -inf unless x[r][j] + y[r][j] + rest[j] > low.  Keeps the rows that still hold a number; returns how many.
     int (*drop_low)(float* x, float* y, const float* rest, float low, int32_t* rows, int n_rows, int width);
     // The largest magnitude of a number that is not -inf.
@@ -139,7 +146,8 @@ struct Kernels {
     int64_t (*first_bad_double)(const double* x, int64_t count, double largest);
 
     // ---- sums of weights (sums.inl) -----------------------------------------------------------------------------------
-    void (*score_tokens)(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out, const TokenRoom& room);
+    void (*score_tokens)(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out,
+                         const TokenRoom& room);
     void (*add_row)(double* out, const double* row, int width);
 
     // ---- training (sums.inl, forward_backward.inl) --------------------------------------------------------------------
@@ -150,25 +158,39 @@ struct Kernels {
     double (*product)(const double* a, const double* b, int64_t count);
     void (*combine)(const double* shares, const double* const* rows, size_t n, int64_t low, int64_t high, double* out);
     // out = sum of the counts - gold + decay * w;  sums: w.gold, w.w
-    void (*gradient_of)(const double* const* counts, size_t n, const double* gold, const double* w, double decay, double* out,
-                        int64_t low, int64_t high, double* sums);
+    void (*gradient_of)(const double* const* counts, size_t n, const double* gold, const double* w, double decay,
+                        double* out, int64_t low, int64_t high, double* sums);
     HistoryKernels<double> history_in_double;
     HistoryKernels<float> history_in_single;
 
     // ---- keys of attributes (keys.inl) ----------------------------------------------------------------------------------
-    void (*add_place)(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
-                      int count, uint64_t* key, int32_t* none);
+    void (*add_place)(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size,
+                      bool exact, int count, uint64_t* key, int32_t* none);
 };
 
 const Kernels& kernels();
 
-template <class History> const HistoryKernels<History>& history_kernels();
-template <> inline const HistoryKernels<double>& history_kernels() { return kernels().history_in_double; }
-template <> inline const HistoryKernels<float>& history_kernels() { return kernels().history_in_single; }
+template <class History>
+const HistoryKernels<History>& history_kernels();
+template <>
+inline const HistoryKernels<double>& history_kernels() {
+    return kernels().history_in_double;
+}
+template <>
+inline const HistoryKernels<float>& history_kernels() {
+    return kernels().history_in_single;
+}
 
-template <class Real> const SumKernels<Real>& sum_kernels();
-template <> inline const SumKernels<double>& sum_kernels() { return kernels().in_double; }
-template <> inline const SumKernels<float>& sum_kernels() { return kernels().in_single; }
+template <class Real>
+const SumKernels<Real>& sum_kernels();
+template <>
+inline const SumKernels<double>& sum_kernels() {
+    return kernels().in_double;
+}
+template <>
+inline const SumKernels<float>& sum_kernels() {
+    return kernels().in_single;
+}
 
 // m rounded up to whole vectors of the tier in use
 inline int padded(int m) { return (m + kernels().lanes - 1) / kernels().lanes * kernels().lanes; }

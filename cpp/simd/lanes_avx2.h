@@ -19,7 +19,8 @@ struct D {
     static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) {
         const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(count), _mm_setr_epi32(0, 1, 2, 3));
         const __m256i wide = _mm256_cvtepi32_epi64(mask);
-        return {_mm256_blendv_pd(_mm256_set1_pd(rest), _mm256_cvtps_pd(_mm_maskload_ps(x, mask)), _mm256_castsi256_pd(wide))};
+        return {_mm256_blendv_pd(_mm256_set1_pd(rest), _mm256_cvtps_pd(_mm_maskload_ps(x, mask)),
+                                 _mm256_castsi256_pd(wide))};
     }
     static BRIDLE_INLINE D gather(const double* x, const int32_t* index) {
         return {_mm256_i32gather_pd(x, _mm_loadu_si128(reinterpret_cast<const __m128i*>(index)), 8)};
@@ -41,8 +42,12 @@ BRIDLE_INLINE D operator-(D a, D b) { return {_mm256_sub_pd(a.v, b.v)}; }
 BRIDLE_INLINE D operator*(D a, D b) { return {_mm256_mul_pd(a.v, b.v)}; }
 BRIDLE_INLINE D fma(D a, D b, D c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
 BRIDLE_INLINE D max(D a, D b) { return {_mm256_max_pd(a.v, b.v)}; }
-BRIDLE_INLINE uint64_t at_least(D a, D b) { return static_cast<uint64_t>(_mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_GE_OQ))); }
-BRIDLE_INLINE D where_less(D x, D limit, D a, D b) { return {_mm256_blendv_pd(b.v, a.v, _mm256_cmp_pd(x.v, limit.v, _CMP_LT_OQ))}; }
+BRIDLE_INLINE uint64_t at_least(D a, D b) {
+    return static_cast<uint64_t>(_mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_GE_OQ)));
+}
+BRIDLE_INLINE D where_less(D x, D limit, D a, D b) {
+    return {_mm256_blendv_pd(b.v, a.v, _mm256_cmp_pd(x.v, limit.v, _CMP_LT_OQ))};
+}
 BRIDLE_INLINE D power(D k) {
     const __m256i bits = _mm256_add_epi64(_mm256_castpd_si256(k.v), _mm256_set1_epi64x(1023));
     return {_mm256_castsi256_pd(_mm256_slli_epi64(bits, 52))};
@@ -75,7 +80,9 @@ BRIDLE_INLINE F operator-(F a, F b) { return {_mm256_sub_ps(a.v, b.v)}; }
 BRIDLE_INLINE F operator*(F a, F b) { return {_mm256_mul_ps(a.v, b.v)}; }
 BRIDLE_INLINE F fma(F a, F b, F c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 BRIDLE_INLINE F max(F a, F b) { return {_mm256_max_ps(a.v, b.v)}; }
-BRIDLE_INLINE F where_less(F x, F limit, F a, F b) { return {_mm256_blendv_ps(b.v, a.v, _mm256_cmp_ps(x.v, limit.v, _CMP_LT_OQ))}; }
+BRIDLE_INLINE F where_less(F x, F limit, F a, F b) {
+    return {_mm256_blendv_ps(b.v, a.v, _mm256_cmp_ps(x.v, limit.v, _CMP_LT_OQ))};
+}
 BRIDLE_INLINE F power(F k) {
     const __m256i bits = _mm256_add_epi32(_mm256_castps_si256(k.v), _mm256_set1_epi32(127));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 23))};

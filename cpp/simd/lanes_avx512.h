@@ -34,7 +34,9 @@ BRIDLE_INLINE D operator*(D a, D b) { return {_mm512_mul_pd(a.v, b.v)}; }
 BRIDLE_INLINE D fma(D a, D b, D c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
 BRIDLE_INLINE D max(D a, D b) { return {_mm512_max_pd(a.v, b.v)}; }
 BRIDLE_INLINE uint64_t at_least(D a, D b) { return _mm512_cmp_pd_mask(a.v, b.v, _CMP_GE_OQ); }
-BRIDLE_INLINE D where_less(D x, D limit, D a, D b) { return {_mm512_mask_blend_pd(_mm512_cmp_pd_mask(x.v, limit.v, _CMP_LT_OQ), b.v, a.v)}; }
+BRIDLE_INLINE D where_less(D x, D limit, D a, D b) {
+    return {_mm512_mask_blend_pd(_mm512_cmp_pd_mask(x.v, limit.v, _CMP_LT_OQ), b.v, a.v)};
+}
 BRIDLE_INLINE D power(D k) {
     const __m512i bits = _mm512_add_epi64(_mm512_castpd_si512(k.v), _mm512_set1_epi64(1023));
     return {_mm512_castsi512_pd(_mm512_slli_epi64(bits, 52))};

@@ -13,8 +13,12 @@ struct D {
     static BRIDLE_INLINE D set(double x) { return {vdupq_n_f64(x)}; }
     static BRIDLE_INLINE D pair(double low, double high) { return {vsetq_lane_f64(high, vdupq_n_f64(low), 1)}; }
     static BRIDLE_INLINE D widen(const float* x) { return {vcvt_f64_f32(vld1_f32(x))}; }
-    static BRIDLE_INLINE D load_some(const double* x, int count, double rest) { return pair(count > 0 ? x[0] : rest, rest); }
-    static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) { return pair(count > 0 ? x[0] : rest, rest); }
+    static BRIDLE_INLINE D load_some(const double* x, int count, double rest) {
+        return pair(count > 0 ? x[0] : rest, rest);
+    }
+    static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) {
+        return pair(count > 0 ? x[0] : rest, rest);
+    }
     static BRIDLE_INLINE D gather(const double* x, const int32_t* index) { return pair(x[index[0]], x[index[1]]); }
     BRIDLE_INLINE void store(double* x) const { vst1q_f64(x, v); }
     BRIDLE_INLINE void store(float* x) const { vst1_f32(x, vcvt_f32_f64(v)); }

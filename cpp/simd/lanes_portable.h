@@ -5,22 +5,37 @@
 
 namespace bridle::portable {
 
-template <class T, int kCount, class Bits> struct Lanes {
+template <class T, int kCount, class Bits>
+struct Lanes {
     static constexpr int lanes = kCount;
     T v[kCount];
 
-    template <class From> static BRIDLE_INLINE Lanes each(const From& from) {
+    template <class From>
+    static BRIDLE_INLINE Lanes each(const From& from) {
         Lanes out;
         for (int k = 0; k < kCount; ++k) out.v[k] = from(k);
         return out;
     }
-    static BRIDLE_INLINE Lanes load(const T* x) { return each([&](int k) { return x[k]; }); }
-    static BRIDLE_INLINE Lanes set(T x) { return each([&](int) { return x; }); }
-    static BRIDLE_INLINE Lanes widen(const float* x) { return each([&](int k) { return static_cast<T>(x[k]); }); }
-    static BRIDLE_INLINE Lanes load_some(const T* x, int count, T rest) { return each([&](int k) { return k < count ? x[k] : rest; }); }
-    static BRIDLE_INLINE Lanes widen_some(const float* x, int count, T rest) { return each([&](int k) { return k < count ? static_cast<T>(x[k]) : rest; }); }
-    static BRIDLE_INLINE Lanes gather(const T* x, const int32_t* index) { return each([&](int k) { return x[index[k]]; }); }
-    template <class To> BRIDLE_INLINE void store(To* x) const {
+    static BRIDLE_INLINE Lanes load(const T* x) {
+        return each([&](int k) { return x[k]; });
+    }
+    static BRIDLE_INLINE Lanes set(T x) {
+        return each([&](int) { return x; });
+    }
+    static BRIDLE_INLINE Lanes widen(const float* x) {
+        return each([&](int k) { return static_cast<T>(x[k]); });
+    }
+    static BRIDLE_INLINE Lanes load_some(const T* x, int count, T rest) {
+        return each([&](int k) { return k < count ? x[k] : rest; });
+    }
+    static BRIDLE_INLINE Lanes widen_some(const float* x, int count, T rest) {
+        return each([&](int k) { return k < count ? static_cast<T>(x[k]) : rest; });
+    }
+    static BRIDLE_INLINE Lanes gather(const T* x, const int32_t* index) {
+        return each([&](int k) { return x[index[k]]; });
+    }
+    template <class To>
+    BRIDLE_INLINE void store(To* x) const {
         for (int k = 0; k < kCount; ++k) x[k] = static_cast<To>(v[k]);
     }
     BRIDLE_INLINE T top() const {
@@ -33,11 +48,19 @@ template <class T, int kCount, class Bits> struct Lanes {
         for (int k = 0; k < kCount / 2; ++k) left += v[k], right += v[k + kCount / 2];
         return left + right;
     }
-    friend BRIDLE_INLINE Lanes operator+(const Lanes& a, const Lanes& b) { return each([&](int k) { return a.v[k] + b.v[k]; }); }
-    friend BRIDLE_INLINE Lanes operator-(const Lanes& a, const Lanes& b) { return each([&](int k) { return a.v[k] - b.v[k]; }); }
-    friend BRIDLE_INLINE Lanes operator*(const Lanes& a, const Lanes& b) { return each([&](int k) { return a.v[k] * b.v[k]; }); }
+    friend BRIDLE_INLINE Lanes operator+(const Lanes& a, const Lanes& b) {
+        return each([&](int k) { return a.v[k] + b.v[k]; });
+    }
+    friend BRIDLE_INLINE Lanes operator-(const Lanes& a, const Lanes& b) {
+        return each([&](int k) { return a.v[k] - b.v[k]; });
+    }
+    friend BRIDLE_INLINE Lanes operator*(const Lanes& a, const Lanes& b) {
+        return each([&](int k) { return a.v[k] * b.v[k]; });
+    }
     friend BRIDLE_INLINE Lanes fma(const Lanes& a, const Lanes& b, const Lanes& c) { return a * b + c; }
-    friend BRIDLE_INLINE Lanes max(const Lanes& a, const Lanes& b) { return each([&](int k) { return a.v[k] > b.v[k] ? a.v[k] : b.v[k]; }); }
+    friend BRIDLE_INLINE Lanes max(const Lanes& a, const Lanes& b) {
+        return each([&](int k) { return a.v[k] > b.v[k] ? a.v[k] : b.v[k]; });
+    }
     friend BRIDLE_INLINE uint64_t at_least(const Lanes& a, const Lanes& b) {
         uint64_t bits = 0;
         for (int k = 0; k < kCount; ++k) bits |= uint64_t{a.v[k] >= b.v[k]} << k;

@@ -12,11 +12,19 @@ struct D {
     static BRIDLE_INLINE D load(const double* x) { return {_mm_loadu_pd(x)}; }
     static BRIDLE_INLINE D set(double x) { return {_mm_set1_pd(x)}; }
     static BRIDLE_INLINE D widen(const float* x) { return {_mm_setr_pd(x[0], x[1])}; }
-    static BRIDLE_INLINE D load_some(const double* x, int count, double rest) { return {_mm_setr_pd(count > 0 ? x[0] : rest, rest)}; }
-    static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) { return {_mm_setr_pd(count > 0 ? x[0] : rest, rest)}; }
-    static BRIDLE_INLINE D gather(const double* x, const int32_t* index) { return {_mm_setr_pd(x[index[0]], x[index[1]])}; }
+    static BRIDLE_INLINE D load_some(const double* x, int count, double rest) {
+        return {_mm_setr_pd(count > 0 ? x[0] : rest, rest)};
+    }
+    static BRIDLE_INLINE D widen_some(const float* x, int count, double rest) {
+        return {_mm_setr_pd(count > 0 ? x[0] : rest, rest)};
+    }
+    static BRIDLE_INLINE D gather(const double* x, const int32_t* index) {
+        return {_mm_setr_pd(x[index[0]], x[index[1]])};
+    }
     BRIDLE_INLINE void store(double* x) const { _mm_storeu_pd(x, v); }
-    BRIDLE_INLINE void store(float* x) const { _mm_storel_epi64(reinterpret_cast<__m128i*>(x), _mm_castps_si128(_mm_cvtpd_ps(v))); }
+    BRIDLE_INLINE void store(float* x) const {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(x), _mm_castps_si128(_mm_cvtpd_ps(v)));
+    }
     BRIDLE_INLINE double top() const { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
     BRIDLE_INLINE double sum() const { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
 };
@@ -42,7 +50,9 @@ struct F {
 
     static BRIDLE_INLINE F load(const float* x) { return {_mm_loadu_ps(x)}; }
     static BRIDLE_INLINE F set(float x) { return {_mm_set1_ps(x)}; }
-    static BRIDLE_INLINE F gather(const float* x, const int32_t* k) { return {_mm_setr_ps(x[k[0]], x[k[1]], x[k[2]], x[k[3]])}; }
+    static BRIDLE_INLINE F gather(const float* x, const int32_t* k) {
+        return {_mm_setr_ps(x[k[0]], x[k[1]], x[k[2]], x[k[3]])};
+    }
     BRIDLE_INLINE void store(float* x) const { _mm_storeu_ps(x, v); }
     BRIDLE_INLINE float top() const {
         const __m128 pair = _mm_max_ps(v, _mm_movehl_ps(v, v));

@@ -4,7 +4,8 @@
 namespace {
 
 // The sum over k of what `at(k)` gives in vectors, four side by side, and of what `one(k)` gives for the rest.
-template <class At, class One> BRIDLE_INLINE double sum_over(int64_t count, const At& at, const One& one) {
+template <class At, class One>
+BRIDLE_INLINE double sum_over(int64_t count, const At& at, const One& one) {
     D sum[4];
     for (D& v : sum) v = D::set(0);
     int64_t k = 0;
@@ -15,7 +16,8 @@ template <class At, class One> BRIDLE_INLINE double sum_over(int64_t count, cons
     return total;
 }
 
-template <class X, class Y> double product(const X* a, const Y* b, int64_t count) {
+template <class X, class Y>
+double product(const X* a, const Y* b, int64_t count) {
     return sum_over(
         count, [&](int64_t k, D sum) { return fma(wide(a + k), wide(b + k), sum); },
         [&](int64_t k) { return static_cast<double>(a[k]) * static_cast<double>(b[k]); });
@@ -40,8 +42,8 @@ void combine(const double* shares, const double* const* rows, size_t n, int64_t 
 }
 
 template <class History>
-void take_step(const double* there, const double* w, const double* gradient, double* g, History* s, History* y, int64_t count,
-               double* sums) {
+void take_step(const double* there, const double* w, const double* gradient, double* g, History* s, History* y,
+               int64_t count, double* sums) {
     D sy = D::set(0), yy = sy, gg = sy, ww = sy;
     int64_t k = 0;
     for (; k + D::lanes <= count; k += D::lanes) {
@@ -64,8 +66,8 @@ void take_step(const double* there, const double* w, const double* gradient, dou
 }
 
 template <class History>
-double aim(const double* shares, const double* p, const History* const* rows, size_t n, const double* w, double step, double* d,
-           double* there, int64_t low, int64_t high) {
+double aim(const double* shares, const double* p, const History* const* rows, size_t n, const double* w, double step,
+           double* d, double* there, int64_t low, int64_t high) {
     D slope = D::set(0), other = slope;
     const D far = D::set(step);
     int64_t k = low;
@@ -92,8 +94,8 @@ double aim(const double* shares, const double* p, const History* const* rows, si
     return total;
 }
 
-void gradient_of(const double* const* counts, size_t n, const double* gold, const double* w, double decay, double* out, int64_t low,
-                 int64_t high, double* sums) {
+void gradient_of(const double* const* counts, size_t n, const double* gold, const double* w, double decay, double* out,
+                 int64_t low, int64_t high, double* sums) {
     D of_gold = D::set(0), square = of_gold;
     int64_t k = low;
     for (; k + D::lanes <= high; k += D::lanes) {
@@ -111,7 +113,8 @@ void gradient_of(const double* const* counts, size_t n, const double* gold, cons
     }
 }
 
-template <class History> constexpr HistoryKernels<History> kHistoryKernels{
-    product<History, History>, product<History, double>, take_step<History>, aim<History>};
+template <class History>
+constexpr HistoryKernels<History> kHistoryKernels{product<History, History>, product<History, double>,
+                                                  take_step<History>, aim<History>};
 
 }  // namespace

@@ -7,8 +7,8 @@ constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 // kRows rows of `a` at once: their maxima do not wait for each other, and a row of `b` is read once for all.
 template <int kRows, int kVectors>
-BRIDLE_INLINE void max_plus_block(const float* a, int row, int column, const float* b, const int32_t* rows, const int32_t* inner,
-                                  int n_inner, int width, float* out) {
+BRIDLE_INLINE void max_plus_block(const float* a, int row, int column, const float* b, const int32_t* rows,
+                                  const int32_t* inner, int n_inner, int width, float* out) {
     F top[kRows][kVectors];
     const float* from[kRows];
     for (int r = 0; r < kRows; ++r) {
@@ -33,26 +33,30 @@ template <int kRows, int kVectors>
 BRIDLE_INLINE void max_plus_strip(const float* a, int row, int column, const float* b, const int32_t* rows, int n_rows,
                                   const int32_t* inner, int n_inner, int width, float* out) {
     int r = 0;
-    for (; r + kRows <= n_rows; r += kRows) max_plus_block<kRows, kVectors>(a, row, column, b, rows + r, inner, n_inner, width, out);
+    for (; r + kRows <= n_rows; r += kRows)
+        max_plus_block<kRows, kVectors>(a, row, column, b, rows + r, inner, n_inner, width, out);
     for (; r < n_rows; ++r) max_plus_block<1, kVectors>(a, row, column, b, rows + r, inner, n_inner, width, out);
 }
 
 }  // namespace
 
-void max_plus(const float* a, int row, int column, const float* b, const int32_t* rows, int n_rows, const int32_t* inner, int n_inner,
-              int width, float* out) {
+void max_plus(const float* a, int row, int column, const float* b, const int32_t* rows, int n_rows,
+              const int32_t* inner, int n_inner, int width, float* out) {
     int at = 0;
     for (; at + 4 * F::lanes <= width; at += 4 * F::lanes)
         max_plus_strip<2, 4>(a, row, column, b + at, rows, n_rows, inner, n_inner, width, out + at);
     for (; at + 2 * F::lanes <= width; at += 2 * F::lanes)
         max_plus_strip<4, 2>(a, row, column, b + at, rows, n_rows, inner, n_inner, width, out + at);
-    for (; at < width; at += F::lanes) max_plus_strip<4, 1>(a, row, column, b + at, rows, n_rows, inner, n_inner, width, out + at);
+    for (; at < width; at += F::lanes)
+        max_plus_strip<4, 1>(a, row, column, b + at, rows, n_rows, inner, n_inner, width, out + at);
 }
 
-void look_up(const float* x, const int32_t* cell, const float* cost, const int32_t* rows, int n_rows, int width, float* out) {
+void look_up(const float* x, const int32_t* cell, const float* cost, const int32_t* rows, int n_rows, int width,
+             float* out) {
     for (int r = 0; r < n_rows; ++r) {
         const size_t at = static_cast<size_t>(rows[r]) * width;
-        for (int j = 0; j < width; j += F::lanes) (F::gather(x, cell + at + j) - F::load(cost + at + j)).store(out + at + j);
+        for (int j = 0; j < width; j += F::lanes)
+            (F::gather(x, cell + at + j) - F::load(cost + at + j)).store(out + at + j);
     }
 }
 

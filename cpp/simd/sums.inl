@@ -5,11 +5,19 @@ namespace {
 
 constexpr int64_t kAhead = 24;  // entries whose weights are fetched beforehand
 
-template <class Real> struct VectorOf;
-template <> struct VectorOf<double> { using type = D; };
-template <> struct VectorOf<float> { using type = F; };
+template <class Real>
+struct VectorOf;
+template <>
+struct VectorOf<double> {
+    using type = D;
+};
+template <>
+struct VectorOf<float> {
+    using type = F;
+};
 
-template <class V> constexpr int kInEight = 8 / V::lanes > 1 ? 8 / V::lanes : 1;  // vectors in eight labels, the unit of a full row
+template <class V>
+constexpr int kInEight = 8 / V::lanes > 1 ? 8 / V::lanes : 1;  // vectors in eight labels, the unit of a full row
 
 // kVectors vectors of labels stay in registers while the full rows are added.
 template <bool kValues, int kVectors, class V, class Real>
@@ -27,7 +35,8 @@ BRIDLE_INLINE void add_full(const Entries& e, int64_t begin, int64_t full, int a
 }
 
 template <bool kValues, class Real>
-BRIDLE_INLINE void score_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const Real* w, Real* out) {
+BRIDLE_INLINE void score_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const Real* w,
+                               Real* out) {
     using V = typename VectorOf<Real>::type;
     int at = 0;
     for (; width - at >= 24; at += 24) add_full<kValues, 3 * kInEight<V>, V>(e, begin, full, at, w, out);
@@ -47,14 +56,16 @@ BRIDLE_INLINE void add_to_full(const Entries& e, int64_t begin, int64_t full, in
     for (int64_t k = begin; k < full; ++k) {
         double* row = into + e.slot[k] + at;
         for (int v = 0; v < kVectors; ++v) {
-            if constexpr (kValues) fma(D::set(e.value[k]), some[v], D::load(row + v * D::lanes)).store(row + v * D::lanes);
+            if constexpr (kValues)
+                fma(D::set(e.value[k]), some[v], D::load(row + v * D::lanes)).store(row + v * D::lanes);
             else (D::load(row + v * D::lanes) + some[v]).store(row + v * D::lanes);
         }
     }
 }
 
 template <bool kValues, class Real>
-BRIDLE_INLINE void expect_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const Real* p, double* into) {
+BRIDLE_INLINE void expect_entry(const Entries& e, int64_t begin, int64_t full, int64_t end, int width, const Real* p,
+                                double* into) {
     int at = 0;
     for (; width - at >= 24; at += 24) add_to_full<kValues, 3 * kInEight<D>>(e, begin, full, at, p, into);
     if (width - at == 16) add_to_full<kValues, 2 * kInEight<D>>(e, begin, full, at, p, into);
@@ -66,7 +77,8 @@ BRIDLE_INLINE void expect_entry(const Entries& e, int64_t begin, int64_t full, i
 }
 
 template <class Real>
-void score_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* w, Real* out) {
+void score_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
+                   const Real* w, Real* out) {
     for (int64_t t = 0; t < count; ++t, out += width) {
         if (e.value) score_entry<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
         else score_entry<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, w, out);
@@ -74,7 +86,8 @@ void score_entries(const Entries& e, const int64_t* begin, const uint32_t* full,
 }
 
 template <class Real>
-void expect_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width, const Real* p, double* into) {
+void expect_entries(const Entries& e, const int64_t* begin, const uint32_t* full, int64_t count, int width,
+                    const Real* p, double* into) {
     for (int64_t t = 0; t < count; ++t, p += width) {
         if (e.value) expect_entry<true>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
         else expect_entry<false>(e, begin[t], begin[t] + full[t], begin[t + 1], width, p, into);
@@ -98,7 +111,8 @@ BRIDLE_INLINE void add_float_rows(const uint32_t* full, const float* value, int 
 
 // The attributes of a token are parted into full rows and lists, without a branch.
 template <bool kValues>
-BRIDLE_INLINE void score_tokens_of(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out, const TokenRoom& room) {
+BRIDLE_INLINE void score_tokens_of(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out,
+                                   const TokenRoom& room) {
     constexpr int64_t kNear = 12, kFar = 24;  // attributes whose weights, and whose rows, are fetched beforehand
     constexpr int kBlock = 8 / F::lanes > 1 ? 8 / F::lanes : 1;
     const int width = x.width;
@@ -118,7 +132,8 @@ BRIDLE_INLINE void score_tokens_of(const TokenRows& x, int64_t first, int64_t co
             n_lists += 1 - full;
         }
         int at = 0;
-        for (; width - at >= 24; at += 24) add_float_rows<kValues, 3 * kBlock>(room.full, room.value, n_full, at, w, out);
+        for (; width - at >= 24; at += 24)
+            add_float_rows<kValues, 3 * kBlock>(room.full, room.value, n_full, at, w, out);
         if (width - at == 16) add_float_rows<kValues, 2 * kBlock>(room.full, room.value, n_full, at, w, out);
         else if (width - at == 8) add_float_rows<kValues, kBlock>(room.full, room.value, n_full, at, w, out);
         for (int k = 0; k < n_lists; ++k) {

@@ -16,13 +16,23 @@
 
 namespace bridle {
 
-namespace portable { extern const Kernels table; }
+namespace portable {
+extern const Kernels table;
+}
 #if defined(BRIDLE_X86)
-namespace sse2 { extern const Kernels table; }
-namespace avx2 { extern const Kernels table; }
-namespace avx512 { extern const Kernels table; }
+namespace sse2 {
+extern const Kernels table;
+}
+namespace avx2 {
+extern const Kernels table;
+}
+namespace avx512 {
+extern const Kernels table;
+}
 #elif defined(__aarch64__) || defined(_M_ARM64)
-namespace neon { extern const Kernels table; }
+namespace neon {
+extern const Kernels table;
+}
 #endif
 
 namespace {
@@ -37,7 +47,8 @@ Registers cpuid(unsigned leaf, unsigned sub = 0) {
 #if defined(_MSC_VER)
     int out[4];
     __cpuidex(out, static_cast<int>(leaf), static_cast<int>(sub));
-    r = {static_cast<unsigned>(out[0]), static_cast<unsigned>(out[1]), static_cast<unsigned>(out[2]), static_cast<unsigned>(out[3])};
+    r = {static_cast<unsigned>(out[0]), static_cast<unsigned>(out[1]), static_cast<unsigned>(out[2]),
+         static_cast<unsigned>(out[3])};
 #else
     __cpuid_count(leaf, sub, r.a, r.b, r.c, r.d);
 #endif
@@ -65,7 +76,8 @@ bool has_avx2() {
 }
 
 bool has_avx512() {  // F, DQ, BW, VL
-    return has_avx2() && has_bits(kept_registers(), 0xe6) && has_bits(cpuid(7).b, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
+    return has_avx2() && has_bits(kept_registers(), 0xe6) &&
+           has_bits(cpuid(7).b, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
 }
 #endif
 

@@ -15,11 +15,13 @@ constexpr int kFew = 8;  // labels for which the test of columns does not pay
 BRIDLE_INLINE void on_diagonals(const TableView& table, const double* w, double* out) {
     for (int d = 0; d < table.n_diagonals; ++d) {
         const double *scores = table.diagonals + static_cast<size_t>(d) * table.width, *there = w + table.offset[d];
-        for (int i = 0; i < table.width; i += D::lanes) max(D::load(scores + i) + D::load(there + i), D::load(out + i)).store(out + i);
+        for (int i = 0; i < table.width; i += D::lanes)
+            max(D::load(scores + i) + D::load(there + i), D::load(out + i)).store(out + i);
     }
 }
 
-BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __restrict w, double* __restrict out, int32_t* room) {
+BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __restrict w, double* __restrict out,
+                                    int32_t* room) {
     const int width = table.width;
     D bound = D::set(table.same ? kNone : kLowest);
     if (table.m > kFew || table.same)
@@ -35,8 +37,10 @@ BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __rest
         uint64_t bits = 0;
         for (int j = first; j < last; j += D::lanes)
             bits |= at_least(D::load(w + j) + D::load(table.most + j), floor) << (j - first);
-        for (uint64_t some = bits & ~table.narrow[first / 64]; some; some &= some - 1) room[wide++] = first + lowest_bit(some);
-        for (uint64_t some = bits & table.narrow[first / 64]; some; some &= some - 1) room[--narrow] = first + lowest_bit(some);
+        for (uint64_t some = bits & ~table.narrow[first / 64]; some; some &= some - 1)
+            room[wide++] = first + lowest_bit(some);
+        for (uint64_t some = bits & table.narrow[first / 64]; some; some &= some - 1)
+            room[--narrow] = first + lowest_bit(some);
     }
     some_columns(table.columns, width, room, wide, w, out);
     if (table.n_diagonals) return on_diagonals(table, w, out);
@@ -44,14 +48,17 @@ BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __rest
         const int j = room[narrow];
         const double* column = table.columns + static_cast<size_t>(j) * width;
         const D x = D::set(w[j]);
-        for (int i = table.low[j]; i < table.high[j]; i += D::lanes) max(D::load(column + i) + x, D::load(out + i)).store(out + i);
+        for (int i = table.low[j]; i < table.high[j]; i += D::lanes)
+            max(D::load(column + i) + x, D::load(out + i)).store(out + i);
     }
 }
 
-void step_back(const TableView& table, const double* w, double* out, int32_t* room) { step_back_inline(table, w, out, room); }
+void step_back(const TableView& table, const double* w, double* out, int32_t* room) {
+    step_back_inline(table, w, out, room);
+}
 
-void rows_back(const TableView* const* tables, const double* unary, int low, int high, const double* after, double* H, double* w,
-               int32_t* room) {
+void rows_back(const TableView* const* tables, const double* unary, int low, int high, const double* after, double* H,
+               double* w, int32_t* room) {
     for (int t = high - 1; t >= low; --t) {
         const TableView& table = *tables[t + 1];
         const int width = table.width;
@@ -63,8 +70,8 @@ void rows_back(const TableView* const* tables, const double* unary, int low, int
     }
 }
 
-void fold_back(const TableView& table, int Q, const double* cost, const int32_t* cell, const double* u, const double* after,
-               double* row, double* w, int32_t* room) {
+void fold_back(const TableView& table, int Q, const double* cost, const int32_t* cell, const double* u,
+               const double* after, double* row, double* w, int32_t* room) {
     const int width = table.width;
     for (int q = 0; q < Q; ++q, cost += width, cell += width, row += width) {
         for (int j = 0; j < width; j += D::lanes)
@@ -78,14 +85,16 @@ void dense_back(const double* step, const double* add, const double* w, double* 
         D top = D::set(kNone);
         int j = 0;
         for (; j + D::lanes <= m; j += D::lanes) top = max(D::load(step + j) + D::load(add + j) + D::load(w + j), top);
-        if (j < m) top = max(D::load_some(step + j, m - j, kNone) + D::load_some(add + j, m - j, 0) + D::load(w + j), top);
+        if (j < m)
+            top = max(D::load_some(step + j, m - j, kNone) + D::load_some(add + j, m - j, 0) + D::load(w + j), top);
         out[i] = top.top();
     }
     for (int i = m; i < width; ++i) out[i] = kNone;
 }
 
 // The first j with the largest of what `at(j)` gives in vectors; -1 if all are -inf.
-template <class At> BRIDLE_INLINE int first_of_best(int width, const At& at) {
+template <class At>
+BRIDLE_INLINE int first_of_best(int width, const At& at) {
     D top = at(0), other = D::set(kNone);
     int j = D::lanes;
     for (; j + 2 * D::lanes <= width; j += 2 * D::lanes) top = max(at(j), top), other = max(at(j + D::lanes), other);
@@ -152,8 +161,8 @@ BRIDLE_INLINE void best_columns(const double* columns, int width, int m, uint64_
 
 // Few labels: the row under way stays in registers, and what can win is one word of bits.
 template <int kVectors, class Score>
-BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few,
-                            double* H) {
+BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V,
+                            uint64_t* few, double* H) {
     constexpr int width = kVectors * D::lanes;
     const int m = x.m, whole = m / D::lanes;
     const auto bound_of = [](const D* row, const TableView& table) {  // L
@@ -178,12 +187,14 @@ BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int
         } else {
             const TableView& table = table_to(x, t + 1);
             uint64_t bits = 0;
-            for (int v = 0; v < kVectors; ++v) bits |= at_least(row[v] + D::load(table.most + v * D::lanes), floor) << (v * D::lanes);
+            for (int v = 0; v < kVectors; ++v)
+                bits |= at_least(row[v] + D::load(table.most + v * D::lanes), floor) << (v * D::lanes);
             few[t + 1 - low] = table.n_diagonals ? bits & ~table.narrow[0] : bits;
             for (D& r : row) r = D::set(kNone);
             for (int d = 0; d < table.n_diagonals; ++d) {
                 const double *scores = table.diagonals + d * width, *there = after + table.offset[d];
-                for (int v = 0; v < kVectors; ++v) row[v] = max(D::load(scores + v * D::lanes) + D::load(there + v * D::lanes), row[v]);
+                for (int v = 0; v < kVectors; ++v)
+                    row[v] = max(D::load(scores + v * D::lanes) + D::load(there + v * D::lanes), row[v]);
             }
             if (table.same) {
                 for (int v = 0; v < kVectors; ++v) row[v] = max(D::load(table.same + v * D::lanes) + floor, row[v]);
@@ -193,14 +204,16 @@ BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int
                 constexpr int kFirst = kVectors < kStrip ? kVectors : kStrip;
                 best_columns<kFirst>(columns, width, m, wide_ones, after, row);
                 if constexpr (kVectors > kFirst)
-                    best_columns<kVectors - kFirst>(columns + kFirst * D::lanes, width, m, wide_ones, after, row + kFirst);
+                    best_columns<kVectors - kFirst>(columns + kFirst * D::lanes, width, m, wide_ones, after,
+                                                    row + kFirst);
                 if (uint64_t some = bits & table.narrow[0]; some && !table.n_diagonals) {
                     for (int v = 0; v < kVectors; ++v) row[v].store(H + v * D::lanes);
                     for (; some; some &= some - 1) {
                         const int j = lowest_bit(some);
                         const double* column = table.columns + j * width;
                         const D w = D::set(after[j]);
-                        for (int i = table.low[j]; i < table.high[j]; i += D::lanes) max(D::load(column + i) + w, D::load(H + i)).store(H + i);
+                        for (int i = table.low[j]; i < table.high[j]; i += D::lanes)
+                            max(D::load(column + i) + w, D::load(H + i)).store(H + i);
                     }
                     for (int v = 0; v < kVectors; ++v) row[v] = D::load(H + v * D::lanes);
                 }
@@ -222,8 +235,8 @@ BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int
 }
 
 template <class Score>
-BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, double* H,
-                             int32_t* room) {
+BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V,
+                             double* H, int32_t* room) {
     const int m = x.m, width = x.width;
     for (int t = high - 1; t >= low; --t) {
         const Score* u = unary + static_cast<size_t>(t) * m;
@@ -242,44 +255,71 @@ BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, in
 }
 
 template <class Score>
-void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few, double* H,
-             int32_t* room) {
+void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few,
+             double* H, int32_t* room) {
     for (int t = 0; t <= high - low; ++t) few[t] = 0;
     if (x.width > 64) return scan_many(x, unary, low, high, after, V, H, room);
     switch (x.width / D::lanes) {
-        case 1: return scan_few<1>(x, unary, low, high, after, V, few, H);
-        case 2: return scan_few<2>(x, unary, low, high, after, V, few, H);
-        case 3: return scan_few<3>(x, unary, low, high, after, V, few, H);
-        case 4: return scan_few<4>(x, unary, low, high, after, V, few, H);
-        case 5: return scan_few<5>(x, unary, low, high, after, V, few, H);
-        case 6: return scan_few<6>(x, unary, low, high, after, V, few, H);
-        case 7: return scan_few<7>(x, unary, low, high, after, V, few, H);
-        case 8: return scan_few<8>(x, unary, low, high, after, V, few, H);
-        case 9: return scan_few<9>(x, unary, low, high, after, V, few, H);
-        case 10: return scan_few<10>(x, unary, low, high, after, V, few, H);
-        case 11: return scan_few<11>(x, unary, low, high, after, V, few, H);
-        case 12: return scan_few<12>(x, unary, low, high, after, V, few, H);
-        default: break;
+        case 1:
+            return scan_few<1>(x, unary, low, high, after, V, few, H);
+        case 2:
+            return scan_few<2>(x, unary, low, high, after, V, few, H);
+        case 3:
+            return scan_few<3>(x, unary, low, high, after, V, few, H);
+        case 4:
+            return scan_few<4>(x, unary, low, high, after, V, few, H);
+        case 5:
+            return scan_few<5>(x, unary, low, high, after, V, few, H);
+        case 6:
+            return scan_few<6>(x, unary, low, high, after, V, few, H);
+        case 7:
+            return scan_few<7>(x, unary, low, high, after, V, few, H);
+        case 8:
+            return scan_few<8>(x, unary, low, high, after, V, few, H);
+        case 9:
+            return scan_few<9>(x, unary, low, high, after, V, few, H);
+        case 10:
+            return scan_few<10>(x, unary, low, high, after, V, few, H);
+        case 11:
+            return scan_few<11>(x, unary, low, high, after, V, few, H);
+        case 12:
+            return scan_few<12>(x, unary, low, high, after, V, few, H);
+        default:
+            break;
     }
     if constexpr (D::lanes == 2) switch (x.width / D::lanes) {  // so that as many labels are few as with wider vectors
-        case 13: return scan_few<13>(x, unary, low, high, after, V, few, H);
-        case 14: return scan_few<14>(x, unary, low, high, after, V, few, H);
-        case 15: return scan_few<15>(x, unary, low, high, after, V, few, H);
-        case 16: return scan_few<16>(x, unary, low, high, after, V, few, H);
-        case 17: return scan_few<17>(x, unary, low, high, after, V, few, H);
-        case 18: return scan_few<18>(x, unary, low, high, after, V, few, H);
-        case 19: return scan_few<19>(x, unary, low, high, after, V, few, H);
-        case 20: return scan_few<20>(x, unary, low, high, after, V, few, H);
-        case 21: return scan_few<21>(x, unary, low, high, after, V, few, H);
-        case 22: return scan_few<22>(x, unary, low, high, after, V, few, H);
-        case 23: return scan_few<23>(x, unary, low, high, after, V, few, H);
-        case 24: return scan_few<24>(x, unary, low, high, after, V, few, H);
-        default: break;
-    }
+            case 13:
+                return scan_few<13>(x, unary, low, high, after, V, few, H);
+            case 14:
+                return scan_few<14>(x, unary, low, high, after, V, few, H);
+            case 15:
+                return scan_few<15>(x, unary, low, high, after, V, few, H);
+            case 16:
+                return scan_few<16>(x, unary, low, high, after, V, few, H);
+            case 17:
+                return scan_few<17>(x, unary, low, high, after, V, few, H);
+            case 18:
+                return scan_few<18>(x, unary, low, high, after, V, few, H);
+            case 19:
+                return scan_few<19>(x, unary, low, high, after, V, few, H);
+            case 20:
+                return scan_few<20>(x, unary, low, high, after, V, few, H);
+            case 21:
+                return scan_few<21>(x, unary, low, high, after, V, few, H);
+            case 22:
+                return scan_few<22>(x, unary, low, high, after, V, few, H);
+            case 23:
+                return scan_few<23>(x, unary, low, high, after, V, few, H);
+            case 24:
+                return scan_few<24>(x, unary, low, high, after, V, few, H);
+            default:
+                break;
+        }
     scan_many(x, unary, low, high, after, V, H, room);
 }
 
-void scan(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H, int32_t* room) {
+void scan(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H,
+          int32_t* room) {
     if (x.f32) scan_of(x, x.f32, low, high, after, V, few, H, room);
     else scan_of(x, x.f64, low, high, after, V, few, H, room);
 }
@@ -325,7 +365,8 @@ void step_ahead(const double* before, const double* pair, int m, int width, doub
     }
 }
 
-template <class T> BRIDLE_INLINE int64_t first_bad_of(const T* x, int64_t count, T largest) {
+template <class T>
+BRIDLE_INLINE int64_t first_bad_of(const T* x, int64_t count, T largest) {
     constexpr T none = static_cast<T>(kNone);
     constexpr int kBlock = 256;
     for (int64_t k = 0; k < count; k += kBlock) {

@@ -1,11 +1,11 @@
 """Bridle: the best labelling of a sequence that obeys your rules. Exact, fast, and it says how it knows.
 
-    import bridle
-    from bridle import rules as r
+import bridle
+from bridle import rules as r
 
-    labels  = bridle.Labels(["O", "A0", "A1"], scheme="IO")
-    decoder = bridle.Decoder(labels, rules=[r.at_most(1, of="A0"), r.before("A0", "A1").soft(2.0)])
-    d = decoder.decode(bridle.Lattice(scores))      # d.labels, d.score, d.bound, d.optimal
+labels  = bridle.Labels(["O", "A0", "A1"], scheme="IO")
+decoder = bridle.Decoder(labels, rules=[r.at_most(1, of="A0"), r.before("A0", "A1").soft(2.0)])
+d = decoder.decode(bridle.Lattice(scores))      # d.labels, d.score, d.bound, d.optimal
 """
 
 from bridle import engines, rules
@@ -38,9 +38,40 @@ from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, 
 __version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022  (plainly sorted)
-    "Batch", "BridleError", "CRF", "Decoder", "Decoding", "Decodings", "EngineError", "Explanation", "FeatureError",
-    "FileError", "GivenError", "Infeasible", "LabelError", "Labels", "Lattice", "LatticeError", "LimitReached",
-    "LocalTagger", "ModelError", "ModelFileError", "Probability", "RuleError", "RuleSyntaxError", "Segment",
-    "Simd", "SpanDecoder", "SpanDecoding", "SpanDecodings", "SpanLattice", "Verdict", "check", "check_spans",
-    "engines", "load", "rules", "simd",
-]  # fmt: skip
+    "Batch",
+    "BridleError",
+    "CRF",
+    "Decoder",
+    "Decoding",
+    "Decodings",
+    "EngineError",
+    "Explanation",
+    "FeatureError",
+    "FileError",
+    "GivenError",
+    "Infeasible",
+    "LabelError",
+    "Labels",
+    "Lattice",
+    "LatticeError",
+    "LimitReached",
+    "LocalTagger",
+    "ModelError",
+    "ModelFileError",
+    "Probability",
+    "RuleError",
+    "RuleSyntaxError",
+    "Segment",
+    "Simd",
+    "SpanDecoder",
+    "SpanDecoding",
+    "SpanDecodings",
+    "SpanLattice",
+    "Verdict",
+    "check",
+    "check_spans",
+    "engines",
+    "load",
+    "rules",
+    "simd",
+]

@@ -131,9 +131,11 @@ def check_square(m: int) -> None:
     """Raise if transition scores would be too large, before anything is copied."""
     if m > MOST_SQUARE:
         raise LatticeError(
-            "pairwise scores are for fewer labels", got=f"{m:,} labels", wanted=f"at most {MOST_SQUARE:,}",
+            "pairwise scores are for fewer labels",
+            got=f"{m:,} labels",
+            wanted=f"at most {MOST_SQUARE:,}",
             cause="Leave pairwise out: without it, scores of so many labels can be decoded.",
-        )  # fmt: skip
+        )
 
 
 def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
@@ -178,7 +180,9 @@ def extents(
         at = np.arange(length)
         if (inside != ((at >= begin[:, None]) & (at < (begin + sizes)[:, None]))).any():
             raise LatticeError(
-                "mask has holes", got="tokens on both sides of padding", wanted="the tokens of a sequence side by side",
+                "mask has holes",
+                got="tokens on both sides of padding",
+                wanted="the tokens of a sequence side by side",
                 cause="Is it a mask of sub-words? Choose the scores of whole words first.",
             )
         return sizes, begin

@@ -86,9 +86,11 @@ class Labels:
             )
         if len(self.names) > MOST_LABELS:
             raise LabelError(
-                "there are too many labels", got=f"{len(self.names):,}", wanted=f"at most {MOST_LABELS:,}",
+                "there are too many labels",
+                got=f"{len(self.names):,}",
+                wanted=f"at most {MOST_LABELS:,}",
                 cause="Is this a list of words? A label is one of a closed set of tags.",
-            )  # fmt: skip
+            )
         for name in self.names:
             if not isinstance(name, str) or not name:
                 raise LabelError("a label is not a name", got=repr(name), wanted="non-empty strings")
@@ -97,9 +99,7 @@ class Labels:
             twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
             raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
         if not (scheme is None or isinstance(scheme, str)) or scheme not in PREFIXES:
-            raise LabelError(
-                "unknown tagging scheme", got=repr(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'"
-            )
+            raise LabelError("unknown tagging scheme", got=repr(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'")
         if scheme not in (None, "IO"):
             for name in self.names:
                 if self._split(name)[0] not in PREFIXES[scheme] and name != outside:
@@ -333,10 +333,11 @@ class Labels:
         """Raise if a table of labels x labels would be too large."""
         if len(self) > MOST_SQUARE:
             raise EngineError(
-                "there are too many labels for a table of labels x labels", got=f"{len(self):,} labels",
+                "there are too many labels for a table of labels x labels",
+                got=f"{len(self):,} labels",
                 wanted=f"at most {MOST_SQUARE:,}",
                 cause="Rules about neighbours and tagging schemes need one. Use fewer labels, or rules that count.",
-            )  # fmt: skip
+            )
 
     @cached_property
     def begins(self) -> Bools:
@@ -388,9 +389,7 @@ class Labels:
         """
         ids = self.ids(names)
         cuts = [t for t in range(len(ids)) if t == 0 or self.begins_at(ids[t - 1], ids[t])] + [len(ids)]
-        return [
-            Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]
-        ]
+        return [Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]]
 
 
 def _restored(names: tuple[str, ...], scheme: Scheme | None, outside: str) -> Labels:

@@ -132,14 +132,18 @@ class Lattice:
             return 0.0
         if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= self.n_labels:
             raise LatticeError(
-                "a labelling holds what is no label id", got=y.tolist() if n <= 12 else f"{y.tolist()[:12]}...",
-                wanted=f"whole numbers 0 .. {self.n_labels - 1}", cause="Names become ids by Labels.ids().",
-            )  # fmt: skip
+                "a labelling holds what is no label id",
+                got=y.tolist() if n <= 12 else f"{y.tolist()[:12]}...",
+                wanted=f"whole numbers 0 .. {self.n_labels - 1}",
+                cause="Names become ids by Labels.ids().",
+            )
         total = float(self.unary[np.arange(n), y].sum(dtype=np.float64))
         if self.pairwise is not None and n > 1:
-            steps = self.pairwise[y[:-1], y[1:]] if self.pairwise.ndim == 2 else self.pairwise[
-                np.arange(n - 1), y[:-1], y[1:]
-            ]
+            steps = (
+                self.pairwise[y[:-1], y[1:]]
+                if self.pairwise.ndim == 2
+                else self.pairwise[np.arange(n - 1), y[:-1], y[1:]]
+            )
             total += float(steps.sum(dtype=np.float64))
         if self.start is not None:
             total += float(self.start[y[0]])
@@ -266,8 +270,13 @@ class Batch:
                [ 1, -1]], dtype=int32)
         """
         grid = as_array("scores", scores)
-        check_shape("scores", grid, (None, None, None), "sequences x tokens x labels",
-                     "Are the labels the last axis, and the sequences the first?")  # fmt: skip
+        check_shape(
+            "scores",
+            grid,
+            (None, None, None),
+            "sequences x tokens x labels",
+            "Are the labels the last axis, and the sequences the first?",
+        )
         count, length, m = grid.shape
         sizes, begin = extents(count, length, lengths, mask)
         offsets = np.zeros(count + 1, dtype=np.int64)

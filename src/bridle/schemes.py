@@ -19,8 +19,12 @@ Scheme = Literal["IO", "BIO", "BIOES", "BMES"]
 UNTYPED = "WORD"  # the type of a bare B, M, E or S
 
 PREFIXES: dict[str | None, tuple[str, ...]] = {
-    None: (), "IO": ("I",), "BIO": tuple("BI"), "BIOES": tuple("BIES"), "BMES": tuple("BMES")
-}  # fmt: skip
+    None: (),
+    "IO": ("I",),
+    "BIO": tuple("BI"),
+    "BIOES": tuple("BIES"),
+    "BMES": tuple("BMES"),
+}
 FIRST = frozenset("BS")  # tags that begin a segment
 LAST = frozenset("ES")  # tags that end one
 

@@ -5,5 +5,12 @@ from bridle.automata.dfa import DFA
 from bridle.automata.regex import check_regex, compile_regex, from_regex
 
 __all__ = [
-    "DFA", "Classes", "Count", "CountingAutomaton", "LazyAutomaton", "check_regex", "compile_regex", "from_regex",
-]  # fmt: skip
+    "DFA",
+    "Classes",
+    "Count",
+    "CountingAutomaton",
+    "LazyAutomaton",
+    "check_regex",
+    "compile_regex",
+    "from_regex",
+]

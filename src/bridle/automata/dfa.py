@@ -1,6 +1,6 @@
 """Deterministic automata over label ids 0..m-1, complete (every state steps on every label), with their algebra.
 
-    a & b  both        a | b  either        ~a  not        a <= b  inclusion        a == b  same language
+a & b  both        a | b  either        ~a  not        a <= b  inclusion        a == b  same language
 """
 
 from __future__ import annotations

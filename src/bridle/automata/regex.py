@@ -79,9 +79,11 @@ class _Parser:
 
     def too_large(self) -> RuleSyntaxError:
         return RuleSyntaxError(
-            "a label expression is too large", got=repr(self.text[:60]), wanted=f"at most {MAX_STATES} states",
+            "a label expression is too large",
+            got=repr(self.text[:60]),
+            wanted=f"at most {MAX_STATES} states",
             cause="Large counts such as (A?){1000}, or counts inside counts?",
-        )  # fmt: skip
+        )
 
     def spend(self, links: int) -> None:
         self.links += links

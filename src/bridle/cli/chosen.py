@@ -62,15 +62,20 @@ class Wanted:
 
     def check(self, model: Path | None, data: str | None, scores: str | None, options: set[str]) -> None:
         """Do the arguments make sense together?"""
-        asked = [flag for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
-                 if value is not None]  # fmt: skip
+        asked = [
+            flag
+            for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
+            if value is not None
+        ]
         if len(asked) > 1:
             raise FileError("more than one sequence is asked for", got=" and ".join(asked), wanted="one of them")
         if model is None and scores is None:
             raise FileError(
-                "there is nothing to explain", got="no MODEL and no --scores",
-                wanted="MODEL and DATA, MODEL and --text, or --scores FILE", cause="Rules alone choose no labels.",
-            )  # fmt: skip
+                "there is nothing to explain",
+                got="no MODEL and no --scores",
+                wanted="MODEL and DATA, MODEL and --text, or --scores FILE",
+                cause="Rules alone choose no labels.",
+            )
         if scores is not None and (model is not None or self.text is not None):
             got = f"--scores and {'MODEL' if model is not None else '--text'}"
             raise FileError("there are two sources of scores", got=got, wanted="--scores alone, or MODEL without it")
@@ -110,9 +115,12 @@ class Wanted:
             return FileError("there is no such sequence", got=got, wanted=wanted, where=source)
         near = get_close_matches(self.name or "", self.others, n=3, cutoff=0.5) or self.others[:5]
         return FileError(
-            "no sequence has this id", got=f"--id {self.name}", wanted="such as " + ", ".join(near),
-            cause="The id of a sequence without a name is its number, from 0.", where=source,
-        )  # fmt: skip
+            "no sequence has this id",
+            got=f"--id {self.name}",
+            wanted="such as " + ", ".join(near),
+            cause="The id of a sequence without a name is its number, from 0.",
+            where=source,
+        )
 
 
 def from_scores(
@@ -145,9 +153,13 @@ def from_scores(
 
 
 def from_model(
-    model: Path | None, data: str | None, wanted: Wanted, reads: Reads, decoder_of: Callable[[Labels], Decoder],
+    model: Path | None,
+    data: str | None,
+    wanted: Wanted,
+    reads: Reads,
+    decoder_of: Callable[[Labels], Decoder],
     progress: bool | None,
-) -> Chosen:  # fmt: skip
+) -> Chosen:
     """Sequences of a file, or a text, scored by a model."""
     tagger = bridle.load(str(model))
     decoder = decoder_of(tagger.labels_)
@@ -167,10 +179,15 @@ def from_model(
     known = tagger.given([e.columns for e in found], decoder, [e.given for e in found])
     first = wanted.count - 1 if wanted.single else 0
     return Chosen(
-        source, decoder, lattices, None if known is None else [dict(one) for one in known],
-        [first + b if e.id is None else e.id for b, e in enumerate(found)], [e.where for e in found],
-        [list(map(str, e.tokens)) for e in found], _gold(found, tagger.labels_, source),
-    )  # fmt: skip
+        source,
+        decoder,
+        lattices,
+        None if known is None else [dict(one) for one in known],
+        [first + b if e.id is None else e.id for b, e in enumerate(found)],
+        [e.where for e in found],
+        [list(map(str, e.tokens)) for e in found],
+        _gold(found, tagger.labels_, source),
+    )
 
 
 def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]] | None:

@@ -99,9 +99,14 @@ def decode(
     with open_scores(scores, pace, None if names is None else len(names)) as source:
         known = labels_of(agreed(names, source.labels), scheme)
         decoder = bridle.Decoder(
-            known, rules_of(rules, known), engine, time_limit=time_limit,
-            max_states=max_states, max_memory=memory, on_infeasible=on_infeasible.value,
-        )  # fmt: skip
+            known,
+            rules_of(rules, known),
+            engine,
+            time_limit=time_limit,
+            max_states=max_states,
+            max_memory=memory,
+            on_infeasible=on_infeasible.value,
+        )
         stream = Stream(decoder, k)
         with Lines(out, warn) as lines, progress_bar(progress, source, out) as step:
             for chunk in source.chunks:
@@ -129,7 +134,9 @@ def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tupl
         raise LabelError("the labels are not known", got="none in the score file", wanted="--labels or --labels-file")
     if asked is not None and found is not None and asked != found:
         raise LabelError(
-            "the labels of the score file are others", got=", ".join(found), wanted=", ".join(asked),
+            "the labels of the score file are others",
+            got=", ".join(found),
+            wanted=", ".join(asked),
             cause="They name the columns, so the order counts. Leave --labels out to take those of the file.",
-        )  # fmt: skip
+        )
     return asked or found or ()

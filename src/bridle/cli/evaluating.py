@@ -156,9 +156,11 @@ def _side_by_side(example: Example) -> tuple[Sequence[str], Sequence[str]]:
     guess = _labels(example)
     if len(example.columns) < 2:
         raise example.error(
-            "there is only one column of labels", got=f"the columns {', '.join(example.columns)} and the labels",
-            wanted="tokens, gold, guess", cause="Pass a second file, or --model.",
-        )  # fmt: skip
+            "there is only one column of labels",
+            got=f"the columns {', '.join(example.columns)} and the labels",
+            wanted="tokens, gold, guess",
+            cause="Pass a second file, or --model.",
+        )
     return list(example.columns.values())[-1], guess
 
 

@@ -132,9 +132,13 @@ def explain(
 
     def decoder_of(known: Labels) -> Decoder:
         return Decoder(
-            known, rules_of(rules, known), engine, time_limit=time_limit, max_memory=memory,
+            known,
+            rules_of(rules, known),
+            engine,
+            time_limit=time_limit,
+            max_memory=memory,
             on_infeasible="relax",
-        )  # fmt: skip
+        )
 
     if scores is not None:
         found = from_scores(scores, wanted, names_of(labels, labels_file), scheme, decoder_of)
@@ -153,9 +157,17 @@ def explain(
 
 # Options that not all uses have.
 _FLAGS = {
-    "svg": "--svg", "k": "--k", "whole": "--all", "labels": "--labels", "labels_file": "--labels-file",
-    "scheme": "--scheme", "format": "--format", "columns": "--columns", "label": "--label", "option": "--option",
-}  # fmt: skip
+    "svg": "--svg",
+    "k": "--k",
+    "whole": "--all",
+    "labels": "--labels",
+    "labels_file": "--labels-file",
+    "scheme": "--scheme",
+    "format": "--format",
+    "columns": "--columns",
+    "label": "--label",
+    "option": "--option",
+}
 
 
 def _typed(context: typer.Context, key: str) -> bool:

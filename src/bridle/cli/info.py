@@ -35,9 +35,12 @@ def info(as_json: AsJson = False) -> None:
     """
     here = simd()
     found: dict[str, Any] = {
-        **versions(), "processor": here.processor, "cores": cores(), "simd": here.tier,
+        **versions(),
+        "processor": here.processor,
+        "cores": cores(),
+        "simd": here.tier,
         "simd_available": list(here.available),
-    }  # fmt: skip
+    }
     if as_json:
         typer.echo(json_line(found))
         return

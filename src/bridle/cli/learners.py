@@ -61,9 +61,11 @@ def templates_of(asked: str, example: Example, reader: Reader) -> list[str]:
     templates = Templates.parse(asked) if asked in SETS else _named_templates(asked)
     if missing := [name for name in templates.sources if name not in names]:
         raise FeatureError(
-            f"there is no column {missing[0]!r}", got=", ".join(names), wanted=", ".join(templates.sources),
+            f"there is no column {missing[0]!r}",
+            got=", ".join(names),
+            wanted=", ".join(templates.sources),
             cause="Name the columns of the file: --columns word,pos,label.",
-        )  # fmt: skip
+        )
     return str(templates).splitlines()
 
 

@@ -114,10 +114,12 @@ def learn(
         return
     limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
     miner = RelationalRules(
-        ALL if kinds is None else [name.strip() for name in kinds.split(",")], penalty=None, seed=seed,
+        ALL if kinds is None else [name.strip() for name in kinds.split(",")],
+        penalty=None,
+        seed=seed,
         scheme=scheme.asked,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
     miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
     found = _Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
     if soft and found.learned:
@@ -191,9 +193,13 @@ def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: 
 
 
 def _joint(
-    found: _Found, tagger: Tagger, examples: list[Example], dev: list[Example] | None, settings: dict[str, Any],
+    found: _Found,
+    tagger: Tagger,
+    examples: list[Example],
+    dev: list[Example] | None,
+    settings: dict[str, Any],
     watch: Callable[[Step], None],
-) -> _Found:  # fmt: skip
+) -> _Found:
     """The rules with penalties learned by decoding."""
     learner = JointWeights([one.rule for one in found.learned], tagger, start="penalties", **settings)
     X, y, given = split(examples)
@@ -201,9 +207,13 @@ def _joint(
     interrupted = False
     try:
         learner.fit(
-            X, y, given=given, dev=None if held is None else (held[0], held[1]),
-            dev_given=None if held is None else held[2], watch=watch,
-        )  # fmt: skip
+            X,
+            y,
+            given=given,
+            dev=None if held is None else (held[0], held[1]),
+            dev_given=None if held is None else held[2],
+            watch=watch,
+        )
     except KeyboardInterrupt:
         if not hasattr(learner, "weights_"):
             raise
@@ -285,9 +295,13 @@ def _summary(found: _Found, count: int, out: str) -> Iterator[str]:
 def _as_dict(found: _Found, count: int, out: str) -> dict[str, Any]:
     rules = [
         {
-            "rule": str(one.hard().rule), "kind": one.kind, "held": one.held, "of": one.of, "support": one.support,
+            "rule": str(one.hard().rule),
+            "kind": one.kind,
+            "held": one.held,
+            "of": one.of,
+            "support": one.support,
             "penalty": None if one.hard() is one else penalty_of(one.rule),
         }
         for one in found.learned
-    ]  # fmt: skip
+    ]
     return {"file": out, "sequences": count, "rules": rules, "dropped": {k: n for k, n in found.dropped.items() if n}}

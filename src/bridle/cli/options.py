@@ -46,9 +46,11 @@ def bytes_of(size: str | None) -> int:
     count = 0 if found is None or found[2] not in _UNITS else int(Fraction(found[1]) * _UNITS[found[2]])
     if not LEAST_MEMORY <= count <= 10**18:
         raise EngineError(
-            "bad option max_memory", got=repr(size), wanted="a size from 1MB, such as 500MB or 2GB",
+            "bad option max_memory",
+            got=repr(size),
+            wanted="a size from 1MB, such as 500MB or 2GB",
             argument=Argument("max_memory", size),
-        )  # fmt: skip
+        )
     return count
 
 

@@ -24,10 +24,12 @@ from bridle.rules.lint import unknown_labels
 TheFormat = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", autocompletion=FORMATS,
+        "--format",
+        metavar="NAME",
+        autocompletion=FORMATS,
         help="conll, conllu, jsonl, slashed, segmented, tagged, ...; default: by suffix or look.",
     ),
-]  # fmt: skip
+]
 TheColumns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="Names of the columns, in order; _ passes one over.")
 ]
@@ -180,9 +182,11 @@ def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[l
             for k, example in enumerate(examples):
                 if example.labels is None:
                     raise example.error(
-                        "a sequence has no labels", got="tokens only", wanted="a label per token",
+                        "a sequence has no labels",
+                        got="tokens only",
+                        wanted="a label per token",
                         cause="Is --label the right column?",
-                    )  # fmt: skip
+                    )
                 found.append(example)
                 if k % 1000 == 0:
                     bar()

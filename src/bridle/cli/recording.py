@@ -37,9 +37,12 @@ def place_beside(model: Path) -> Path:
             read_config(place)
         except FileError:
             raise FileError(
-                "this file is in the way", got="what is no configuration", wanted="another name for the model",
-                cause=f"The configuration of the training is written there, beside {model.name}.", where=str(place),
-            ) from None  # fmt: skip
+                "this file is in the way",
+                got="what is no configuration",
+                wanted="another name for the model",
+                cause=f"The configuration of the training is written there, beside {model.name}.",
+                where=str(place),
+            ) from None
     return place
 
 
@@ -65,9 +68,12 @@ def _set(context: typer.Context, path: Path | None) -> Path | None:
     settings = {name.replace("-", "_"): value for name, value in read_config(path)["settings"].items()}
     if unknown := sorted(set(settings) - known):
         raise FileError(
-            "unknown setting", got=repr(unknown[0]), wanted="names of options of bridle train",
-            cause="Misspelt, or of another version of Bridle?", where=str(path),
-        )  # fmt: skip
+            "unknown setting",
+            got=repr(unknown[0]),
+            wanted="names of options of bridle train",
+            cause="Misspelt, or of another version of Bridle?",
+            where=str(path),
+        )
     data = settings.get("data") or []
     if not isinstance(data, list) or not all(isinstance(one, str) for one in data):
         wanted = '"data": ["train.txt", ...]'
@@ -79,10 +85,13 @@ def _set(context: typer.Context, path: Path | None) -> Path | None:
 TheConfig = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", is_eager=True, callback=_set,
+        "--config",
+        metavar="FILE",
+        is_eager=True,
+        callback=_set,
         help="Repeat the run that MODEL.json tells of; options and DATA given here win over it.",
     ),
-]  # fmt: skip
+]
 
 
 def settings_of(context: typer.Context) -> dict[str, Any]:
@@ -105,8 +114,10 @@ def described(paths: Sequence[str], examples: Sequence[Example]) -> dict[str, An
     sizes = {path: Path(path).stat().st_size if Path(path).is_file() else None for path in paths}  # None: a pipe, say
     return {
         "files": [{"file": path, "bytes": size} for path, size in sizes.items()],
-        "sequences": len(examples), "tokens": sum(map(len, examples)), "labels": dict(sorted(labels.items())),
-    }  # fmt: skip
+        "sequences": len(examples),
+        "tokens": sum(map(len, examples)),
+        "labels": dict(sorted(labels.items())),
+    }
 
 
 def changes(config: Path, now: Mapping[str, Any]) -> Iterator[str]:
@@ -137,17 +148,27 @@ def recorded(
     """A run: its settings, its data (and `dev`), and what came out."""
     progress = model.progress_
     return {
-        "command": _COMMAND, "settings": settings, **data,
+        "command": _COMMAND,
+        "settings": settings,
+        **data,
         "model": {
-            "kind": type(model).__name__, **{name: jsonable(value) for name, value in model.get_params().items()},
-            "labels": list(model.labels_.names), "weights": model.n_weights_,
+            "kind": type(model).__name__,
+            **{name: jsonable(value) for name, value in model.get_params().items()},
+            "labels": list(model.labels_.names),
+            "weights": model.n_weights_,
         },
         "training": {
-            "iterations": progress.iteration, "ended": progress.why or "interrupted", "seconds": round(seconds, 3),
-            "threads": count_of_threads(model.threads), "loss": progress.losses[-1], "losses": progress.losses,
+            "iterations": progress.iteration,
+            "ended": progress.why or "interrupted",
+            "seconds": round(seconds, 3),
+            "threads": count_of_threads(model.threads),
+            "loss": progress.losses[-1],
+            "losses": progress.losses,
         },
-        "scores": scores, "versions": versions(), "time": datetime.now(UTC).isoformat(timespec="seconds"),
-    }  # fmt: skip
+        "scores": scores,
+        "versions": versions(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def scores_of(found: Scores, iteration: int) -> dict[str, Any]:

@@ -69,9 +69,11 @@ def _folder(asked: Path | None) -> Path:
     if found is None or not found.is_dir():
         got = "nothing" if found is None else f"{found}, which is no folder"
         raise FileError(
-            "the data is not there", got=got, wanted="--data DIR, or DIR in the environment as BRIDLE_DATA",
+            "the data is not there",
+            got=got,
+            wanted="--data DIR, or DIR in the environment as BRIDLE_DATA",
             cause="DIR is the folder that holds the data sets, one folder each; they are no part of Bridle.",
-        )  # fmt: skip
+        )
     return found
 
 

@@ -113,10 +113,19 @@ def rules_test(
         given = [{"tokens": list(e.tokens), **e.given} for e in examples]
         found = audit(obeyed, gold, known, given=given, threads=threads)
     else:
-        found = _of_model(obeyed, tagger, examples, gold, {
-            "leave_out": "each" if leave_out else "none", "engine": engine, "time_limit": time_limit,
-            "max_memory": memory, "threads": threads,
-        })  # fmt: skip
+        found = _of_model(
+            obeyed,
+            tagger,
+            examples,
+            gold,
+            {
+                "leave_out": "each" if leave_out else "none",
+                "engine": engine,
+                "time_limit": time_limit,
+                "max_memory": memory,
+                "threads": threads,
+            },
+        )
     if plot is not None:
         found.plot(plot)
     if as_json:

@@ -47,9 +47,11 @@ class Tally:
 
     def __str__(self) -> str:
         parts = [
-            (self.infeasible, "infeasible"), (self.relaxed, "relaxed"), (self.unfound, "stopped before any labelling"),
+            (self.infeasible, "infeasible"),
+            (self.relaxed, "relaxed"),
+            (self.unfound, "stopped before any labelling"),
             (self.unproved, "not proved optimal"),
-        ]  # fmt: skip
+        ]
         told = [f"{count:,} {what}" for count, what in parts if count]
         return ", ".join([f"{self.sequences:,} sequences", *told])
 

@@ -132,8 +132,9 @@ def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int,
     return Work(
         [first + b if example.id is None else example.id for b, example in enumerate(some)],
         [example.where for example in some],
-        lambda n: tagger.decode(xs[:n], decoder, given=givens[:n], threads=threads), scores,
-    )  # fmt: skip
+        lambda n: tagger.decode(xs[:n], decoder, given=givens[:n], threads=threads),
+        scores,
+    )
 
 
 def _output(to: str | None, reader: Reader, tagger: Tagger) -> Format | None:

@@ -113,9 +113,11 @@ def train(
         raise FileError(f"there is {what}", got="nothing", wanted=f"{wanted}, or --config FILE")
     if rules is not None and learner is not Learner.IBT:
         raise ModelError(
-            "rules are for inference-based training", got=f"--learner {learner}", wanted="--learner ibt",
+            "rules are for inference-based training",
+            got=f"--learner {learner}",
+            wanted="--learner ibt",
             cause="To obey rules when tagging, pass them to bridle tag.",
-        )  # fmt: skip
+        )
     if log == "-" and as_json:
         raise FileError("--json stands alone on standard output", got="--log -", wanted="--log FILE")
     place = place_beside(out)
@@ -130,10 +132,15 @@ def train(
     rules_of(rules, None)
     examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
     common = {
-        "features": templates_of(features, examples[0], reader), "cutoff": cutoff, "scheme": scheme.asked,
-        "patience": patience, "seed": seed, "threads": threads, **({"pairs": pairs.value} if pairs else {}),
+        "features": templates_of(features, examples[0], reader),
+        "cutoff": cutoff,
+        "scheme": scheme.asked,
+        "patience": patience,
+        "seed": seed,
+        "threads": threads,
+        **({"pairs": pairs.value} if pairs else {}),
         "iterations": ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
-    }  # fmt: skip
+    }
     own = {"c1": c1, "c2": c2, "margin": margin, "average": None if average is None else average.value}
     known = None if rules is None else labels_in((one.labels or () for one in examples), scheme.asked)
     obeyed = rules_of(rules, known)
@@ -144,9 +151,16 @@ def train(
         typer.echo(f"bridle: {change}", err=True)
     notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
     took, trouble = training_run.fit(
-        model, examples, beside, on_unknown=on_unknown.value, checkpoint=checkpoint, every=every, resume=resume,
-        progress=progress, log=log,
-    )  # fmt: skip
+        model,
+        examples,
+        beside,
+        on_unknown=on_unknown.value,
+        checkpoint=checkpoint,
+        every=every,
+        resume=resume,
+        progress=progress,
+        log=log,
+    )
     model.save(out, notes=notes)
     scores = None if beside is None else training_run.dev_scores(model, beside, obeyed, threads)
     record = recorded(model, {**settings_of(context), "data": data}, used, took, scores)

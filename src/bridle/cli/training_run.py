@@ -43,10 +43,17 @@ def fit(
     with _watched(progress, log) as watch:
         try:
             model.fit(
-                X, y, given=given, dev=None if held is None else (held[0], held[1]),
-                dev_given=None if held is None else held[2], on_unknown=on_unknown, watch=watch,
-                checkpoint=checkpoint, every=every, resume=resume,
-            )  # fmt: skip
+                X,
+                y,
+                given=given,
+                dev=None if held is None else (held[0], held[1]),
+                dev_given=None if held is None else held[2],
+                on_unknown=on_unknown,
+                watch=watch,
+                checkpoint=checkpoint,
+                every=every,
+                resume=resume,
+            )
         except (KeyboardInterrupt, BridleError) as error:
             if not hasattr(model, "linear_"):
                 raise _with_place(error, examples, dev) from None
@@ -75,8 +82,9 @@ def summary(model: Tagger) -> str:
     progress = model.progress_
     parts = [
         f"{len(model.labels_)} labels, {model.n_weights_:,} weights",
-        f"{progress.iteration} iterations ({progress.why})", f"loss {progress.losses[-1]:.6g}",
-    ]  # fmt: skip
+        f"{progress.iteration} iterations ({progress.why})",
+        f"loss {progress.losses[-1]:.6g}",
+    ]
     if progress.best_accuracy is not None:
         parts.append(f"{progress.best_accuracy:.2%} right on the development set after {progress.best_iteration}")
     return "; ".join(parts)

@@ -19,6 +19,16 @@ for _module in iter_modules(__path__):
         import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
-    "Chunk", "Example", "Examples", "Lines", "Pace", "ScoreFile", "formats", "load", "open_scores", "read",
-    "save_scores", "write",
-]  # fmt: skip
+    "Chunk",
+    "Example",
+    "Examples",
+    "Lines",
+    "Pace",
+    "ScoreFile",
+    "formats",
+    "load",
+    "open_scores",
+    "read",
+    "save_scores",
+    "write",
+]

@@ -66,9 +66,11 @@ class Format:
         for example in examples:
             if not len(example):
                 raise example.error(
-                    f"an empty sequence cannot be written as {self.name}", got="no tokens", wanted="a token at least",
+                    f"an empty sequence cannot be written as {self.name}",
+                    got="no tokens",
+                    wanted="a token at least",
                     cause="jsonl and parquet have room for empty sequences.",
-                )  # fmt: skip
+                )
             try:
                 yield from self.lines(example)
             except (TypeError, AttributeError):
@@ -92,9 +94,11 @@ class Format:
         for option, words in choices.items():
             if (value := getattr(self, option)) not in words:
                 raise FileError(
-                    f"`{option}` has an unknown value", got=repr(value), wanted=" or ".join(map(repr, words)),
+                    f"`{option}` has an unknown value",
+                    got=repr(value),
+                    wanted=" or ".join(map(repr, words)),
                     argument=Argument(option, value),
-                )  # fmt: skip
+                )
 
 
 def _encoded(text: str) -> bytes:
@@ -180,9 +184,12 @@ def format_guessed(path: str, source: Source | None = None) -> str:
     if len(found) == 1:
         return found[0]
     raise FileError(
-        "cannot tell the format of this file", where=source.name if source else path,
+        "cannot tell the format of this file",
+        where=source.name if source else path,
         got=f"what may be {' or '.join(sorted(found))}" if found else f"the suffix {suffix!r}",
-        wanted=f"{{argument}}, one of {', '.join(formats())}", cause=misfit or None, argument=Argument("format"),
+        wanted=f"{{argument}}, one of {', '.join(formats())}",
+        cause=misfit or None,
+        argument=Argument("format"),
     )
 
 

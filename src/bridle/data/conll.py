@@ -99,9 +99,13 @@ class Conll(Format):
     def read(self, source: Source) -> Iterator[Example]:
         prefix = "# " if self.comment == "auto" else "\n" if self.comment is None else self.comment
         table = _Table(
-            self, source, prefix, (prefix, DOCSTART) if self.docstart == "skip" else (prefix,),
-            None if self.separator == "auto" else self.separator == "tab", len(self.columns or ()),
-        )  # fmt: skip
+            self,
+            source,
+            prefix,
+            (prefix, DOCSTART) if self.docstart == "skip" else (prefix,),
+            None if self.separator == "auto" else self.separator == "tab",
+            len(self.columns or ()),
+        )
         begun, held = 1, list[str]()  # lines that stand together, and the number of the first
         for number, lines in source.runs(self.encoding):
             at = 0
@@ -147,9 +151,10 @@ class Conll(Format):
             empty = example.labels is not None and not row[-1]
             if not whole or empty or "\n" in line or "\r" in line or "\0" in line:
                 raise example.error(
-                    "a token cannot be written as one line", got=repr(row)[:80],
+                    "a token cannot be written as one line",
+                    got=repr(row)[:80],
                     wanted="strings, labels not empty, without line ends, NULs and " + ("blanks" if blanks else "TABs"),
-                )  # fmt: skip
+                )
 
 
 def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
@@ -247,9 +252,13 @@ class _Table:
                 if not self.tab and len(row) > self.width:
                     cause += " Is it plain text? Pass {argument}."
                 raise self.source.error(
-                    at, "another number of columns", got=f"{len(row)} in {line[:60]!r}",
-                    wanted=f"{self.width}{known}", cause=cause, argument=Argument("format", "text"),
-                )  # fmt: skip
+                    at,
+                    "another number of columns",
+                    got=f"{len(row)} in {line[:60]!r}",
+                    wanted=f"{self.width}{known}",
+                    cause=cause,
+                    argument=Argument("format", "text"),
+                )
             if self.format.ids and not row[0].isdecimal():  # a range of tokens, or an empty one
                 self.source.leave_out("lines that are no tokens")
                 continue
@@ -267,18 +276,24 @@ class _Table:
 
     def unclear(self, number: int, line: str) -> FileError:
         return self.source.error(
-            number, "this may be a comment or a token '#'", got=repr(line[:60]), wanted="a line that is one of them",
+            number,
+            "this may be a comment or a token '#'",
+            got=repr(line[:60]),
+            wanted="a line that is one of them",
             cause="Pass {argument} if it is a comment; pass None instead if the file has no comments.",
             argument=Argument("comment", self.prefix),
-        )  # fmt: skip
+        )
 
     def settle(self, number: int, width: int) -> None:
         """Name the columns, now that a token line has been seen."""
         if width > MOST:
             raise self.source.error(
-                number, "too many columns", got=f"{width:,}", wanted=f"at most {MOST:,}",
+                number,
+                "too many columns",
+                got=f"{width:,}",
+                wanted=f"at most {MOST:,}",
                 cause="Does the file have one sequence per line, instead of one token?",
-            )  # fmt: skip
+            )
         names = list(self.format.columns or ["word", *(f"column{k}" for k in range(2, width + 1))])
         label = self.format.label
         if label == "last" and "last" not in names:
@@ -291,9 +306,11 @@ class _Table:
             self.at = names.index(label)
         elif label is not None:
             raise self.source.error(
-                number, "no such column for the labels", got=repr(label),
+                number,
+                "no such column for the labels",
+                got=repr(label),
                 wanted=f"1 to {len(names)}, -1 to -{len(names)}, or one of {', '.join(names)}",
-            )  # fmt: skip
+            )
         if self.format.unlabelled == "allow" and self.at >= 0 and width == len(names) - 1:
             del names[self.at]
             self.at = -1
@@ -301,9 +318,11 @@ class _Table:
         self.inputs = [(name, k) for k, name in enumerate(names) if k != self.at and name != "_"]
         if not self.inputs:
             raise self.source.error(
-                number, "no column is left for the tokens", got=f"{len(names)} in all, labels in {label!r}",
+                number,
+                "no column is left for the tokens",
+                got=f"{len(names)} in all, labels in {label!r}",
                 wanted="a column of words",
-            )  # fmt: skip
+            )
         self.names = names
         for at, line in self.doubtful:
             if len(_cut(line, bool(self.tab))) == self.width:
@@ -313,9 +332,10 @@ class _Table:
 def _widths(head: str) -> dict[int, int]:
     """How many columns the lines of tokens have, by their numbers."""
     tokens = {
-        number: line for number, line in enumerate(head.split("\n"), 1)
+        number: line
+        for number, line in enumerate(head.split("\n"), 1)
         if line.strip() and not line.startswith(("# ", DOCSTART))
-    }  # fmt: skip
+    }
     return {number: len(line.split("\t") if "\t" in line else line.split()) for number, line in tokens.items()}
 
 

@@ -1,11 +1,11 @@
 """Labelled sequences in and out: `read`, `load`, `write`.
 
-    from bridle.data import read, load, write
+from bridle.data import read, load, write
 
-    for example in read("train.txt.gz", "conll", columns=["word", "pos", "chunk"]):
-        print(example.columns["word"], example.labels)
-    X, y = load("train.txt.gz", "conll", columns=["word", "pos", "chunk"])
-    write("train.jsonl", read("train.txt.gz", "conll"))
+for example in read("train.txt.gz", "conll", columns=["word", "pos", "chunk"]):
+    print(example.columns["word"], example.labels)
+X, y = load("train.txt.gz", "conll", columns=["word", "pos", "chunk"])
+write("train.jsonl", read("train.txt.gz", "conll"))
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     return Examples(chosen.read(source), source, chosen.name)
 
 
-def load(
-    path: Path, format: str | None = None, **options: Any
-) -> tuple[list[dict[str, list[str]]], list[list[str]]]:
+def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[str]]]:
     """Read all sequences of a file, as models take them.
 
     Parameters
@@ -98,9 +96,11 @@ def load(
         for example in examples:
             if example.labels is None:
                 raise example.error(
-                    "a sequence has no labels", got="tokens only", wanted="labels for all sequences",
+                    "a sequence has no labels",
+                    got="tokens only",
+                    wanted="labels for all sequences",
                     cause="Is `label` the right column? `read` takes sequences without labels.",
-                )  # fmt: skip
+                )
             xs.append({name: list(map(once, column, column)) for name, column in example.columns.items()})
             ys.append(list(map(once, example.labels, example.labels)))
     return xs, ys

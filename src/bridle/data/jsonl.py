@@ -58,10 +58,12 @@ class Keyed(Format):
     def _example(self, record: Mapping[str, Any], where: str) -> Example:
         if self.tokens not in record:
             raise FileError(
-                "there are no tokens", got=", ".join(map(repr, record))[:200] or "no keys",
-                wanted=f"the key {self.tokens!r}", cause="Pass {argument} if they have another name.",
+                "there are no tokens",
+                got=", ".join(map(repr, record))[:200] or "no keys",
+                wanted=f"the key {self.tokens!r}",
+                cause="Pass {argument} if they have another name.",
                 argument=Argument("tokens"),
-            )  # fmt: skip
+            )
         words = _strings(record[self.tokens])
         if words is None:
             got = repr(record[self.tokens])[:60]
@@ -81,10 +83,12 @@ class Keyed(Format):
                     columns[name] = column
                 elif column is not None or self.columns is not None:
                     raise FileError(
-                        f"{name!r} is not a column", got=repr(value)[:60], wanted=f"a list of {len(words)} strings",
+                        f"{name!r} is not a column",
+                        got=repr(value)[:60],
+                        wanted=f"a list of {len(words)} strings",
                         cause="Pass {argument} with the columns to read; others are skipped.",
                         argument=Argument("columns", [...]),
-                    )  # fmt: skip
+                    )
         for name in self.columns or ():
             if name not in columns:
                 raise FileError("there is no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
@@ -141,9 +145,12 @@ class JsonLines(Keyed):
                     json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\ud800", fails
             except (ValueError, RecursionError) as error:
                 raise source.error(
-                    number, "not a JSON line", got=str(error)[:200], wanted='{"tokens": [...], ...} on one line',
+                    number,
+                    "not a JSON line",
+                    got=str(error)[:200],
+                    wanted='{"tokens": [...], ...} on one line',
                     cause="One sequence per line; is the file cut off?",
-                ) from None  # fmt: skip
+                ) from None
             if not isinstance(record, dict):
                 raise source.error(
                     number, "a line is no object", got=type(record).__name__, wanted='{"tokens": [...], ...}'

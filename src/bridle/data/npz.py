@@ -86,10 +86,12 @@ def _guarded(path: Path, work: Callable[[], T]) -> T:
         raise
     except Exception as error:  # zipfile, its unpackers and numpy's header reader raise a dozen kinds on broken files
         raise FileError(
-            "cannot read this score file", got=str(error) or type(error).__name__,
-            wanted="an npz file as numpy.savez writes it", cause="A cut download, a full disk when it was written, or "
-            "another kind of file?", where=str(path),
-        ) from None  # fmt: skip
+            "cannot read this score file",
+            got=str(error) or type(error).__name__,
+            wanted="an npz file as numpy.savez writes it",
+            cause="A cut download, a full disk when it was written, or another kind of file?",
+            where=str(path),
+        ) from None
 
 
 def _open(path: Path, stream: IO[bytes], pace: Pace) -> ScoreFile:
@@ -97,9 +99,11 @@ def _open(path: Path, stream: IO[bytes], pace: Pace) -> ScoreFile:
     held = {name.removesuffix(".npy") for name in archive.namelist()}
     if "unary" not in held:
         raise FileError(
-            "no array 'unary'", got=", ".join(sorted(held)[:8]) or "no arrays", wanted="unary (N, m)",
+            "no array 'unary'",
+            got=", ".join(sorted(held)[:8]) or "no arrays",
+            wanted="unary (N, m)",
             cause="numpy.savez(path, unary=..., offsets=...) names the arrays.",
-        )  # fmt: skip
+        )
     unary = _Rows(archive, "unary")
     if len(unary.shape) != 2:
         raise FileError("unary has a wrong shape", got=unary.shape, wanted="(tokens of all sequences, labels)")
@@ -112,10 +116,11 @@ def _open(path: Path, stream: IO[bytes], pace: Pace) -> ScoreFile:
     offsets = _Rows(archive, "offsets").all() if "offsets" in held else np.array([0, n])
     if not _cuts(offsets, n):
         raise FileError(
-            "offsets do not cut the tokens into sequences", got=f"{offsets.tolist()}"[:60],
+            "offsets do not cut the tokens into sequences",
+            got=f"{offsets.tolist()}"[:60],
             wanted=f"rising whole numbers from 0 to {n}",
             cause="It has one entry more than there are sequences: [0, n0, n0 + n1, ...].",
-        )  # fmt: skip
+        )
     offsets = offsets.astype(np.int64)
     tokens = _strings(_Rows(archive, "tokens"), n) if "tokens" in held else None
     reader = _Reader(path, unary, offsets, small, tokens, pace)
@@ -130,9 +135,7 @@ def _cuts(offsets: Array, n: int) -> bool:
 
 def _strings(rows: _Rows, length: int) -> _Rows:
     if rows.shape != (length,):
-        raise FileError(
-            f"{rows.name} has a wrong shape", got=rows.shape, wanted=f"({length},)"
-        )
+        raise FileError(f"{rows.name} has a wrong shape", got=rows.shape, wanted=f"({length},)")
     return rows
 
 

@@ -89,10 +89,11 @@ class Lines(AbstractContextManager["Lines"]):
         number = getattr(error, "errno", None)
         return FileError(
             "cannot write to standard output" if self.path is None else "cannot write this file",
-            got=getattr(error, "strerror", None) or str(error), wanted="a place with room for the output",
+            got=getattr(error, "strerror", None) or str(error),
+            wanted="a place with room for the output",
             where=None if self.path is None else str(self.path),
             cause="The disk is full." if number in (errno.ENOSPC, errno.EDQUOT) else None,
-        )  # fmt: skip
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None

@@ -78,9 +78,12 @@ class Parquet(Keyed):
             raise
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise FileError(
-                f"cannot read this {self.name} file", got=str(error)[:200], wanted=f"a {self.name} file",
-                cause="Is it cut off, or of another format?", where=source.name,
-            ) from None  # fmt: skip
+                f"cannot read this {self.name} file",
+                got=str(error)[:200],
+                wanted=f"a {self.name} file",
+                cause="Is it cut off, or of another format?",
+                where=source.name,
+            ) from None
 
     def batches(self, file: IO[bytes]) -> Iterator[tuple[Any, float]]:
         """Record batches of a file, each with the share of the file that has been read after it."""
@@ -136,9 +139,11 @@ class Parquet(Keyed):
                 for row in some:
                     if unknown := [name for name in row if name not in schema.names]:
                         raise FileError(
-                            f"this sequence has a column that the first {BATCH} do not have", got=", ".join(unknown),
-                            wanted=", ".join(schema.names), sequence=count,
-                        )  # fmt: skip
+                            f"this sequence has a column that the first {BATCH} do not have",
+                            got=", ".join(unknown),
+                            wanted=", ".join(schema.names),
+                            sequence=count,
+                        )
                     count += 1
                 out.write(pa.RecordBatch.from_pylist(some, schema=schema))
 

@@ -83,17 +83,22 @@ def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None
     if magic.startswith(b"\x93NUMPY"):
         stream.close()
         raise FileError(
-            "a single array is not a score file", got="an npy file", wanted="npz or JSON lines",
-            cause="numpy.savez(path, unary=array) writes an npz file.", where=path,
-        )  # fmt: skip
+            "a single array is not a score file",
+            got="an npy file",
+            wanted="npz or JSON lines",
+            cause="numpy.savez(path, unary=array) writes an npz file.",
+            where=path,
+        )
     return _open_lines(stream, path, pace, n_labels, size)
 
 
 def _unreadable(path: str, error: Exception) -> FileError:
     return FileError(
-        "cannot read this score file", got=getattr(error, "strerror", None) or str(error),
-        wanted="an npz file or JSON lines", where=path,
-    )  # fmt: skip
+        "cannot read this score file",
+        got=getattr(error, "strerror", None) or str(error),
+        wanted="an npz file or JSON lines",
+        where=path,
+    )
 
 
 def _open_lines(stream: IO[bytes], name: str, pace: Pace, n_labels: int | None, size: int | None) -> ScoreFile:
@@ -180,9 +185,11 @@ class _Lines:
         lattice = Lattice(unary, **{key: self._head(key, line.get(key)) for key in _HEADS})
         if m is not None and lattice.n_labels != m:
             raise FileError(
-                "unary has another number of columns than there are labels", got=lattice.n_labels, wanted=m,
+                "unary has another number of columns than there are labels",
+                got=lattice.n_labels,
+                wanted=m,
                 cause="Do the columns stand in the order of the labels?",
-            )  # fmt: skip
+            )
         given = line.get("given") or {}
         if not isinstance(given, dict):
             raise FileError("given is not an object", got=type(given).__name__, wanted='such as {"verb": 3}')
@@ -222,9 +229,11 @@ def _parsed(raw: bytes, first: bool) -> dict[str, Any]:
         line = json.loads(raw.decode("utf-8-sig" if first else "utf-8"))
     except (ValueError, RecursionError) as error:  # bytes that are not UTF-8, or not JSON
         raise FileError(
-            "not a JSON line", got=str(error), wanted='{"unary": [[...], ...], ...} on one line',
+            "not a JSON line",
+            got=str(error),
+            wanted='{"unary": [[...], ...], ...} on one line',
             cause="One sequence per line; is the file cut off?",
-        ) from None  # fmt: skip
+        ) from None
     if not isinstance(line, dict):
         raise FileError("a line is not an object", got=type(line).__name__, wanted='{"unary": [[...], ...], ...}')
     return line

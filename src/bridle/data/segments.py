@@ -1,7 +1,7 @@
 """`segments`: one segment per line, its text and its label, and an empty line after each sequence (US50).
 
-    9112 |1
-    Mendenhall Mall Road, |3
+9112 |1
+Mendenhall Mall Road, |3
 """
 
 from __future__ import annotations

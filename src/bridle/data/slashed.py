@@ -58,10 +58,13 @@ class Slashed(Format):
                 word, _, tag = piece.rpartition(self.separator)
                 if not word or not tag:
                     raise source.error(
-                        number, "a word without a tag", got=repr(piece[:60]), wanted=f"word{self.separator}tag",
+                        number,
+                        "a word without a tag",
+                        got=repr(piece[:60]),
+                        wanted=f"word{self.separator}tag",
                         cause="Another separator? Pass {argument} to read words only.",
                         argument=Argument("label", None),
-                    )  # fmt: skip
+                    )
                 words.append(word)
                 tags.append(tag)
             yield Example({"word": words}, tags, where=where)
@@ -74,7 +77,8 @@ class Slashed(Format):
             word, tag = example.tokens[k], example.labels[k] if example.labels is not None else "x"
             if not word or not tag or self.separator in tag or set(piece) & set(" \t\r\n\0"):
                 raise example.error(
-                    "a token cannot be written as word/tag", got=repr(piece[:60]),
+                    "a token cannot be written as word/tag",
+                    got=repr(piece[:60]),
                     wanted=f"words and tags without blanks, and tags without {self.separator!r}",
-                )  # fmt: skip
+                )
         yield " ".join(pieces)

@@ -54,10 +54,12 @@ class Source:
         """The error for a file that cannot be opened, or not be read to its end."""
         cut = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
         return FileError(
-            "cannot read this file", got=getattr(error, "strerror", None) or str(error),
+            "cannot read this file",
+            got=getattr(error, "strerror", None) or str(error),
             wanted="a whole gzip file" if cut else "a file that can be read",
-            cause="It is cut off or damaged." if cut else None, where=self.name,
-        )  # fmt: skip
+            cause="It is cut off or damaged." if cut else None,
+            where=self.name,
+        )
 
     def error(self, line: int, what: str, **parts: Any) -> FileError:
         """An error about one line."""
@@ -158,9 +160,13 @@ class Source:
 
     def _nul(self, line: int) -> FileError:
         return self.error(
-            line, "a NUL character", got="a zero byte", wanted="text", argument=Argument("encoding", "utf-16"),
+            line,
+            "a NUL character",
+            got="a zero byte",
+            wanted="text",
+            argument=Argument("encoding", "utf-16"),
             cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
-        )  # fmt: skip
+        )
 
     def _no_text(self, error: UnicodeError, encoding: str, line: int, end: int) -> FileError:
         """The error for bytes that are not in the encoding. end: how many bytes have been read, these too."""
@@ -172,10 +178,13 @@ class Source:
         if not marked:
             maybe = "Is it in another encoding? Pass {argument}, for example."
         return self.error(
-            line + error.object[: error.start].decode(encoding, "ignore").count("\n"), f"not {encoding}",
+            line + error.object[: error.start].decode(encoding, "ignore").count("\n"),
+            f"not {encoding}",
             got=f"byte 0x{error.object[error.start]:02x} at byte {at:,} of the file ({error.reason})",
-            wanted=encoding, cause=maybe, argument=Argument("encoding", "utf-16" if marked else "latin-1"),
-        )  # fmt: skip
+            wanted=encoding,
+            cause=maybe,
+            argument=Argument("encoding", "utf-16" if marked else "latin-1"),
+        )
 
 
 def _unknown(encoding: object) -> FileError:

@@ -21,8 +21,13 @@ PATIENCE = 5.0  # seconds that the search for a minimal clash may take if the de
 
 
 def infeasible(
-    rules: Sequence[Rule], impossible: Callable[[Sequence[Rule], float | None], bool | None], no_path: dict[str, Any],
-    what: str = "labelling", *, instead: str = "relax", seconds: float,
+    rules: Sequence[Rule],
+    impossible: Callable[[Sequence[Rule], float | None], bool | None],
+    no_path: dict[str, Any],
+    what: str = "labelling",
+    *,
+    instead: str = "relax",
+    seconds: float,
 ) -> Infeasible:
     """The error for rules that no labelling obeys.
 
@@ -51,15 +56,20 @@ def infeasible(
         if needless:
             clash = fewer
         minimal = minimal and needless is not None
-    late = "" if minimal else (
-        " The time limit was reached before every rule was shown to be necessary, so the set may not be minimal."
-    )  # fmt: skip
+    late = (
+        ""
+        if minimal
+        else (" The time limit was reached before every rule was shown to be necessary, so the set may not be minimal.")
+    )
     return Infeasible(
-        f"no {what} obeys the hard rules", got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
+        f"no {what} obeys the hard rules",
+        got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
         wanted="rules that can hold together (and with the -inf scores of the lattice)",
         cause="Leave one of them out, make it soft, or decode with {argument}." + late,
-        argument=Argument("on_infeasible", instead), clash=clash, minimal=minimal,
-    )  # fmt: skip
+        argument=Argument("on_infeasible", instead),
+        clash=clash,
+        minimal=minimal,
+    )
 
 
 def infeasible_on(
@@ -76,10 +86,17 @@ def infeasible_on(
         problem = Problem(compiled, [lattice], None if given is None else [given])
         return known(int(solve_one(Search(), problem, limits).status[0]))
 
-    return infeasible(decoder.rules, impossible, {
-        "what": "the lattice has no path", "got": "-inf on every labelling", "wanted": "one with a finite score",
-        "cause": "A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
-    }, seconds=patience(decoder.limits) if seconds is None else seconds)  # fmt: skip
+    return infeasible(
+        decoder.rules,
+        impossible,
+        {
+            "what": "the lattice has no path",
+            "got": "-inf on every labelling",
+            "wanted": "one with a finite score",
+            "cause": "A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
+        },
+        seconds=patience(decoder.limits) if seconds is None else seconds,
+    )
 
 
 def patience(limits: Limits) -> float:
@@ -96,6 +113,8 @@ def nothing_found(engine: str, bound: float) -> LimitReached:
     """The error for a limit that came before any labelling was found."""
     last = "width" if engine == "beam" else "max_memory"
     return LimitReached(
-        f"engine {engine!r} stopped before it found a labelling that obeys the rules", bound=bound,
-        got="no labelling", wanted=f"a higher time_limit, max_states or {last}",
-    )  # fmt: skip
+        f"engine {engine!r} stopped before it found a labelling that obeys the rules",
+        bound=bound,
+        got="no labelling",
+        wanted=f"a higher time_limit, max_states or {last}",
+    )

@@ -6,19 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal
 
-import numpy as np
-
 from bridle import _native
 from bridle.decoding.clash import infeasible_on
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.outcomes import Part, collected, only
 from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
-    INFEASIBLE,
-    LIMIT,
     MOST_MEMORY,
-    OPTIMAL,
-    TOO_LARGE,
     Answers,
     Limits,
     Problem,
@@ -29,12 +23,11 @@ from bridle.decoding.problem import (
     not_a_dict,
 )
 from bridle.decoding.ranking import k_best
-from bridle.decoding.relaxation import relaxed_one
-from bridle.decoding.result import Decoding, Decodings, penalty_of, status_of, violations_of
+from bridle.decoding.result import Decoding, Decodings
+from bridle.decoding.single import decode_one
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
-from bridle.errors import BridleError
 from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -106,9 +99,13 @@ class Decoder:
         self._set(labels, rules, engine, Limits(time_limit, max_states, max_memory), on_infeasible)
 
     def _set(
-        self, labels: Labels | Iterable[str], rules: Iterable[Rule | str], engine: str | Engine, limits: Limits,
+        self,
+        labels: Labels | Iterable[str],
+        rules: Iterable[Rule | str],
+        engine: str | Engine,
+        limits: Limits,
         on_infeasible: OnInfeasible,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if on_infeasible not in ("raise", "relax", "skip"):
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
@@ -130,9 +127,15 @@ class Decoder:
         return frozenset(places | {item.key for item in names if not isinstance(item, str)})
 
     def with_rules(
-        self, rules: Iterable[Rule | str], *, engine: str | Engine | None = None, time_limit: float | None = None,
-        max_states: int | None = None, max_memory: int | None = None, on_infeasible: OnInfeasible | None = None,
-    ) -> Decoder:  # fmt: skip
+        self,
+        rules: Iterable[Rule | str],
+        *,
+        engine: str | Engine | None = None,
+        time_limit: float | None = None,
+        max_states: int | None = None,
+        max_memory: int | None = None,
+        on_infeasible: OnInfeasible | None = None,
+    ) -> Decoder:
         """The same decoder with other rules. What both have in common is not compiled again.
 
         Parameters
@@ -197,35 +200,10 @@ class Decoder:
         check_lattice(lattice)
         if given is not None and not isinstance(given, Mapping):
             raise not_a_dict(given, None)
-        unary = lattice.unary
-        if self._kernel < 0 or unary.shape[1] != len(self.labels.names):
+        if self._kernel < 0 or lattice.unary.shape[1] != len(self.labels.names):
             its = None if given is None else [given]
             return only(self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None), 1, 1), self)
-        ids = np.empty(len(unary), dtype=np.int32)
-        try:
-            score, bound, status, violations, counters, seconds = _native.decode_one(
-                self._native, self._kernel, unary, lattice.pairwise, lattice.start, lattice.end, given,
-                len(self._engine.counters), ids,
-            )  # fmt: skip
-        except BridleError as error:
-            error.sequence = None
-            raise
-        if status == TOO_LARGE:
-            raise self._engine.too_large(len(self.rules), None)
-        if status == INFEASIBLE and self.on_infeasible == "relax":
-            relaxed, status, bound = relaxed_one(self, lattice, given, seconds)
-            if relaxed is not None:
-                return relaxed
-        if status > LIMIT:
-            answers = Answers.blank(np.array([0, len(ids)]), len(self.rules), len(counters))
-            answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
-            answers.seconds[0] = seconds
-            return only(collected(self, [Part.of(self, self._problem(lattice, given), answers)]), self)
-        violated = [] if violations is None else violations_of(self.rules, violations)
-        return Decoding(
-            ids, score, penalty_of(violated) if violated else 0.0, violated, bound, status == OPTIMAL,
-            self.plan.engine, self._engine.stats(counters), self.labels, status_of(status),
-        )  # fmt: skip
+        return decode_one(self, lattice, given)
 
     def decode_batch(
         self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, threads: int = 0

@@ -37,13 +37,16 @@ def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, int
     value = problem.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER))
     if math.isnan(value):
         raise LimitReached(
-            "the sum over all labellings was not done in time", bound=math.inf, got=f"{len(rules)} rules together",
+            "the sum over all labellings was not done in time",
+            bound=math.inf,
+            got=f"{len(rules)} rules together",
             wanted="fewer rules, or a higher time_limit" if rules else "a higher time_limit",
             cause="Sums need the product of all automata; decoding does not." if rules else None,
         )
     if value == math.inf:
         raise EngineError(
-            "the sum over all labellings needs too many states", got=f"{len(rules)} rules together",
+            "the sum over all labellings needs too many states",
+            got=f"{len(rules)} rules together",
             wanted="fewer rules, or a higher max_states or max_memory",
             cause="Sums need the product of all automata; decoding does not.",
         )

@@ -193,7 +193,9 @@ def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
         return lattices
     if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
         raise LatticeError(
-            "a batch is not a list of lattices", got=type(lattices).__name__, wanted="a list of Lattice, or a Batch",
+            "a batch is not a list of lattices",
+            got=type(lattices).__name__,
+            wanted="a list of Lattice, or a Batch",
             cause="One lattice is decoded by decode(), many by decode_batch([...]).",
         )
     for k, lattice in enumerate(lattices):
@@ -210,7 +212,8 @@ def check_given(given: Givens, count: int, name: str = "given") -> None:
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     if not listed or len(given) != count:
         raise GivenError(
-            f"{name} does not fit the batch", got=f"{len(given)} dicts" if listed else f"one {type(given).__name__}",
+            f"{name} does not fit the batch",
+            got=f"{len(given)} dicts" if listed else f"one {type(given).__name__}",
             wanted=f"a list of {count}, one dict per sequence",
         )
     for k, values in enumerate(given):
@@ -226,6 +229,9 @@ def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenE
 
 def _other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:
     return LatticeError(
-        "the scores have another number of labels than the decoder", got=got, wanted=wanted, sequence=sequence,
+        "the scores have another number of labels than the decoder",
+        got=got,
+        wanted=wanted,
+        sequence=sequence,
         cause="Do the columns of unary stand in the order of Labels?",
     )

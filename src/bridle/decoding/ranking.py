@@ -32,8 +32,16 @@ def k_best(decoder: Decoder, problem: Problem, k: int) -> list[Decoding]:
         violated = violations_of(decoder.rules, violations)
         out.append(
             Decoding(
-                np.array(path, dtype=np.int32), score, penalty_of(violated), violated, bound, status == OPTIMAL,
-                "search", {}, decoder.labels, status_of(status),
+                np.array(path, dtype=np.int32),
+                score,
+                penalty_of(violated),
+                violated,
+                bound,
+                status == OPTIMAL,
+                "search",
+                {},
+                decoder.labels,
+                status_of(status),
             )
-        )  # fmt: skip
+        )
     return out

@@ -33,9 +33,17 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
     found = Answers.blank(some.offsets, len(problem.rules), len(_COUNTERS) + 1)
     left = None if limits.time_limit is None else np.maximum(0.0, limits.time_limit - answers.seconds[chosen])
     some.native("relaxed").decode(
-        _KERNEL, some.stop, found.ids, found.score, found.bound, found.status, found.violations, found.counters,
-        found.seconds, left,
-    )  # fmt: skip
+        _KERNEL,
+        some.stop,
+        found.ids,
+        found.score,
+        found.bound,
+        found.status,
+        found.violations,
+        found.counters,
+        found.seconds,
+        left,
+    )
     told = {}
     late = found.status == NOTHING_FOUND  # a limit came first
     answers.status[chosen[late]], answers.bound[chosen[late]] = NOTHING_FOUND, found.bound[late]
@@ -59,17 +67,33 @@ def relaxed_one(
     limit = decoder.limits.time_limit
     ids = np.empty(len(lattice), dtype=np.int32)
     score, bound, status, violations, counters, _ = _native.decode_one(
-        decoder.compiled.native("relaxed"), _KERNEL, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
-        len(_COUNTERS) + 1, ids, None if limit is None else max(0.0, limit - seconds),
-    )  # fmt: skip
+        decoder.compiled.native("relaxed"),
+        _KERNEL,
+        lattice.unary,
+        lattice.pairwise,
+        lattice.start,
+        lattice.end,
+        given,
+        len(_COUNTERS) + 1,
+        ids,
+        None if limit is None else max(0.0, limit - seconds),
+    )
     if status != RELAXED:
         return None, status, bound
     violated = violations_of(decoder.rules, violations)
     *counts, proved = counters
     found = Decoding(
-        ids, score, penalty_of(violated), violated, bound, bool(proved), decoder.plan.engine,
-        dict(zip(_COUNTERS, counts, strict=True)), decoder.labels, "relaxed",
-    )  # fmt: skip
+        ids,
+        score,
+        penalty_of(violated),
+        violated,
+        bound,
+        bool(proved),
+        decoder.plan.engine,
+        dict(zip(_COUNTERS, counts, strict=True)),
+        decoder.labels,
+        "relaxed",
+    )
     return found, status, bound
 
 

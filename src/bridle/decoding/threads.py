@@ -39,9 +39,7 @@ def in_threads(work: Callable[[int, int, _native.Stop], T], count: int, threads:
     return over_parts(work, [(low, min(low + size, count)) for low in range(0, max(count, 1), size)], threads)
 
 
-def over_parts(
-    work: Callable[[int, int, _native.Stop], T], parts: Sequence[tuple[int, int]], threads: int
-) -> list[T]:
+def over_parts(work: Callable[[int, int, _native.Stop], T], parts: Sequence[tuple[int, int]], threads: int) -> list[T]:
     """work(low, high, stop) over these parts."""
     stop = _native.Stop()
     inside = current_thread().name.startswith(_NAME)  # work that has threads itself: all of them may be waiting for us

@@ -72,15 +72,26 @@ class Story:
     def to_dict(self) -> dict[str, Any]:
         """Every figure, for JSON."""
         ways = [
-            {"name": way.name, "rules": [str(rule) for rule in way.rules], "references_per_second": way.per_second,
-             **asdict(way.rate), "by_style": {style: asdict(rate) for style, rate in way.by_style.items()}}
+            {
+                "name": way.name,
+                "rules": [str(rule) for rule in way.rules],
+                "references_per_second": way.per_second,
+                **asdict(way.rate),
+                "by_style": {style: asdict(rate) for style, rate in way.by_style.items()},
+            }
             for way in self.ways
-        ]  # fmt: skip
+        ]
         changes = [
-            {"id": change.example.id, "tokens": list(change.example.tokens), "gold": list(change.example.labels or ()),
-             "before": list(change.before), "after": list(change.after), "broken": list(change.broken)}
+            {
+                "id": change.example.id,
+                "tokens": list(change.example.tokens),
+                "gold": list(change.example.labels or ()),
+                "before": list(change.before),
+                "after": list(change.after),
+                "broken": list(change.broken),
+            }
             for change in self.changes
-        ]  # fmt: skip
+        ]
         sizes = {"train": self.train, "test": self.test, "tokens": self.tokens, "seconds": self.seconds}
         return {**sizes, "ways": ways, "changes": changes}
 
@@ -114,9 +125,13 @@ def tell(*, say: Callable[[str], None] = lambda _: None, works: int = WORKS, see
 
 
 def _way(
-    name: str, rules: tuple[Rule, ...], labels: list[tuple[str, ...]], test: list[Example], judges: list[Rule],
+    name: str,
+    rules: tuple[Rule, ...],
+    labels: list[tuple[str, ...]],
+    test: list[Example],
+    judges: list[Rule],
     per_second: float,
-) -> Way:  # fmt: skip
+) -> Way:
     def rate(style: str) -> Rate:
         some = [k for k, example in enumerate(test) if str(example.id).endswith(style)]
         scores = score([test[k].labels or () for k in some], [labels[k] for k in some], scheme="IO")

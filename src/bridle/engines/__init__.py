@@ -27,6 +27,15 @@ from bridle.engines.two_stage import TwoStage  # noqa: E402
 from bridle.engines.viterbi import Viterbi  # noqa: E402
 
 __all__ = [
-    "Beam", "Engine", "Ilp", "LazyIntersection", "Product", "Search", "TwoStage", "Viterbi", "engine_named",
-    "engine_names", "solve_one",
-]  # fmt: skip
+    "Beam",
+    "Engine",
+    "Ilp",
+    "LazyIntersection",
+    "Product",
+    "Search",
+    "TwoStage",
+    "Viterbi",
+    "engine_named",
+    "engine_names",
+    "solve_one",
+]

@@ -124,7 +124,9 @@ class Engine:
         """
         return EngineError(
             f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
-            got=f"{n_rules} rules", wanted="fewer states than max_states or max_memory allows", sequence=sequence,
+            got=f"{n_rules} rules",
+            wanted="fewer states than max_states or max_memory allows",
+            sequence=sequence,
             cause="Use engine='search' or 'auto', which intersect only what is violated.",
         )
 
@@ -145,16 +147,24 @@ class NativeEngine(Engine):
         if self.kernel < 0:
             known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if getattr(kind, "kernel", -1) >= 0)
             raise EngineError(
-                "there is no kernel for this engine", got=repr(self.name), wanted=f"the name of a kernel, as {known}",
+                "there is no kernel for this engine",
+                got=repr(self.name),
+                wanted=f"the name of a kernel, as {known}",
                 cause="An engine of your own is a subclass of Engine that defines solve().",
             )
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         problem.native(self.absorb).decode(
-            self.kernel, problem.stop,
-            answers.ids, answers.score, answers.bound, answers.status, answers.violations, answers.counters,
+            self.kernel,
+            problem.stop,
+            answers.ids,
+            answers.score,
+            answers.bound,
+            answers.status,
+            answers.violations,
+            answers.counters,
             answers.seconds,
-        )  # fmt: skip
+        )
         if answers.status.max(initial=0) == TOO_LARGE:
             number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])
             raise self.too_large(len(problem.rules), number if problem.many else None)

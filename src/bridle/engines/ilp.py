@@ -55,7 +55,12 @@ class Ilp(Engine):
             problem,
             answers,
             lambda lattice, given: solve(
-                lattice, rules, labels, given, formulation=self.formulation, time_limit=limits.time_limit,
+                lattice,
+                rules,
+                labels,
+                given,
+                formulation=self.formulation,
+                time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
             ),
         )

@@ -63,8 +63,14 @@ class _Problem:
     """One lattice under rules as a program; keeps the time."""
 
     def __init__(
-        self, lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any],
-        formulation: Formulation, deadline: Deadline, max_memory: int,
+        self,
+        lattice: Lattice,
+        rules: Sequence[Rule],
+        labels: Labels,
+        given: Mapping[str, Any],
+        formulation: Formulation,
+        deadline: Deadline,
+        max_memory: int,
     ) -> None:
         began = time.perf_counter()
         if formulation not in ("tight", "paper"):
@@ -101,7 +107,9 @@ class _Problem:
         self.solve_seconds += time.perf_counter() - built
         if found.ids is not None and (worst := self._broken(found.ids)):
             raise EngineError(
-                "the solver gave a labelling that breaks a hard rule", got=found.ids.tolist(), wanted=worst,
+                "the solver gave a labelling that breaks a hard rule",
+                got=found.ids.tolist(),
+                wanted=worst,
                 cause="Rounding in the solver, or an error in the rule's linear rows; try another engine.",
             )
         return found
@@ -114,10 +122,22 @@ class _Problem:
         self.deadline.check(_SECONDS_TO_PASS * len(index))
         highs = new_solver()
         status = highs.passModel(
-            p.n_columns, p.n_rows, len(index), int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize), 0.0,
-            cost, np.zeros(p.n_columns), p.upper, low, high,
-            start.astype(np.int32), index.astype(np.int32), value, p.integer.astype(np.int32),
-        )  # fmt: skip
+            p.n_columns,
+            p.n_rows,
+            len(index),
+            int(highspy.MatrixFormat.kRowwise),
+            int(highspy.ObjSense.kMinimize),
+            0.0,
+            cost,
+            np.zeros(p.n_columns),
+            p.upper,
+            low,
+            high,
+            start.astype(np.int32),
+            index.astype(np.int32),
+            value,
+            p.integer.astype(np.int32),
+        )
         if status == highspy.HighsStatus.kError:
             raise EngineError("the solver refused the program", got=f"{p.n_columns} columns, {p.n_rows} rows")
         return highs
@@ -161,14 +181,26 @@ class _Problem:
     def answer(self, found: _Found, bound: float) -> IlpAnswer:
         p = self.program
         return IlpAnswer(
-            found.ids, found.status, bound, found.lp_integral,
-            p.n_columns, p.n_rows, self.build_seconds, self.solve_seconds,
-        )  # fmt: skip
+            found.ids,
+            found.status,
+            bound,
+            found.lp_integral,
+            p.n_columns,
+            p.n_rows,
+            self.build_seconds,
+            self.solve_seconds,
+        )
 
 
 def solve(
-    lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any], *,
-    formulation: Formulation = "tight", time_limit: float | None = None, max_memory: int = MOST_MEMORY,
+    lattice: Lattice,
+    rules: Sequence[Rule],
+    labels: Labels,
+    given: Mapping[str, Any],
+    *,
+    formulation: Formulation = "tight",
+    time_limit: float | None = None,
+    max_memory: int = MOST_MEMORY,
 ) -> IlpAnswer:
     """The labelling with the highest score - penalty that obeys the hard rules."""
     if len(lattice) == 0:
@@ -186,7 +218,9 @@ def solve(
     if found.status == "optimal":
         if abs(value + found.bound) > 1e-5 * (1.0 + abs(value)):
             raise EngineError(
-                "the solver's objective is not the value of its labelling", got=-found.bound, wanted=value,
+                "the solver's objective is not the value of its labelling",
+                got=-found.bound,
+                wanted=value,
                 cause="Scores of very different sizes, or an error in a rule's linear rows; try another engine.",
             )
         return problem.answer(found, value)
@@ -194,8 +228,15 @@ def solve(
 
 
 def solve_two_stage(
-    lattice: Lattice, rules: Sequence[Rule], labels: Labels, given: Mapping[str, Any], *,
-    tau: float, formulation: Formulation = "tight", time_limit: float | None = None, max_memory: int = MOST_MEMORY,
+    lattice: Lattice,
+    rules: Sequence[Rule],
+    labels: Labels,
+    given: Mapping[str, Any],
+    *,
+    tau: float,
+    formulation: Formulation = "tight",
+    time_limit: float | None = None,
+    max_memory: int = MOST_MEMORY,
 ) -> IlpAnswer:
     """Fersini (22)-(29): the cheapest violations whose score is within (1 - tau) |Z*| of the best, Z*.
 
@@ -208,9 +249,7 @@ def solve_two_stage(
     deadline = Deadline.after(time_limit)
     if len(lattice) == 0:
         return _empty(rules, labels, given)
-    first = solve(
-        lattice, hard, labels, given, formulation=formulation, time_limit=time_limit, max_memory=max_memory
-    )  # fmt: skip
+    first = solve(lattice, hard, labels, given, formulation=formulation, time_limit=time_limit, max_memory=max_memory)
     if first.ids is None or first.status != "optimal" or _penalty(rules, first.ids, labels, given) == 0:
         return first
     try:
@@ -232,7 +271,9 @@ def _second_stage(problem: _Problem, first: npt.NDArray[np.int32], integral: boo
         cheap = problem.minimise(problem.program.price)
         if cheap.status == "infeasible":
             raise EngineError(
-                "the solver finds no labelling near the best one", got="none", wanted=first.tolist(),
+                "the solver finds no labelling near the best one",
+                got="none",
+                wanted=first.tolist(),
                 cause="Rounding in the solver: scores of very different sizes?",
             )
         if cheap.ids is not None and problem.penalty(cheap.ids) <= problem.penalty(first):
@@ -259,9 +300,16 @@ def _without_rules(
     ids = np.empty(len(lattice), dtype=np.int32)
     search = Search()
     score, free, status, _violations, _counters, _seconds = _native.decode_one(
-        compiled, search.kernel, lattice.unary, lattice.pairwise, lattice.start, lattice.end, given,
-        len(search.counters), ids,
-    )  # fmt: skip
+        compiled,
+        search.kernel,
+        lattice.unary,
+        lattice.pairwise,
+        lattice.start,
+        lattice.end,
+        given,
+        len(search.counters),
+        ids,
+    )
     if status == INFEASIBLE:
         return replace(stopped, ids=None, status="infeasible", bound=-np.inf)
     bound = min(stopped.bound, free)

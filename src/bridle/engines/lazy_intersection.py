@@ -53,8 +53,10 @@ class LazyIntersection(NativeEngine):
         for rule in rules.rules:
             if isinstance(rule, Soft) and rule.per == "violation":
                 raise EngineError(
-                    "engine 'lazy_intersection' takes only binary soft rules, as its paper does", got=str(rule),
-                    wanted="soft(..., per='sequence')", cause="Use engine='search' for penalties per violation.",
+                    "engine 'lazy_intersection' takes only binary soft rules, as its paper does",
+                    got=str(rule),
+                    wanted="soft(..., per='sequence')",
+                    cause="Use engine='search' for penalties per violation.",
                 )
 
     def stats(self, counters: list[int]) -> dict[str, Any]:

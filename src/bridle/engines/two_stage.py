@@ -64,7 +64,12 @@ class TwoStage(NativeEngine):
             problem,
             answers,
             lambda lattice, given: solve_two_stage(
-                lattice, problem.rules, problem.labels, given, tau=self.tau, time_limit=limits.time_limit,
+                lattice,
+                problem.rules,
+                problem.labels,
+                given,
+                tau=self.tau,
+                time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
             ),
         )

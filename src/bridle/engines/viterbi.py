@@ -30,6 +30,8 @@ class Viterbi(NativeEngine):
         for rule, mask in zip(rules.rules, rules.absorbed(), strict=True):
             if not mask:
                 raise EngineError(
-                    "engine 'viterbi' takes only rules that are masks on labels and transitions", got=str(rule),
-                    wanted="hard rules about single tokens and neighbours", cause="Use engine='auto'.",
+                    "engine 'viterbi' takes only rules that are masks on labels and transitions",
+                    got=str(rule),
+                    wanted="hard rules about single tokens and neighbours",
+                    cause="Use engine='auto'.",
                 )

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decoding, Decodings
 from bridle.errors import LabelError, RuleError
-from bridle.explain.why import LEAST
+from bridle.explain.effects import LEAST
 from bridle.lattice import Lattices, subset
 from bridle.rules.base import Rule, Soft
 
@@ -90,25 +90,43 @@ class Impact:
     def to_dict(self, ids: Sequence[Any]) -> dict[str, Any]:
         """For JSON; ids: what the sequences are called."""
         return {
-            "sequences": self.sequences, "tokens": self.tokens, "right_plain": self.right_plain, "right": self.right,
-            "relaxed": [ids[b] for b in self.relaxed], "unproved": [ids[b] for b in self.unproved],
+            "sequences": self.sequences,
+            "tokens": self.tokens,
+            "right_plain": self.right_plain,
+            "right": self.right,
+            "relaxed": [ids[b] for b in self.relaxed],
+            "unproved": [ids[b] for b in self.unproved],
             "unanswered": [ids[b] for b in self.unanswered],
             "rules": [
-                {"rule": str(t.rule), "broken": t.broken, "changed": t.changed, "price": t.price, "charged": t.charged,
-                 "unproved": t.unproved, "helped": t.helped, "hurt": t.hurt, "tokens": t.tokens}
+                {
+                    "rule": str(t.rule),
+                    "broken": t.broken,
+                    "changed": t.changed,
+                    "price": t.price,
+                    "charged": t.charged,
+                    "unproved": t.unproved,
+                    "helped": t.helped,
+                    "hurt": t.hurt,
+                    "tokens": t.tokens,
+                }
                 for t in self.rules
             ],
             "changes": [
                 {"id": ids[c.sequence], "sequence": c.sequence, "tokens": c.tokens, "cost": c.cost, "gain": c.gain}
                 for c in self.changes
             ],
-        }  # fmt: skip
+        }
 
 
 def impact(
-    decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None = None, *,
-    gold: Sequence[Sequence[str]] | None = None, threads: int = 0, watch: Callable[[int, int], None] | None = None,
-) -> Impact:  # fmt: skip
+    decoder: Decoder,
+    lattices: Lattices,
+    given: Sequence[Given] | None = None,
+    *,
+    gold: Sequence[Sequence[str]] | None = None,
+    threads: int = 0,
+    watch: Callable[[int, int], None] | None = None,
+) -> Impact:
     """Find out what the decoder's rules did. watch: called with how many rules are done, and how many there are.
 
     >>> import bridle
@@ -153,17 +171,25 @@ def impact(
     counts = sorted(set(range(len(plain))).difference(unanswered))
     right = None if truth is None else int(_Part([plain[b] for b in counts], counts, truth).right.sum())
     return Impact(
-        len(counts), int(np.diff(plain.offsets)[counts].sum()),
-        tuple(sorted(impacts, key=lambda t: (-t.changed, -t.broken, -t.price))), changes,
+        len(counts),
+        int(np.diff(plain.offsets)[counts].sum()),
+        tuple(sorted(impacts, key=lambda t: (-t.changed, -t.broken, -t.price))),
+        changes,
         tuple(b for b, d in zip(some, here.found, strict=True) if d.relaxed),
-        tuple(b for b, d in zip(some, here.found, strict=True) if not d.optimal), unanswered,
-        right, None if right is None else right + int((here.right - before.right).sum()),
-    )  # fmt: skip
+        tuple(b for b, d in zip(some, here.found, strict=True) if not d.optimal),
+        unanswered,
+        right,
+        None if right is None else right + int((here.right - before.right).sum()),
+    )
 
 
 def _decoded(
-    decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None, some: list[int], threads: int,
-) -> list[Decoding | None]:  # fmt: skip
+    decoder: Decoder,
+    lattices: Lattices,
+    given: Sequence[Given] | None,
+    some: list[int],
+    threads: int,
+) -> list[Decoding | None]:
     """The best labellings of some sequences; None where there is none, or none was found in time."""
     theirs = None if given is None else [given[b] for b in some]
     found = decoder.decode_batch(subset(lattices, np.array(some, dtype=np.intp)), theirs, threads)
@@ -224,8 +250,10 @@ def _truth(decoder: Decoder, plain: Decodings, gold: Sequence[Sequence[str]]) ->
     """Gold as ids; -1 for labels that the decoder does not know, which are never right."""
     if list(map(len, gold)) != np.diff(plain.offsets).tolist():
         raise LabelError(
-            "gold does not fit the lattices", got=f"{len(gold)} labellings",
-            wanted=f"{len(plain)}, with a label per token", cause="Are both from the same input, in order?",
-        )  # fmt: skip
+            "gold does not fit the lattices",
+            got=f"{len(gold)} labellings",
+            wanted=f"{len(plain)}, with a label per token",
+            cause="Are both from the same input, in order?",
+        )
     known = {name: y for y, name in enumerate(decoder.labels)}
     return [np.array([known.get(name, -1) for name in one], dtype=np.int64) for one in gold]

@@ -33,9 +33,15 @@ _ACROSS = 90.0  # characters; more would not stand below each other
 
 
 def explanation_page(
-    told: Explanation, tokens: Sequence[str] | None = None, *, title: str = "Why these labels", below: str = "",
-    k: int = 5, show: Show = "changes", gold: Sequence[str] | None = None,
-) -> Page:  # fmt: skip
+    told: Explanation,
+    tokens: Sequence[str] | None = None,
+    *,
+    title: str = "Why these labels",
+    below: str = "",
+    k: int = 5,
+    show: Show = "changes",
+    gold: Sequence[str] | None = None,
+) -> Page:
     """Labels without and with rules, the trellis, the rules that bit, the alternatives, the proof."""
     texts = tokens_of(told, tokens)
     page = Page(title, below)
@@ -53,11 +59,16 @@ def explanation_page(
         page.table(
             ["", "rule", "price", "broken without rules", "changed tokens"],
             [
-                [n, effect.rule, price(effect), f"{effect.broken_by_plain}x" if effect.broken_by_plain else "",
-                 ", ".join(filter(None, (places(effect.at), together(told, effect))))]
+                [
+                    n,
+                    effect.rule,
+                    price(effect),
+                    f"{effect.broken_by_plain}x" if effect.broken_by_plain else "",
+                    ", ".join(filter(None, (places(effect.at), together(told, effect)))),
+                ]
                 for n, effect in enumerate(told.effects, start=1)
             ],
-        )  # fmt: skip
+        )
         page.text(PRICE, "dim")
     else:
         page.text(no_bites(told).capitalize() + ".")
@@ -125,8 +136,9 @@ def impact_page(found: Impact, ids: Sequence[Any], *, title: str, below: str = "
             "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because "
             "of it, all other rules being there too. Helped, hurt: sequences with more, or fewer, tokens right because "
             "of it; tokens: how many. Price: how much the scores would rise without it. Charged: what it took off "
-            "them.", "dim",
-        )  # fmt: skip
+            "them.",
+            "dim",
+        )
     for name, changes in (("Most helped", found.helped), ("Most hurt", found.hurt), ("Dearest", found.dearest)):
         if changes:
             page.heading(f"{name} sequences")
@@ -138,9 +150,10 @@ def impact_page(found: Impact, ids: Sequence[Any], *, title: str, below: str = "
                 ],
             )
     for name, some in (
-        ("No labelling obeys the hard rules", found.relaxed), ("A limit came before the proof", found.unproved),
+        ("No labelling obeys the hard rules", found.relaxed),
+        ("A limit came before the proof", found.unproved),
         ("Left out: a limit came before any labelling", found.unanswered),
-    ):  # fmt: skip
+    ):
         if some:
             page.heading(name).table(["sequence", "id"], [[b, ids[b]] for b in some[:50]])
     if look:

@@ -22,9 +22,11 @@ def tokens_of(told: Explanation, tokens: Sequence[str] | None) -> list[str]:
         return [str(t) for t in range(n)]
     if isinstance(found, str) or len(found) != n:
         raise LabelError(
-            "tokens do not fit the labelling", got=repr(found)[:60] if isinstance(found, str) else len(found),
-            wanted=f"a list of {n} texts", cause="One text per position; are they of another sequence?",
-        )  # fmt: skip
+            "tokens do not fit the labelling",
+            got=repr(found)[:60] if isinstance(found, str) else len(found),
+            wanted=f"a list of {n} texts",
+            cause="One text per position; are they of another sequence?",
+        )
     return [str(token) for token in found]
 
 
@@ -39,12 +41,17 @@ def trellis_of(
         for effect in told.effects
     ]
     return Trellis(
-        tokens=tokens_of(told, tokens), labels=told.decoder.labels, shade=shade.tolist(),
-        plain=told.plain.ids.tolist(), best=told.best.ids.tolist(),
-        others=[d.ids.tolist() for d in told.alternatives(k)], notes=notes,
-        gold=None if gold is None else list(gold), tell=partial(_told, told),
+        tokens=tokens_of(told, tokens),
+        labels=told.decoder.labels,
+        shade=shade.tolist(),
+        plain=told.plain.ids.tolist(),
+        best=told.best.ids.tolist(),
+        others=[d.ids.tolist() for d in told.alternatives(k)],
+        notes=notes,
+        gold=None if gold is None else list(gold),
+        tell=partial(_told, told),
         means="how good by its own score" if sure is None else "how probable without rules",
-    )  # fmt: skip
+    )
 
 
 def _broken(times: int) -> str:

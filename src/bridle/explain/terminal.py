@@ -1,10 +1,10 @@
 """Explanations, and the impact of rules, in a terminal: readable without colour, in 80 columns, and in a pipe.
 
-               He   left   Rome        a number is a percentage: how probable the label is without rules
-    O           2   [ 38]     1        [ ] the labels with rules
-    A0       [ 97]              .      ( ) the labels without rules, where they are others
-    A1              ( 52)  [ 99]
-    rules              1               numbers of the rules that changed the label
+           He   left   Rome        a number is a percentage: how probable the label is without rules
+O           2   [ 38]     1        [ ] the labels with rules
+A0       [ 97]              .      ( ) the labels without rules, where they are others
+A1              ( 52)  [ 99]
+rules              1               numbers of the rules that changed the label
 """
 
 from __future__ import annotations
@@ -45,9 +45,15 @@ _NUMBERS = {"", "price", "broken", "cost", "score", *IMPACT_HEADS[:-1]}  # colum
 
 
 def show_explanation(
-    told: Explanation, tokens: Sequence[str] | None, console: Console, *, name: str = "", k: int = 5,
-    show: Show = "changes", gold: Sequence[str] | None = None,
-) -> None:  # fmt: skip
+    told: Explanation,
+    tokens: Sequence[str] | None,
+    console: Console,
+    *,
+    name: str = "",
+    k: int = 5,
+    show: Show = "changes",
+    gold: Sequence[str] | None = None,
+) -> None:
     """Print the trellis and all that is to be said about it."""
     texts = tokens_of(told, tokens)
     if name:

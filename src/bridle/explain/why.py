@@ -21,62 +21,15 @@ from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible_on
 from bridle.decoding.result import Decoding
 from bridle.errors import EngineError, Infeasible, LimitReached
+from bridle.explain.effects import LEAST, Charge, RuleEffect
 from bridle.lattice import Lattice, Scores
 from bridle.rules.base import Rule, Soft
 
 if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
 
-LEAST = 1e-12  # a smaller price is none
 PATIENCE = 10.0  # seconds
 GRACE = 0.02  # seconds after the deadline in which violations are still counted
-
-
-@dataclass(frozen=True)
-class RuleEffect:
-    """What one rule did.
-
-    Attributes
-    ----------
-    rule : Rule
-        The rule.
-    broken_by_plain : int
-        How often the best labelling without rules violates it.
-    price : float
-        How much the score would rise without this rule, the others kept.
-    without : Decoding or None
-        The best labelling without it, if that is another one.
-    at : tuple of int
-        Positions that it changed, as far as that can be told.
-    proved : bool
-        Is `price` proved? If not, a limit came first.
-    """
-
-    rule: Rule
-    broken_by_plain: int
-    price: float
-    without: Decoding | None
-    at: tuple[int, ...] = ()
-    proved: bool = True
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What one soft rule, violated by the best labelling, took off its score.
-
-    Attributes
-    ----------
-    rule : Soft
-        The rule.
-    times : int
-        How often it is violated.
-    cost : float
-        Its penalty, once per sequence or per violation.
-    """
-
-    rule: Soft
-    times: int
-    cost: float
 
 
 @dataclass(frozen=True)
@@ -254,9 +207,13 @@ class Explanation:
             return None
 
     def svg(
-        self, tokens: Sequence[str] | None = None, *, k: int = 5, show: Literal["changes", "all"] = "changes",
+        self,
+        tokens: Sequence[str] | None = None,
+        *,
+        k: int = 5,
+        show: Literal["changes", "all"] = "changes",
         gold: Sequence[str] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Draw the trellis with both labellings.
 
         Parameters
@@ -293,9 +250,14 @@ class Explanation:
         return draw_trellis(trellis_of(self, tokens, k=k, gold=gold), show=show)
 
     def html(
-        self, tokens: Sequence[str] | None = None, *, title: str = "Why these labels", k: int = 5,
-        show: Literal["changes", "all"] = "changes", gold: Sequence[str] | None = None,
-    ) -> str:  # fmt: skip
+        self,
+        tokens: Sequence[str] | None = None,
+        *,
+        title: str = "Why these labels",
+        k: int = 5,
+        show: Literal["changes", "all"] = "changes",
+        gold: Sequence[str] | None = None,
+    ) -> str:
         """Make a page of the picture, the rules, the alternatives and the proof.
 
         Parameters

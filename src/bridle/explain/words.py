@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bridle.decoding.result import Decoding
+from bridle.explain.effects import LEAST, RuleEffect
 from bridle.explain.impact import Impact, RuleImpact
-from bridle.explain.why import LEAST, Explanation, RuleEffect
+from bridle.explain.why import Explanation
 from bridle.rules.base import Soft
 
 IMPACT_HEADS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")
@@ -81,10 +82,16 @@ def changed_spans(told: Explanation, tokens: Sequence[str]) -> list[ChangedSpan]
             if at >= 0 and t < found[at][1]:
                 bit[at][str(k)] = None
     return [
-        ChangedSpan(a, b, _shortened(tokens[a:b], 18), folded(told.plain.labels[a:b]), folded(told.best.labels[a:b]),
-                ", ".join(rules))
+        ChangedSpan(
+            a,
+            b,
+            _shortened(tokens[a:b], 18),
+            folded(told.plain.labels[a:b]),
+            folded(told.best.labels[a:b]),
+            ", ".join(rules),
+        )
         for (a, b), rules in zip(found, bit, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def difference(best: Decoding, other: Decoding, tokens: Sequence[str]) -> str:
@@ -134,19 +141,29 @@ def broken(told: Explanation) -> list[tuple[str, int]]:
 def to_dict(told: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
     """For JSON."""
     return {
-        "tokens": list(tokens), "plain": told.plain.to_dict(), "best": told.best.to_dict(), "cost": told.cost,
+        "tokens": list(tokens),
+        "plain": told.plain.to_dict(),
+        "best": told.best.to_dict(),
+        "cost": told.cost,
         "changed": told.changed,
         "effects": [
-            {"rule": str(b.rule), "broken_by_plain": b.broken_by_plain, "price": b.price, "proved": b.proved,
-             "at": list(b.at), "without": None if b.without is None else b.without.labels}
+            {
+                "rule": str(b.rule),
+                "broken_by_plain": b.broken_by_plain,
+                "price": b.price,
+                "proved": b.proved,
+                "at": list(b.at),
+                "without": None if b.without is None else b.without.labels,
+            }
             for b in told.effects
         ],
         "charged": [{"rule": str(c.rule), "times": c.times, "cost": c.cost} for c in told.charged],
         "alternatives": [d.to_dict() for d in told.alternatives(k)],
         "alternatives_missing": told.alternatives_missing(k),
         "clash": [str(rule) for rule in told.clash],
-        "engine": told.best.engine, "why": told.decoder.plan.why,
-    }  # fmt: skip
+        "engine": told.best.engine,
+        "why": told.decoder.plan.why,
+    }
 
 
 # ---- of a data set --------------------------------------------------------------------------------------------------
@@ -188,11 +205,17 @@ def impact_rows(found: Impact) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of the table of rules; what nobody knows, and what no rule did, has no column."""
     body = [
         [
-            _count(t.broken), _count(t.changed), _count(t.helped), _count(t.hurt), f"{t.tokens:+,}" if t.tokens else "",
-            _impact_price(t), f"{t.charged:,.2f}" if t.charged else "", str(t.rule),
+            _count(t.broken),
+            _count(t.changed),
+            _count(t.helped),
+            _count(t.hurt),
+            f"{t.tokens:+,}" if t.tokens else "",
+            _impact_price(t),
+            f"{t.charged:,.2f}" if t.charged else "",
+            str(t.rule),
         ]
         for t in found.rules
-    ]  # fmt: skip
+    ]
     kept = [c for c in range(len(IMPACT_HEADS)) if IMPACT_HEADS[c] == "rule" or any(row[c] for row in body)]
     return [IMPACT_HEADS[c] for c in kept], [[row[c] for c in kept] for row in body]
 

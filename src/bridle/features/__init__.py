@@ -13,9 +13,17 @@ from bridle.features.templates import SETS, Template, Templates
 from bridle.features.vocabulary import TemplateFeatures
 
 __all__ = [
-    "FEATURES", "SETS", "Encoded", "Features", "PlainFeatures", "Template", "TemplateFeatures", "Templates",
-    "check_sequences", "features_of",
-]  # fmt: skip
+    "FEATURES",
+    "SETS",
+    "Encoded",
+    "Features",
+    "PlainFeatures",
+    "Template",
+    "TemplateFeatures",
+    "Templates",
+    "check_sequences",
+    "features_of",
+]
 
 Features = TemplateFeatures | PlainFeatures
 FEATURES: dict[str, type[Features]] = {kind.kind: kind for kind in (TemplateFeatures, PlainFeatures)}  # for files

@@ -42,9 +42,12 @@ def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
         if (lengths := list(map(len, listed))) != head:
             k = next(k for k, n in enumerate(lengths) if n != head[k])
             raise FeatureError(
-                "the columns differ in length", got=f"{lengths[k]} in {name!r}",
-                wanted=f"{head[k]}, as in {names[0]!r}", cause="Every column has one text per token.", sequence=k,
-            )  # fmt: skip
+                "the columns differ in length",
+                got=f"{lengths[k]} in {name!r}",
+                wanted=f"{head[k]}, as in {names[0]!r}",
+                cause="Every column has one text per token.",
+                sequence=k,
+            )
         texts[name] = list(chain.from_iterable(listed))
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(head, out=offsets[1:])
@@ -55,9 +58,11 @@ def check_sequences(sequences: Any) -> None:
     """X is a list of sequences, not a generator, a string or one mapping."""
     if isinstance(sequences, (str, bytes, Mapping)) or not hasattr(sequences, "__len__"):
         raise FeatureError(
-            "X is not a list of sequences", got=type(sequences).__name__, wanted="a list with one entry per sequence",
+            "X is not a list of sequences",
+            got=type(sequences).__name__,
+            wanted="a list with one entry per sequence",
             cause="One sequence? Pass [sequence].",
-        )  # fmt: skip
+        )
 
 
 def length_of(x: Any, k: int) -> int:
@@ -78,10 +83,12 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
         missing = [name for name in names if name not in x]
         if missing:
             raise FeatureError(
-                f"there is no column {missing[0]!r}", got=", ".join(map(repr, x)) or "no columns",
-                wanted=", ".join(map(repr, names)), cause="The templates use it; does the column have another name?",
+                f"there is no column {missing[0]!r}",
+                got=", ".join(map(repr, x)) or "no columns",
+                wanted=", ".join(map(repr, names)),
+                cause="The templates use it; does the column have another name?",
                 sequence=k,
-            )  # fmt: skip
+            )
         return x
     if isinstance(x, (str, bytes)) or not hasattr(x, "__len__"):
         raise _not_columns(k, x, "A sentence must be cut into tokens first.")
@@ -95,6 +102,9 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
 
 def _not_columns(k: int, got: Any, cause: str) -> FeatureError:
     return FeatureError(
-        "templates cannot be applied to this sequence", got=repr(got)[:60], sequence=k,
-        wanted='{"word": [...], "pos": [...]}, a list of texts, or a list of one dict per token', cause=cause,
-    )  # fmt: skip
+        "templates cannot be applied to this sequence",
+        got=repr(got)[:60],
+        sequence=k,
+        wanted='{"word": [...], "pos": [...]}, a list of texts, or a list of one dict per token',
+        cause=cause,
+    )

@@ -1,7 +1,7 @@
 """Features that come ready-made: a list of strings per token, or a dict with values, as CRFsuite takes them.
 
-    ["w=the", "pos=DT"]                                    each with the value 1
-    {"w": "the", "title": True, "length": 3, "in": ["a"]}  w:the, title, length with the value 3, in:a
+["w=the", "pos=DT"]                                    each with the value 1
+{"w": "the", "title": True, "length": 3, "in": ["a"]}  w:the, title, length with the value 3, in:a
 """
 
 from __future__ import annotations
@@ -125,9 +125,11 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
     elif isinstance(value, (int, float, np.integer, np.floating)):
         if not -LARGEST <= cast(float, value) <= LARGEST:  # nor nan
             raise FeatureError(
-                f"the value of {name!r} is not a number to count with", got=str(value)[:60],
-                wanted=f"a number from -{LARGEST:g} to {LARGEST:g}", cause="Scale it: features are best around 1.",
-            )  # fmt: skip
+                f"the value of {name!r} is not a number to count with",
+                got=str(value)[:60],
+                wanted=f"a number from -{LARGEST:g} to {LARGEST:g}",
+                cause="Scale it: features are best around 1.",
+            )
         yield name, float(value)
     elif isinstance(value, Mapping):
         for inner, deeper in value.items():
@@ -141,7 +143,8 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 def _no_features(what: str, got: Any) -> FeatureError:
     return FeatureError(
-        f"{what} has no features", got=repr(got)[:60],
+        f"{what} has no features",
+        got=repr(got)[:60],
         wanted="a list of strings, or a dict of names and values, per token",
         cause="Columns of text need templates: features='chunking', or your own.",
-    )  # fmt: skip
+    )

@@ -23,9 +23,11 @@ def joined(texts: Sequence[str]) -> bytes:
     except TypeError:
         k = next(k for k, text in enumerate(texts) if not isinstance(text, str))
         raise FeatureError(
-            "a token is not a string", got=repr(texts[k])[:60], wanted="str",
+            "a token is not a string",
+            got=repr(texts[k])[:60],
+            wanted="str",
             cause="Numbers and None must be turned into text first.",
-        ) from None  # fmt: skip
+        ) from None
     if "\0" in whole or whole.count("\n") != max(len(texts) - 1, 0):
         whole = "\n".join(text.replace("\0", "\0\0").replace("\n", "\0n") for text in texts)
     return whole.encode("utf-8", "surrogatepass")

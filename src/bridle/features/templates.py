@@ -134,9 +134,11 @@ class Templates:
             elif name.isidentifier():
                 near = get_close_matches(name, SETS, n=1)
                 raise FeatureError(
-                    "unknown feature set", got=repr(name), wanted="one of " + ", ".join(SETS),
+                    "unknown feature set",
+                    got=repr(name),
+                    wanted="one of " + ", ".join(SETS),
                     cause=f"Did you mean {near[0]!r}?" if near else "Templates look like word[0].",
-                )  # fmt: skip
+                )
             lines = lines.splitlines()
         if not isinstance(lines, Iterable):
             raise FeatureError("these are no templates", got=repr(lines)[:60], wanted="lines such as word[0]")
@@ -174,9 +176,11 @@ class Templates:
 
 def _no_template(number: int, part: str) -> FeatureError:
     return FeatureError(
-        f"line {number} is no template", got=repr(part), wanted=f"column[offset], or {BIGRAM} on its own line",
+        f"line {number} is no template",
+        got=repr(part),
+        wanted=f"column[offset], or {BIGRAM} on its own line",
         cause="Labels can only be asked of the token just before." if part.startswith("label[") else None,
-    )  # fmt: skip
+    )
 
 
 def _window(column: str, low: int, high: int) -> list[str]:
@@ -196,20 +200,52 @@ SETS: dict[str, str] = {
     name: "\n".join([*lines, BIGRAM])
     for name, lines in {
         # The 19 of the CoNLL-2000 tutorials: words and parts of speech in a window of two, neighbours together.
-        "chunking": [*_window("word", -2, 2), *_runs("word", 2, -1, 0), *_window("pos", -2, 2), *_runs("pos", 2, -2, 1),
-                     *_runs("pos", 3, -2, 0)],
+        "chunking": [
+            *_window("word", -2, 2),
+            *_runs("word", 2, -1, 0),
+            *_window("pos", -2, 2),
+            *_runs("pos", 2, -2, 1),
+            *_runs("pos", 3, -2, 0),
+        ],
         # Ratnaparkhi (1996), spelling features for all words as in Collins (2002).
         "pos": [*_window("word", -2, 2), *_ends(), "digit[0]", "upper[0]", "hyphen[0]"],
         # Zhao & Marcus (2012), section 3.1.
         "characters": [*_window("char", -2, 2), *_runs("char", 2, -2, 1), "char[-1] char[1]"],
         # References and addresses: words as typed, without case, digits or punctuation; spelling; place.
-        "fields": ["word[0]", *_window("lower", -2, 2), *_window("bare", -1, 1), *_runs("lower", 2, -1, 0),
-                   *_window("zeros", -1, 1), *_window("shape", -1, 1), "shape[-1] shape[0]", "shape[0] shape[1]",
-                   *_ends(), *_window("tail", -1, 0), "digit[0]", "tenth[0]", "first[0]", "last[0]"],
+        "fields": [
+            "word[0]",
+            *_window("lower", -2, 2),
+            *_window("bare", -1, 1),
+            *_runs("lower", 2, -1, 0),
+            *_window("zeros", -1, 1),
+            *_window("shape", -1, 1),
+            "shape[-1] shape[0]",
+            "shape[0] shape[1]",
+            *_ends(),
+            *_window("tail", -1, 0),
+            "digit[0]",
+            "tenth[0]",
+            "first[0]",
+            "last[0]",
+        ],
         # Roth & Yih (2005), section 5: tokens are chunks, `verb` is the lemma of the verb, `path` the chunks between,
         # `clause` the path through clauses (verb classes and named entities are left out).
-        "srl": [*_window("word", -2, 2), *_window("pos", -2, 2), *_window("chunk", -2, 2), "verb[0]", "verb_pos[0]",
-                "voice[0]", "position[0]", "path[0]", "clause[0]", "verb[0] word[0]", "verb[0] pos[0]",
-                "verb[0] position[0]", "voice[0] position[0]", "verb[0] path[0]", "position[0] path[0] voice[0]"],
+        "srl": [
+            *_window("word", -2, 2),
+            *_window("pos", -2, 2),
+            *_window("chunk", -2, 2),
+            "verb[0]",
+            "verb_pos[0]",
+            "voice[0]",
+            "position[0]",
+            "path[0]",
+            "clause[0]",
+            "verb[0] word[0]",
+            "verb[0] pos[0]",
+            "verb[0] position[0]",
+            "voice[0] position[0]",
+            "verb[0] path[0]",
+            "position[0] path[0] voice[0]",
+        ],
     }.items()
-}  # fmt: skip
+}

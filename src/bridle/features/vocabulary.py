@@ -28,9 +28,7 @@ class TemplateFeatures:
 
     kind = "templates"
 
-    def __init__(
-        self, templates: Templates, cutoff: int = 1, derived: Mapping[str, OfTexts] | None = None
-    ) -> None:
+    def __init__(self, templates: Templates, cutoff: int = 1, derived: Mapping[str, OfTexts] | None = None) -> None:
         """derived: columns that are derived from the text besides those of derived.py."""
         self.templates, self.cutoff = templates, cutoff
         self._functions = {**OF_TEXT, **(derived or {})}
@@ -189,9 +187,7 @@ class TemplateFeatures:
         return out | {"attributes.template": of, "attributes.key": key}
 
     @classmethod
-    def restored(
-        cls, head: Mapping[str, Any], arrays: Arrays, derived: Mapping[str, OfTexts] | None = None
-    ) -> Self:
+    def restored(cls, head: Mapping[str, Any], arrays: Arrays, derived: Mapping[str, OfTexts] | None = None) -> Self:
         """The way back; arrays that do not fit together raise FeatureError or KeyError."""
         made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]), derived)
         for source in made._sources:

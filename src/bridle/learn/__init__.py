@@ -11,6 +11,17 @@ from bridle.learn.relational import RelationalRules
 from bridle.learn.weights import from_counts, log_odds, violations
 
 __all__ = [
-    "Audit", "ConstrainedTagger", "Decided", "DeterministicRules", "JointWeights", "Learned", "RelationalRules",
-    "audit", "audit_model", "from_counts", "log_odds", "rules_of", "violations",
-]  # fmt: skip
+    "Audit",
+    "ConstrainedTagger",
+    "Decided",
+    "DeterministicRules",
+    "JointWeights",
+    "Learned",
+    "RelationalRules",
+    "audit",
+    "audit_model",
+    "from_counts",
+    "log_odds",
+    "rules_of",
+    "violations",
+]

@@ -11,9 +11,17 @@ from bridle.errors import FileError
 from bridle.rules.base import Rule, Soft
 
 COLUMNS = (
-    "rule", "kind", "gold", "plain", "alone_f1", "alone_accuracy", "alone_relaxed", "among_f1", "among_accuracy",
+    "rule",
+    "kind",
+    "gold",
+    "plain",
+    "alone_f1",
+    "alone_accuracy",
+    "alone_relaxed",
+    "among_f1",
+    "among_accuracy",
     "without_relaxed",
-)  # fmt: skip
+)
 _HEADS = ("in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens among", "relaxed", "rule")
 
 
@@ -106,11 +114,15 @@ class Audit:
         """
         return [
             (
-                str(row.rule), "soft" if isinstance(row.rule, Soft) else "hard", row.gold, row.plain,
-                *gain(self.none, row.alone, row.alone), *gain(row.without, self.all, row.without),
+                str(row.rule),
+                "soft" if isinstance(row.rule, Soft) else "hard",
+                row.gold,
+                row.plain,
+                *gain(self.none, row.alone, row.alone),
+                *gain(row.without, self.all, row.without),
             )
             for row in self.found
-        ]  # fmt: skip
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to what JSON can hold.
@@ -121,11 +133,12 @@ class Audit:
             Figures and the rows of the table by name; shares, not percent.
         """
         return {
-            "sequences": self.sequences, "scheme": self.scheme,
+            "sequences": self.sequences,
+            "scheme": self.scheme,
             "none": None if self.none is None else self.none.to_dict(),
             "all": None if self.all is None else self.all.to_dict(),
             "rules": [dict(zip(COLUMNS, row, strict=True)) for row in self.rows()],
-        }  # fmt: skip
+        }
 
     def lines(self) -> list[str]:
         """Print the table.

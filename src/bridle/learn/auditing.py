@@ -35,10 +35,17 @@ Labellings = Sequence[Sequence[str]]
 
 
 def audit(
-    rules: Sequence[Rule], gold: Labellings, labels: Labels, *, given: Sequence[Given] | None = None,
-    lattices: Lattices | None = None, guesses: Labellings | None = None, leave_out: Literal["each", "none"] = "each",
-    threads: int = 0, **options: Any,
-) -> Audit:  # fmt: skip
+    rules: Sequence[Rule],
+    gold: Labellings,
+    labels: Labels,
+    *,
+    given: Sequence[Given] | None = None,
+    lattices: Lattices | None = None,
+    guesses: Labellings | None = None,
+    leave_out: Literal["each", "none"] = "each",
+    threads: int = 0,
+    **options: Any,
+) -> Audit:
     """Check rules against gold labels and measure what they do to decoding.
 
     Parameters
@@ -116,9 +123,15 @@ def audit(
 
 
 def audit_model(
-    rules: Sequence[Rule], model: Tagger, X: Sequence[Any], y: Labellings, *, given: Sequence[Given] | None = None,
-    threads: int = 0, **options: Any,
-) -> Audit:  # fmt: skip
+    rules: Sequence[Rule],
+    model: Tagger,
+    X: Sequence[Any],
+    y: Labellings,
+    *,
+    given: Sequence[Given] | None = None,
+    threads: int = 0,
+    **options: Any,
+) -> Audit:
     """Measure what rules do to a trained model, as `audit` does.
 
     Parameters
@@ -163,27 +176,36 @@ def _wide(labels: Labels, labellings: Labellings) -> Labels:
 def _same_lengths(gold: Labellings, guesses: Labellings) -> None:
     if list(map(len, gold)) != list(map(len, guesses)):
         raise LabelError(
-            "guesses do not fit gold", got=f"{len(guesses)} labellings of other lengths",
-            wanted=f"{len(gold)}, each as long as that of gold", cause="Are both from the same input?",
-        )  # fmt: skip
+            "guesses do not fit gold",
+            got=f"{len(guesses)} labellings of other lengths",
+            wanted=f"{len(gold)}, each as long as that of gold",
+            cause="Are both from the same input?",
+        )
 
 
 class _Trial:
     """Decodes with some of the rules; remembers plain decoding, so that only what may change is done again."""
 
     def __init__(
-        self, rules: Sequence[Rule], gold: Labellings, labels: Labels, given: Sequence[Given] | None,
-        lattices: Lattices, options: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        rules: Sequence[Rule],
+        gold: Labellings,
+        labels: Labels,
+        given: Sequence[Given] | None,
+        lattices: Lattices,
+        options: Mapping[str, Any],
+    ) -> None:
         self.rules, self.gold, self.labels, self.given, self.lattices = rules, gold, labels, given, lattices
         options = dict(options)
         self.threads, self.options = options.pop("threads"), {"on_infeasible": "relax", **options}
         offsets = offsets_of(lattices)
         if list(map(len, gold)) != np.diff(offsets).tolist():
             raise LabelError(
-                "gold does not fit the lattices", got=f"{len(gold)} labellings",
-                wanted=f"{len(offsets) - 1}, with a label per token", cause="Are both from the same input, in order?",
-            )  # fmt: skip
+                "gold does not fit the lattices",
+                got=f"{len(gold)} labellings",
+                wanted=f"{len(offsets) - 1}, with a label per token",
+                cause="Are both from the same input, in order?",
+            )
         self.plain, _ = self._decode([], np.arange(len(gold)))
         self.broken: Bools = violations(rules, self.plain, labels, given, threads=self.threads) > 0  # (B, R)
         self.base = self._counts(range(len(gold)), self.plain)

@@ -137,9 +137,7 @@ class ConstrainedTagger(Estimator):
         self.rules, self.features, self.train, self.search, self.width = rules, features, train, search, width
         self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
 
-    def fit(
-        self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None
-    ) -> Self:
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None) -> Self:
         """Learn the rules, then the weights.
 
         Ctrl-C ends training: what was learned so far is kept, and the interrupt is raised again.
@@ -213,9 +211,11 @@ class ConstrainedTagger(Estimator):
         made = _native.Context(m, self.search == "beam", self.lookahead == "decided", self.train == "all")
         if made.size > MOST_CONTEXT:
             raise ModelError(
-                "there are too many labels for trigrams of them", got=f"{m} labels", wanted=f"{MOST_CONTEXT:,} weights",
+                "there are too many labels for trigrams of them",
+                got=f"{m} labels",
+                wanted=f"{MOST_CONTEXT:,} weights",
                 cause="search='viterbi' looks at one label before only.",
-            )  # fmt: skip
+            )
         return made
 
     def _stacked(self, X: Sequence[Any], y: Sequence[Sequence[str]], labels: Labels) -> Ids:
@@ -272,9 +272,16 @@ class ConstrainedTagger(Estimator):
             encoded = self.features_.encode_prepared(prepared, decided < 0)
         out = np.empty(encoded.n_tokens, dtype=np.int32)
         context.search(
-            self.linear_.layout.native, encoded.native(), self.linear_.weights, decided, decided, self.around_,
-            self._beam(), out, stop,
-        )  # fmt: skip
+            self.linear_.layout.native,
+            encoded.native(),
+            self.linear_.weights,
+            decided,
+            decided,
+            self.around_,
+            self._beam(),
+            out,
+            stop,
+        )
         return out, encoded.offsets
 
     @cached_property
@@ -324,9 +331,13 @@ class ConstrainedTagger(Estimator):
         settings = {name: value for name, value in self.get_params().items() if name != "rules"}
         settings["features"] = str(self.features_.templates).splitlines()
         head = {
-            "settings": settings, "labels": list(self.labels_.names), "scheme": self.labels_.scheme,
-            "features": self.features_.head(), "progress": asdict(self.progress_), "rules": self.rules_ is not None,
-        }  # fmt: skip
+            "settings": settings,
+            "labels": list(self.labels_.names),
+            "scheme": self.labels_.scheme,
+            "features": self.features_.head(),
+            "progress": asdict(self.progress_),
+            "rules": self.rules_ is not None,
+        }
         if self.rules_ is not None:
             self.rules_.save(_beside(path))
         arrays = {**self.features_.arrays(), **self.linear_.arrays(), "around": self.around_}

@@ -28,9 +28,7 @@ Keys = npt.NDArray[np.uint64]
 
 def _grams(columns: Sequence[str]) -> dict[str, list[str]]:
     """Table 2: the token and one neighbour, or both, each as any of the columns."""
-    bigrams = [
-        f"{a}[{k}] {b}[{k + 1}]" for k in (-1, 0) for a, b in product(columns, columns)
-    ]  # fmt: skip
+    bigrams = [f"{a}[{k}] {b}[{k + 1}]" for k in (-1, 0) for a, b in product(columns, columns)]
     trigrams = [f"{a}[-1] {b}[0] {c}[1]" for a, b, c in product(columns, repeat=3)]
     return {"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}
 

@@ -1,8 +1,8 @@
 """Wrong labellings, made from right ones by the mistakes that taggers make. Seeded.
 
-    relabel   a segment (or one token) gets another label         merge   a segment gets the label of a neighbour
-    swap      two segments exchange their labels                  split   the middle of a segment gets another label
-    shift     the border of two neighbours moves by a token or two
+relabel   a segment (or one token) gets another label         merge   a segment gets the label of a neighbour
+swap      two segments exchange their labels                  split   the middle of a segment gets another label
+shift     the border of two neighbours moves by a token or two
 """
 
 from __future__ import annotations

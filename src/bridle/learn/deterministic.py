@@ -77,9 +77,14 @@ class DeterministicRules(Estimator):
     n_rules_: int
 
     def __init__(
-        self, templates: Literal["words", "characters"] = "words", *, contexts: Sizes = "both",
-        threshold: float = 0.99, cutoff: int = 5, rare: int = 5,
-    ) -> None:  # fmt: skip
+        self,
+        templates: Literal["words", "characters"] = "words",
+        *,
+        contexts: Sizes = "both",
+        threshold: float = 0.99,
+        cutoff: int = 5,
+        rare: int = 5,
+    ) -> None:
         self.templates, self.contexts = templates, contexts
         self.threshold, self.cutoff, self.rare = threshold, cutoff, rare
 
@@ -247,9 +252,11 @@ class DeterministicRules(Estimator):
         """
         self._fitted()
         head = {
-            "settings": self.get_params(), "labels": list(self.labels_.names), "scheme": self.labels_.scheme,
+            "settings": self.get_params(),
+            "labels": list(self.labels_.names),
+            "scheme": self.labels_.scheme,
             "features": self.features_.head(),
-        }  # fmt: skip
+        }
         counts = {"rules.label": self._label, "rules.right": self._right, "rules.total": self._total}
         files.save(path, "deterministic", head, {**self.features_.arrays(), **counts})
 

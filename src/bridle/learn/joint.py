@@ -217,20 +217,35 @@ class JointWeights(Estimator):
     progress_: Progress  # how it went; iteration 0 is the rules as they came
 
     def __init__(
-        self, rules: Iterable[Rule], of: Tagger | Labels, *, iterations: int = 20, rate: float = 0.1, size: int = 64,
-        scale: Literal["fixed", "learned"] = "fixed", start: Literal["zero", "penalties"] = "zero",
-        average: Literal["averaged", "last"] = "averaged", patience: int | None = None, max_states: int = 10_000,
-        seed: int = 0, threads: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        rules: Iterable[Rule],
+        of: Tagger | Labels,
+        *,
+        iterations: int = 20,
+        rate: float = 0.1,
+        size: int = 64,
+        scale: Literal["fixed", "learned"] = "fixed",
+        start: Literal["zero", "penalties"] = "zero",
+        average: Literal["averaged", "last"] = "averaged",
+        patience: int | None = None,
+        max_states: int = 10_000,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> None:
         self.rules, self.of, self.iterations, self.rate, self.size = rules, of, iterations, rate, size
         self.scale, self.start, self.average, self.patience = scale, start, average, patience
         self.max_states, self.seed, self.threads = max_states, seed, threads
 
     def fit(
-        self, X: Any, y: Sequence[Sequence[str]], *, given: Sequence[Given] | None = None,
-        dev: tuple[Any, Sequence[Sequence[str]]] | None = None, dev_given: Sequence[Given] | None = None,
+        self,
+        X: Any,
+        y: Sequence[Sequence[str]],
+        *,
+        given: Sequence[Given] | None = None,
+        dev: tuple[Any, Sequence[Sequence[str]]] | None = None,
+        dev_given: Sequence[Given] | None = None,
         watch: Callable[[Step], None] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Learn the penalties.
 
         Ctrl-C ends training: the best penalties so far are kept, and the interrupt is raised again.

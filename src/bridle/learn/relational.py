@@ -1,7 +1,7 @@
 """RelationalRules: rules between the labels of a sequence, found in labelled sequences (Fersini et al. 2012, 3.1.1).
 
-    candidates of all kinds  ->  often enough, true enough, not by chance  ->  not implied by others  ->  needed to tell
-    right labellings from wrong ones  ->  penalties:  -log (exceptions + 1/2) / (support + 1)
+candidates of all kinds  ->  often enough, true enough, not by chance  ->  not implied by others  ->  needed to tell
+right labellings from wrong ones  ->  penalties:  -log (exceptions + 1/2) / (support + 1)
 """
 
 from __future__ import annotations
@@ -131,9 +131,13 @@ class RelationalRules(Estimator):
         return f"RelationalRules({', '.join(shown)})"
 
     def fit(
-        self, X: Sequence[Any] | None, y: Sequence[Sequence[str]], given: Sequence[Mapping[str, Any]] | None = None, *,
+        self,
+        X: Sequence[Any] | None,
+        y: Sequence[Sequence[str]],
+        given: Sequence[Mapping[str, Any]] | None = None,
+        *,
         wrong: Sequence[Sequence[Sequence[str]]] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Find rules.
 
         Parameters
@@ -191,11 +195,14 @@ class RelationalRules(Estimator):
         self.powers_ = [float(powers[i]) for i in best]
         self.rules_ = rules_of(self.learned_)
         self.report_ = Report(
-            dict(Counter(one.kind for one in found)), {reason: int(n) for reason, n in dropped.items()},
-            dict(Counter(good[i].kind for i in best)), skipped,
-            len(made), float(separates[best].any(axis=0).mean()) if len(made) and best else 0.0,
+            dict(Counter(one.kind for one in found)),
+            {reason: int(n) for reason, n in dropped.items()},
+            dict(Counter(good[i].kind for i in best)),
+            skipped,
+            len(made),
+            float(separates[best].any(axis=0).mean()) if len(made) and best else 0.0,
             tuple((tuple(str(good[i].rule) for i in clause.rules), clause.power) for clause in clauses),
-        )  # fmt: skip
+        )
         return self
 
     def _check(self) -> None:
@@ -228,9 +235,11 @@ class RelationalRules(Estimator):
             texts = [one["tokens"] for one in given]
         elif self.kinds and set(self.kinds) <= OF_TOKENS:
             raise ModelError(
-                "these kinds of rules look at tokens", got="X=None", wanted="X, or given with 'tokens'",
+                "these kinds of rules look at tokens",
+                got="X=None",
+                wanted="X, or given with 'tokens'",
                 cause=f"Kinds that look at labels only: {', '.join(kind for kind in ALL if kind not in OF_TOKENS)}.",
-            )  # fmt: skip
+            )
         offsets = np.cumsum([0, *map(len, y if texts is None else texts)]).astype(np.int64)
         ids = ids_of(labels, y, offsets).astype(np.int64)
         return Counted(labels, ids, offsets, None if texts is None else [str(t) for t in chain.from_iterable(texts)])

@@ -158,9 +158,13 @@ def counter(
 
 
 def violations(
-    rules: Sequence[Rule], labellings: Sequence[Sequence[str]], labels: Labels, given: Sequence[Given] | None = None,
-    *, threads: int = 0,
-) -> Ids:  # fmt: skip
+    rules: Sequence[Rule],
+    labellings: Sequence[Sequence[str]],
+    labels: Labels,
+    given: Sequence[Given] | None = None,
+    *,
+    threads: int = 0,
+) -> Ids:
     """Count how often each labelling breaks each rule, natively and in threads.
 
     Parameters

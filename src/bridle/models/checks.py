@@ -101,9 +101,11 @@ def names_of(y: Any) -> list[str]:
         raise LabelError("a label is not a name", got=repr(wrong[0])[:60], wanted="non-empty strings")
     if len(names) < 2:
         raise LabelError(
-            "there is nothing to learn", got=f"only the label {min(names)!r}" if names else "no labels at all",
-            wanted="at least two different labels", cause="Is the label column the right one?",
-        )  # fmt: skip
+            "there is nothing to learn",
+            got=f"only the label {min(names)!r}" if names else "no labels at all",
+            wanted="at least two different labels",
+            cause="Is the label column the right one?",
+        )
     return sorted(map(str, names))
 
 
@@ -120,9 +122,11 @@ def ids_of(
     if lengths != wanted:
         k = next(k for k in range(len(wanted)) if lengths[k] != wanted[k])
         raise LabelError(
-            "the labels and the tokens differ in length", got=f"{lengths[k]} labels",
-            wanted=f"{wanted[k]}, one per token", sequence=k,
-        )  # fmt: skip
+            "the labels and the tokens differ in length",
+            got=f"{lengths[k]} labels",
+            wanted=f"{wanted[k]}, one per token",
+            sequence=k,
+        )
     number = {name: k for k, name in enumerate(labels.names)}
     flat = list(chain.from_iterable(y))
     if on_unknown == "wrong":
@@ -132,11 +136,13 @@ def ids_of(
     except (KeyError, TypeError):
         at = next(k for k, name in enumerate(flat) if not isinstance(name, str) or name not in number)
         raise LabelError(
-            "unknown label", got=repr(flat[at]), wanted="a label of the training data",
+            "unknown label",
+            got=repr(flat[at]),
+            wanted="a label of the training data",
             cause="Map it to a known label" + (", or count it as an error: {argument}." if on_unknown else "."),
             sequence=int(np.searchsorted(offsets, at, side="right")) - 1,
             argument=Argument("on_unknown", "wrong") if on_unknown else None,
-        ) from None  # fmt: skip
+        ) from None
 
 
 def with_tokens(

@@ -103,9 +103,11 @@ class CRF(Tagger):
         rules = () if isinstance(self.rules, (list, tuple)) and not self.rules else self._rules()
         if rules and self.algorithm != "ibt":
             raise ModelError(
-                "rules are for inference-based training only", got=f"algorithm={self.algorithm!r}",
-                wanted="algorithm='ibt'", cause="To obey rules when tagging, pass them to predict.",
-            )  # fmt: skip
+                "rules are for inference-based training only",
+                got=f"algorithm={self.algorithm!r}",
+                wanted="algorithm='ibt'",
+                cause="To obey rules when tagging, pass them to predict.",
+            )
         if self.algorithm == "ibt" and not rules:
             raise ModelError("inference-based training has no rules", got="rules=()", wanted="at least one rule")
 

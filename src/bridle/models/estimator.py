@@ -78,6 +78,10 @@ class Estimator:
         from sklearn.utils import InputTags, Tags, TargetTags  # only scikit-learn itself asks
 
         return Tags(
-            estimator_type=None, target_tags=TargetTags(required=True), transformer_tags=None, classifier_tags=None,
-            regressor_tags=None, input_tags=InputTags(two_d_array=False, string=True),
-        )  # fmt: skip
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            transformer_tags=None,
+            classifier_tags=None,
+            regressor_tags=None,
+            input_tags=InputTags(two_d_array=False, string=True),
+        )

@@ -94,17 +94,25 @@ def _parts(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> l
     entries, at = [], 0
     for name, array in packed.items():
         at += -at % ALIGN
-        entries.append({
-            "name": name, "dtype": array.dtype.name, "shape": list(array.shape),
-            "offset": at, "length": array.nbytes, "sha256": hashlib.sha256(_raw(array)).hexdigest(),
-        })  # fmt: skip
+        entries.append(
+            {
+                "name": name,
+                "dtype": array.dtype.name,
+                "shape": list(array.shape),
+                "offset": at,
+                "length": array.nbytes,
+                "sha256": hashlib.sha256(_raw(array)).hexdigest(),
+            }
+        )
         at += array.nbytes
     header = _to_json({"kind": kind, "head": dict(head), "arrays": entries})
     if len(header) > LARGEST_HEADER:
         raise ModelFileError(
-            "the header is too large", got=f"{len(header):,} bytes", wanted=f"at most {LARGEST_HEADER:,}",
+            "the header is too large",
+            got=f"{len(header):,} bytes",
+            wanted=f"at most {LARGEST_HEADER:,}",
             cause="Long lists belong into arrays.",
-        )  # fmt: skip
+        )
     checked = _PREFIX.pack(MAGIC, VERSION, len(header), b"")[:_CHECKED]
     out: list[bytes | memoryview] = [checked + hashlib.sha256(checked + header).digest() + header]
     at = len(out[0])
@@ -121,9 +129,11 @@ def _little(name: object, array: object) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
         got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
         raise ModelFileError(
-            f"array {name!r} cannot be stored", got=got, wanted=f"an array of {', '.join(DTYPES)}",
+            f"array {name!r} cannot be stored",
+            got=got,
+            wanted=f"an array of {', '.join(DTYPES)}",
             cause="Convert it first, and text to the bytes of its UTF-8.",
-        )  # fmt: skip
+        )
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
@@ -138,10 +148,11 @@ def _to_json(value: dict[str, Any]) -> bytes:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:  # ValueError: UnicodeEncodeError and huge numbers too
         raise ModelFileError(
-            "the head of a model is not JSON", got=str(error),
+            "the head of a model is not JSON",
+            got=str(error),
             wanted="dicts with strings as keys, lists, strings, finite numbers, true, false, null",
             cause="NumPy values, NaN, sets and keys that are no strings must be converted first.",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _check_keys(value: object) -> None:
@@ -176,10 +187,12 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise ModelFileError(
-                "cannot write this file", got=error.strerror or error, wanted="a file name in a folder with room",
+                "cannot write this file",
+                got=error.strerror or error,
+                wanted="a file name in a folder with room",
                 where=str(path),
                 cause="The disk is full." if error.errno in _FULL else "Is the folder there, and may you write to it?",
-            ) from None  # fmt: skip
+            ) from None
         raise
     with suppress(OSError, AttributeError):  # the new name to the disk too, where folders can be opened
         folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -232,14 +245,20 @@ def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType(
             raise _no_place(path, error) from None
         missing = isinstance(error, FileNotFoundError)
         raise ModelFileError(
-            "cannot read this file", got=error.strerror or error, wanted="a model file", where=str(path),
+            "cannot read this file",
+            got=error.strerror or error,
+            wanted="a model file",
+            where=str(path),
             cause="A misspelt name, or another folder?" if missing else "Is it a file, and may you read it?",
-        ) from None  # fmt: skip
+        ) from None
     except MemoryError:
         raise ModelFileError(
-            "this file is too large", got=f"{size:,} bytes", wanted="what fits into memory",
-            cause="Too little memory.", where=str(path),
-        ) from None  # fmt: skip
+            "this file is too large",
+            got=f"{size:,} bytes",
+            wanted="what fits into memory",
+            cause="Too little memory.",
+            where=str(path),
+        ) from None
 
 
 def unusable(
@@ -248,9 +267,12 @@ def unusable(
     """Whatever (`UNFIT`) went wrong while `what` was put together from a file means that the file holds none."""
     got = str(error).splitlines()[0] if str(error) else repr(error)
     return ModelFileError(
-        f"this file holds no {what} that can be used", got=got, wanted=f"what {writer} writes", cause=cause,
+        f"this file holds no {what} that can be used",
+        got=got,
+        wanted=f"what {writer} writes",
+        cause=cause,
         where=str(path),
-    )  # fmt: skip
+    )
 
 
 def from_bytes(data: bytes, longest: Longest = MappingProxyType({})) -> Stored:
@@ -269,9 +291,12 @@ def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:
     if version != VERSION:
         newer = version > VERSION
         raise ModelFileError(
-            "unknown format version", got=version, wanted=VERSION, where=shown,
+            "unknown format version",
+            got=version,
+            wanted=VERSION,
+            where=shown,
             cause="Was it written by a newer Bridle? Then install that one." if newer else "The file is damaged.",
-        )  # fmt: skip
+        )
     if length > min(LARGEST_HEADER, size - n):
         raise _cut(shown, size, n + length) if length <= LARGEST_HEADER else _altered(shown, "the header's length")
     header = file.read(length)
@@ -361,27 +386,39 @@ def _no_model(start: bytes, shown: str) -> ModelFileError:
     begins = f"a file that begins with {start[:8]!r}" if start else "an empty file"
     looks = next((name for sign, name in _LOOKS_LIKE.items() if start.startswith(sign)), begins)
     return ModelFileError(
-        "this is not a Bridle model", got=looks, wanted="a file that Bridle saved", cause="Is it the right file?",
+        "this is not a Bridle model",
+        got=looks,
+        wanted="a file that Bridle saved",
+        cause="Is it the right file?",
         where=shown,
-    )  # fmt: skip
+    )
 
 
 def _cut(shown: str, got: int, wanted: int) -> ModelFileError:
     return ModelFileError(
-        "this file has the wrong length", got=f"{got:,} bytes", wanted=f"{wanted:,} bytes", where=shown,
+        "this file has the wrong length",
+        got=f"{got:,} bytes",
+        wanted=f"{wanted:,} bytes",
+        where=shown,
         cause="Was a copy or a download interrupted?" if got < wanted else "Was something appended to it?",
-    )  # fmt: skip
+    )
 
 
 def _altered(shown: str, what: str) -> ModelFileError:
     return ModelFileError(
-        "this file is damaged", got=f"{what} with another checksum or other bytes", wanted="the bytes that were saved",
-        cause="Was it edited, or sent as text? Copy it again.", where=shown,
-    )  # fmt: skip
+        "this file is damaged",
+        got=f"{what} with another checksum or other bytes",
+        wanted="the bytes that were saved",
+        cause="Was it edited, or sent as text? Copy it again.",
+        where=shown,
+    )
 
 
 def _wrong(shown: str, what: str, got: str) -> ModelFileError:
     return ModelFileError(
-        what, got=got, wanted="a header as `save` writes it", where=shown,
+        what,
+        got=got,
+        wanted="a header as `save` writes it",
+        where=shown,
         cause="The checksum is right, so it was not written by Bridle; do not trust it.",
-    )  # fmt: skip
+    )

@@ -105,9 +105,14 @@ def plan_of(
     if patience is not None and dev is None:
         raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
     return Plan(
-        count_of("iterations", iterations), tolerance, patience, watch,
-        path_of("checkpoint", checkpoint), count_of("every", every), path_of("resume", resume),
-    )  # fmt: skip
+        count_of("iterations", iterations),
+        tolerance,
+        patience,
+        watch,
+        path_of("checkpoint", checkpoint),
+        count_of("every", every),
+        path_of("resume", resume),
+    )
 
 
 def dev_of(dev: Any, given: Sequence[Given] | None) -> Data | None:

@@ -1,6 +1,6 @@
 """Where weights lie: for each attribute a full row, one weight per label, or a list of those labels it was seen with.
 
-    A attributes    m labels    W slots; a full row has `width` slots (m rounded up to whole vectors)
+A attributes    m labels    W slots; a full row has `width` slots (m rounded up to whole vectors)
 """
 
 from __future__ import annotations

@@ -91,9 +91,10 @@ class Lbfgs:
         if not (math.isfinite(self.loss) and math.isfinite(self.gradient_norm)):
             raise ModelError(
                 "the loss or its gradient is not finite at the start",
-                got=f"loss {self.loss}, |gradient| {self.gradient_norm}", wanted="finite numbers",
+                got=f"loss {self.loss}, |gradient| {self.gradient_norm}",
+                wanted="finite numbers",
                 cause="Is a feature value or a first weight infinite?",
-            )  # fmt: skip
+            )
 
     def step(self) -> bool:
         """Do one iteration. False: nothing was done, as no progress is possible; `why` says why not."""
@@ -133,9 +134,10 @@ class Lbfgs:
             raise ModelError("this is no state of L-BFGS", got=repr(error), wanted="what state() returned") from None
         if g.shape != w.shape or s.shape != y.shape or s.shape[1:] != w.shape or len(s) > memory:
             raise ModelError(
-                "the parts of this state do not fit together", wanted="what state() returned",
+                "the parts of this state do not fit together",
+                wanted="what state() returned",
                 got=f"w {w.shape}, gradient {g.shape}, steps {s.shape}, changes {y.shape}, memory {memory}",
-            )  # fmt: skip
+            )
         self = cls(lambda _: (float(loss), g), w, c1=float(c1), memory=int(memory), threads=threads)
         self._evaluate, self.loss = evaluate, float(loss)
         self.iteration, self.evaluations = int(iteration), int(evaluations)
@@ -155,9 +157,15 @@ class Lbfgs:
             used = np.ix_(self._order, self._order)
             of_p, of_s, of_y = _two_loop(self._sy[used], self._yy[used], sp, yp)
             slope = aim(
-                [of_p, *of_s, *of_y], self._p, [*self._rows(self._s), *self._rows(self._y)], self.w, self._first(),
-                d=self._d, there=self._trial, threads=self._threads,
-            )  # fmt: skip
+                [of_p, *of_s, *of_y],
+                self._p,
+                [*self._rows(self._s), *self._rows(self._y)],
+                self.w,
+                self._first(),
+                d=self._d,
+                there=self._trial,
+                threads=self._threads,
+            )
             self._aimed = self._first()
             if self._c1:
                 for b in _blocks(self._d):
@@ -259,9 +267,7 @@ class Lbfgs:
         if len(self._order) == self._memory:
             del self._order[0]
         row = next(k for k in range(self._memory) if k not in self._order)
-        sy, yy, gg, ww = take_step(
-            self._trial, self.w, gradient, self._g, self._s[row], self._y[row], self._threads
-        )
+        sy, yy, gg, ww = take_step(self._trial, self.w, gradient, self._g, self._s[row], self._y[row], self._threads)
         self.w, self._trial, self._aimed = self._trial, self.w, None
         if sy > TINY * yy:  # otherwise H would not stay positive definite
             self._order.append(row)

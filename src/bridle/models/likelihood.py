@@ -63,8 +63,11 @@ class Objective:
         """The loss and its gradient, in a buffer that the next call overwrites."""
         pair = self.parts(w)[1]
         self._weights[: self._cut] = w[: self._cut]
-        over_parts(lambda low, high, _: self._bundles.extend(self._weights, low, high),
-                   _cut(len(self._bundles), self._threads), self._threads)  # fmt: skip
+        over_parts(
+            lambda low, high, _: self._bundles.extend(self._weights, low, high),
+            _cut(len(self._bundles), self._threads),
+            self._threads,
+        )
         places = {part: k for k, part in enumerate(self._sequences)}
 
         def expect(low: int, high: int, stop: _native.Stop) -> float:
@@ -77,8 +80,9 @@ class Objective:
         loss = log_z
         state, bigrams = slice(0, self._cut), slice(self._cut, None)
         for part, sums in ((state, self._counts[:, state]), (bigrams, self._bigrams)):
-            of_gold, square = gradient_of(list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part],
-                                          threads=self._threads)  # fmt: skip
+            of_gold, square = gradient_of(
+                list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part], threads=self._threads
+            )
             loss += self._c2 * square - of_gold
         self._gradient[self._pinned] = 0
         return loss, self._gradient

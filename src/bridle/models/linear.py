@@ -1,6 +1,6 @@
 """Linear: weights at work. What training ends with and tagging begins with.
 
-    unary[t][y] = sum over attributes a of token t of  value * weight(a, y),    float32
+unary[t][y] = sum over attributes a of token t of  value * weight(a, y),    float32
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ class Linear:
             rounded = weights.astype(np.float32)
         if not np.isfinite(rounded).all() or (pairwise is not None and not (np.abs(pairwise) <= LARGEST).all()):
             raise ModelError(
-                "a weight has grown beyond all bounds", got="inf or nan", wanted="finite weights",
+                "a weight has grown beyond all bounds",
+                got="inf or nan",
+                wanted="finite weights",
                 cause="A smaller rate, smaller feature values, or (CRF) more c2.",
-            )  # fmt: skip
+            )
         if pairwise is not None:
             pairwise = pairwise.copy()
             pairwise.setflags(write=False)  # batches borrow it
@@ -75,8 +77,10 @@ class Linear:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What a file keeps of it."""
         out: dict[str, npt.NDArray[Any]] = {
-            "weights.begin": self.layout.begin, "weights.label": self.layout.label, "weights": self.weights,
-        }  # fmt: skip
+            "weights.begin": self.layout.begin,
+            "weights.label": self.layout.label,
+            "weights": self.weights,
+        }
         return out if self.pairwise is None else out | {"pairwise": self.pairwise}
 
     @classmethod

@@ -88,9 +88,11 @@ class LocalTagger(Tagger):
 
     def _check(self) -> None:
         words = {
-            "algorithm": ("perceptron", "winnow"), "pairs": ("seen", "all"), "average": ("averaged", "last"),
+            "algorithm": ("perceptron", "winnow"),
+            "pairs": ("seen", "all"),
+            "average": ("averaged", "last"),
             "scores": ("softmax", "raw"),
-        }  # fmt: skip
+        }
         check_settings(self, words, ("margin",))
         if self.rate is not None:
             positive("rate", self.rate)

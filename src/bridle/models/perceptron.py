@@ -78,9 +78,14 @@ class Perceptron(AveragedWeights):
     """The structured perceptron; with a decoder it finds y^ under rules."""
 
     def __init__(
-        self, task: Task, *, average: Average, seed: int, decoder: Decoder | None = None,
+        self,
+        task: Task,
+        *,
+        average: Average,
+        seed: int,
+        decoder: Decoder | None = None,
         given: Sequence[Mapping[str, Any]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(task, average, seed)
         self._decoder, self._given = decoder, given
 
@@ -108,15 +113,15 @@ class Perceptron(AveragedWeights):
 class Local(AveragedWeights):
     """Perceptron and winnow over single tokens, with a margin."""
 
-    def __init__(
-        self, task: Task, *, winnow: bool, margin: float, rate: float, average: Average, seed: int
-    ) -> None:
+    def __init__(self, task: Task, *, winnow: bool, margin: float, rate: float, average: Average, seed: int) -> None:
         values = task.encoded.values
         if winnow and values is not None and values.size and values.min() < 0:
             raise ModelError(
-                "winnow takes no negative values", got=float(values.min()), wanted="values >= 0",
+                "winnow takes no negative values",
+                got=float(values.min()),
+                wanted="values >= 0",
                 cause="Its weights are positive: what speaks against a label cannot be learned.",
-            )  # fmt: skip
+            )
         super().__init__(task, average, seed, start=1.0 if winnow else 0.0)
         self._winnow, self._margin, self._rate = winnow, margin, rate
 

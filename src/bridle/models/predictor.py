@@ -108,9 +108,7 @@ class Predictor:
         batch = self.linear_.scores(encoded, self.scores, stop)
         return batch, None if given is None else given[low:high], texts
 
-    def given(
-        self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None
-    ) -> Sequence[Given] | None:
+    def given(self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None) -> Sequence[Given] | None:
         """Collect the values that the rules of a decoder ask for.
 
         Rules that speak of tokens need their texts; they are taken from `X`. All other values come from you.
@@ -179,9 +177,14 @@ class Predictor:
         return Decoder(self.labels_, rules, **options)
 
     def predict(
-        self, X: Sequence[Any], rules: Iterable[Rule | str] = (), *, given: Sequence[Given] | None = None,
-        threads: int = 0, **options: Any,
-    ) -> list[list[str]]:  # fmt: skip
+        self,
+        X: Sequence[Any],
+        rules: Iterable[Rule | str] = (),
+        *,
+        given: Sequence[Given] | None = None,
+        threads: int = 0,
+        **options: Any,
+    ) -> list[list[str]]:
         """Find the best labels of sequences under rules.
 
         Parameters

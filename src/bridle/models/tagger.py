@@ -147,16 +147,28 @@ class Tagger(Estimator, Predictor):
         data, held = fitting.Data(X, y, given), fitting.dev_of(dev, dev_given)
         data.check()
         plan = fitting.plan_of(
-            iterations=self._iterations(), tolerance=self._tolerance(), patience=self.patience, dev=held, watch=watch,
-            checkpoint=checkpoint, every=every, resume=resume,
-        )  # fmt: skip
+            iterations=self._iterations(),
+            tolerance=self._tolerance(),
+            patience=self.patience,
+            dev=held,
+            watch=watch,
+            checkpoint=checkpoint,
+            every=every,
+            resume=resume,
+        )
         settings = {"model": type(self).__name__, **self._settings(), "threads": self._threads()}
         settings.pop("iterations", None)  # more of them may be wanted when training is resumed
         features = features_of(self.features, self.cutoff)
         setup = fitting.Setup(
-            features, self.scheme, self.pairs, self._bigram(features), self.scores, self._rules(), self._learner,
+            features,
+            self.scheme,
+            self.pairs,
+            self._bigram(features),
+            self.scores,
+            self._rules(),
+            self._learner,
             settings,
-        )  # fmt: skip
+        )
         made = fitting.fit(setup, data, held, plan, on_unknown)
         self.labels_, self.features_, self.linear_ = made.labels, made.features, made.linear
         self.progress_, self.n_weights_ = made.progress, made.n_weights
@@ -208,10 +220,15 @@ class Tagger(Estimator, Predictor):
         """What a file holds: its head, and arrays."""
         self._fitted()
         head = {
-            "model": type(self).__name__, "settings": self._settings(), "labels": list(self.labels_.names),
-            "scheme": self.labels_.scheme, "features": self.features_.head(), "n_weights": self.n_weights_,
-            "progress": asdict(self.progress_), "notes": dict(notes),
-        }  # fmt: skip
+            "model": type(self).__name__,
+            "settings": self._settings(),
+            "labels": list(self.labels_.names),
+            "scheme": self.labels_.scheme,
+            "features": self.features_.head(),
+            "n_weights": self.n_weights_,
+            "progress": asdict(self.progress_),
+            "notes": dict(notes),
+        }
         return head, {**self.features_.arrays(), **self.linear_.arrays()}
 
     def __reduce__(self) -> tuple[Any, ...]:

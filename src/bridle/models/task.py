@@ -36,9 +36,11 @@ class Task:
         n_attributes, m = sizes
         if bigram and m > MOST_SQUARE:
             raise ModelError(
-                "there are too many labels for weights of label bigrams", got=f"{m:,}",
-                wanted=f"at most {MOST_SQUARE:,}", cause="Use a LocalTagger, or templates without label[-1].",
-            )  # fmt: skip
+                "there are too many labels for weights of label bigrams",
+                got=f"{m:,}",
+                wanted=f"at most {MOST_SQUARE:,}",
+                cause="Use a LocalTagger, or templates without label[-1].",
+            )
         if pairs == "all":
             layouts.check_labels(m)
             where = layouts.all_pairs(n_attributes, m)
@@ -85,9 +87,11 @@ def check_state(state: Mapping[str, Array], wanted: Mapping[str, Array], *, but:
         if not fits or set(state) != set(wanted):
             got = "none" if found is None else f"{found.dtype} {found.shape}"
             raise ModelError(
-                f"the state {name!r} is not that of this training", got=got, wanted=f"{array.dtype} {array.shape}",
+                f"the state {name!r} is not that of this training",
+                got=got,
+                wanted=f"{array.dtype} {array.shape}",
                 cause="A checkpoint of another version of Bridle, or altered?",
-            )  # fmt: skip
+            )
 
 
 class Learner(Protocol):

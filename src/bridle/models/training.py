@@ -164,7 +164,8 @@ def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[
         raise ModelFileError(what, wanted="what training writes", where=str(path))
     if other := [name for name in identity if was.get(name) != identity[name]]:
         raise ModelError(
-            "this is a checkpoint of another training", where=str(path),
+            "this is a checkpoint of another training",
+            where=str(path),
             got=", ".join(f"{name}={was.get(name)!r}" for name in other),
             wanted=", ".join(f"{name}={identity[name]!r}" for name in other),
             cause="Resume with the same data and the same settings.",

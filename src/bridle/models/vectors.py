@@ -47,8 +47,13 @@ def gradient_of(
     counts: Sequence[Vector], gold: Vector, w: Vector, decay: float, *, out: Vector, threads: int = 1
 ) -> tuple[float, float]:
     """out = sum of the counts - gold + decay x w; returns w . gold and w . w."""
-    sums = _over(len(w), len(counts) + 3, threads, 2, lambda low, high, into: _native.gradient_of(
-        list(counts), gold, w, decay, low, high, out, into))  # fmt: skip
+    sums = _over(
+        len(w),
+        len(counts) + 3,
+        threads,
+        2,
+        lambda low, high, into: _native.gradient_of(list(counts), gold, w, decay, low, high, out, into),
+    )
     return float(sums[0]), float(sums[1])
 
 
@@ -56,23 +61,43 @@ def take_step(
     there: Vector, w: Vector, gradient: Vector, g: Vector, s: History, y: History, threads: int = 1
 ) -> tuple[float, float, float, float]:
     """s = there - w, y = gradient - g, g = gradient; returns s . y, y . y, g . g and there . there."""
-    sums = _over(len(w), 6, threads, 4, lambda low, high, into: _native.take_step(
-        there, w, gradient, g, s, y, low, high, into))  # fmt: skip
+    sums = _over(
+        len(w), 6, threads, 4, lambda low, high, into: _native.take_step(there, w, gradient, g, s, y, low, high, into)
+    )
     return float(sums[0]), float(sums[1]), float(sums[2]), float(sums[3])
 
 
 def products(rows: Sequence[History], change: History, p: Vector, threads: int = 1) -> Vector:
     """(rows, 2): the products of each row with `change` and with `p`."""
-    sums = _over(len(p), len(rows), threads, 2 * len(rows), lambda low, high, into: _native.products(
-        list(rows), change, p, low, high, into))  # fmt: skip
+    sums = _over(
+        len(p),
+        len(rows),
+        threads,
+        2 * len(rows),
+        lambda low, high, into: _native.products(list(rows), change, p, low, high, into),
+    )
     return sums.reshape(len(rows), 2)
 
 
 def aim(
-    shares: Sequence[float], p: Vector, rows: Sequence[History], w: Vector, step: float, *, d: Vector, there: Vector,
+    shares: Sequence[float],
+    p: Vector,
+    rows: Sequence[History],
+    w: Vector,
+    step: float,
+    *,
+    d: Vector,
+    there: Vector,
     threads: int = 1,
-) -> float:  # fmt: skip
+) -> float:
     """d = shares[0] x p + sum of share x row, there = w + step x d; returns d . p."""
     factors = np.array(shares, dtype=np.float64)
-    return float(_over(len(p), len(rows) + 3, threads, 1, lambda low, high, into: _native.aim(
-        factors, p, list(rows), w, step, low, high, d, there, into))[0])  # fmt: skip
+    return float(
+        _over(
+            len(p),
+            len(rows) + 3,
+            threads,
+            1,
+            lambda low, high, into: _native.aim(factors, p, list(rows), w, step, low, high, d, there, into),
+        )[0]
+    )

@@ -55,9 +55,11 @@ def draw_automaton(dfa: DFA, labels: Sequence[str], *, places: Sequence[str] = (
     names, kinds = list(labels), list(places)
     if dfa.n_labels != len(names) * len(kinds):
         raise LabelError(
-            "an automaton reads other labels than it is drawn with", got=f"{len(names)} labels x {len(kinds)} places",
-            wanted=f"{dfa.n_labels} letters", cause="Pass the names of all labels, in the order of their ids.",
-        )  # fmt: skip
+            "an automaton reads other labels than it is drawn with",
+            got=f"{len(names)} labels x {len(kinds)} places",
+            wanted=f"{dfa.n_labels} letters",
+            cause="Pass the names of all labels, in the order of their ids.",
+        )
     step: list[list[int]] = dfa.step.tolist()
     alive = _alive(step, dfa.accepting.tolist())
     shown = _columns(step, alive)

@@ -56,9 +56,11 @@ class Trellis:
         sizes += [] if self.gold is None else [len(self.gold)]
         if set(sizes) - {n} or {len(row) for row in self.shade} - {m}:
             raise LabelError(
-                "the parts of a trellis do not fit", got=f"lengths {', '.join(map(str, sizes))}",
-                wanted=f"{n} tokens x {m} labels", cause="Are tokens and labellings of the same sequence?",
-            )  # fmt: skip
+                "the parts of a trellis do not fit",
+                got=f"lengths {', '.join(map(str, sizes))}",
+                wanted=f"{n} tokens x {m} labels",
+                cause="Are tokens and labellings of the same sequence?",
+            )
 
     @cached_property
     def changed(self) -> frozenset[int]:

@@ -148,13 +148,19 @@ class Scores:
             Measures and counts by name; shares, not percent.
         """
         return {
-            "scheme": self.scheme, "tokens": self.tokens, "correct_tokens": self.correct_tokens,
-            "accuracy": self.accuracy, "sequences": self.sequences, "exact_sequences": self.exact_sequences,
-            "exact": self.exact, "segments": self.segments.to_dict(),
+            "scheme": self.scheme,
+            "tokens": self.tokens,
+            "correct_tokens": self.correct_tokens,
+            "accuracy": self.accuracy,
+            "sequences": self.sequences,
+            "exact_sequences": self.exact_sequences,
+            "exact": self.exact,
+            "segments": self.segments.to_dict(),
             "by_type": {name: counts.to_dict() for name, counts in self.by_type.items()},
-            "macro": self.macro._asdict(), "micro": self.micro.to_dict(),
+            "macro": self.macro._asdict(),
+            "micro": self.micro.to_dict(),
             "by_label": {name: counts.to_dict() for name, counts in self.by_label.items()},
-        }  # fmt: skip
+        }
 
     def lines(self) -> list[str]:
         """Print as conlleval does, to the letter.

@@ -13,9 +13,19 @@ from bridle.report.text import clean
 
 # Fills on which black text can be read, and which people who see few colours can tell apart (after Paul Tol's "light").
 FILLS = (
-    "#99ddff", "#ffaabb", "#eedd88", "#bbcc33", "#ee8866", "#77aadd", "#44bb99", "#d9b3ff", "#ffc9a0", "#a8e6cf",
-    "#c4c4ff", "#ffb3e6",
-)  # fmt: skip
+    "#99ddff",
+    "#ffaabb",
+    "#eedd88",
+    "#bbcc33",
+    "#ee8866",
+    "#77aadd",
+    "#44bb99",
+    "#d9b3ff",
+    "#ffc9a0",
+    "#a8e6cf",
+    "#c4c4ff",
+    "#ffb3e6",
+)
 OUTSIDE = "#dddddd"  # tokens of no field
 UNKNOWN = "#ff6f61"  # labels that are none of those known
 
@@ -104,9 +114,14 @@ class Page:
         return self.raw(f'<div class="tokens legend">{spans}</div>')
 
     def tokens(
-        self, tokens: Sequence[str], labels: Sequence[str], colours: Mapping[str, str], *, name: str = "",
+        self,
+        tokens: Sequence[str],
+        labels: Sequence[str],
+        colours: Mapping[str, str],
+        *,
+        name: str = "",
         wrong: Iterable[int] = (),
-    ) -> Page:  # fmt: skip
+    ) -> Page:
         """Tokens in the colours of their labels, in a row that bears a name; those at `wrong` are framed."""
         framed = set(wrong)
         spans = (
@@ -119,7 +134,7 @@ class Page:
     def picture(self, svg: str, caption: str = "") -> Page:
         """An SVG picture that we drew; its head is dropped."""
         told = f"<figcaption>{_safe(caption)}</figcaption>" if caption else ""
-        return self.raw(f"<figure>{svg[max(svg.find('<svg'), 0):]}{told}</figure>")
+        return self.raw(f"<figure>{svg[max(svg.find('<svg'), 0) :]}{told}</figure>")
 
     def raw(self, html: str) -> Page:
         """HTML as it is."""

@@ -30,8 +30,12 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 TAGS = {
-    "prefixes": tuple("BIESM"), "BIO": tuple("BI"), "IOB1": tuple("BI"), "BIOES": tuple("BIES"), "BMES": tuple("BMES")
-}  # fmt: skip
+    "prefixes": tuple("BIESM"),
+    "BIO": tuple("BI"),
+    "IOB1": tuple("BI"),
+    "BIOES": tuple("BIES"),
+    "BMES": tuple("BMES"),
+}
 OUTSIDE = "O"
 _AT_ONCE = 1 << 15  # tokens
 
@@ -179,10 +183,12 @@ def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
 
 def _misfit(name: str, scheme: str | None) -> LabelError:
     return LabelError(
-        f"a label does not fit the scheme {scheme}", got=repr(name),
+        f"a label does not fit the scheme {scheme}",
+        got=repr(name),
         wanted=f"{OUTSIDE!r} or a name that begins with one of {', '.join(TAGS[scheme or 'prefixes'])}",
-        cause="Is the scheme right? Pass {argument} for labels without a scheme.", argument=Argument("scheme", None),
-    )  # fmt: skip
+        cause="Is the scheme right? Pass {argument} for labels without a scheme.",
+        argument=Argument("scheme", None),
+    )
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -228,9 +234,12 @@ def _chunks(
         a, b = (_sequence(labels, side, k) for labels, side in zip(pair, ("gold", "guessed"), strict=True))
         if len(a) != len(b):
             raise LabelError(
-                "there are not as many guessed labels as gold labels", got=f"{len(b)} guessed", wanted=f"{len(a)}",
-                cause="Are both from the same input, in the same order?", sequence=k,
-            )  # fmt: skip
+                "there are not as many guessed labels as gold labels",
+                got=f"{len(b)} guessed",
+                wanted=f"{len(a)}",
+                cause="Are both from the same input, in the same order?",
+                sequence=k,
+            )
         flat[0].extend(a)
         flat[1].extend(b)
         lengths.append(len(a))
@@ -246,14 +255,20 @@ def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
         return labels
     if labels is None:
         raise LabelError(
-            f"it is missing in {side}", got=f"{k} sequences", wanted="as many in gold as guessed",
-            cause="Are both from the same input?", sequence=k,
-        )  # fmt: skip
+            f"it is missing in {side}",
+            got=f"{k} sequences",
+            wanted="as many in gold as guessed",
+            cause="Are both from the same input?",
+            sequence=k,
+        )
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise LabelError(
-            f"the labels in {side} are not a list", got=repr(labels)[:80], wanted="a list of labels",
-            cause="Was one sequence passed instead of a list of sequences?", sequence=k,
-        )  # fmt: skip
+            f"the labels in {side} are not a list",
+            got=repr(labels)[:80],
+            wanted="a list of labels",
+            cause="Was one sequence passed instead of a list of sequences?",
+            sequence=k,
+        )
     return list(labels)
 
 

@@ -107,11 +107,24 @@ class Report:
     def json(self) -> str:
         """Every figure, with settings and versions."""
         tables = [
-            {"title": t.title, "claim": t.claim, "analysis": t.analysis, "columns": list(t.columns), "rows": [
-                {"name": r.name, "seen": r.seen, "note": r.note,
-                 "ours": [c.ours for c in r.cells], "paper": [c.paper for c in r.cells]} for r in t.rows]}
+            {
+                "title": t.title,
+                "claim": t.claim,
+                "analysis": t.analysis,
+                "columns": list(t.columns),
+                "rows": [
+                    {
+                        "name": r.name,
+                        "seen": r.seen,
+                        "note": r.note,
+                        "ours": [c.ours for c in r.cells],
+                        "paper": [c.paper for c in r.cells],
+                    }
+                    for r in t.rows
+                ],
+            }
             for t in self.tables
-        ]  # fmt: skip
+        ]
         head = {"name": self.name, "settings": self.settings, "versions": versions()}
         return json.dumps({**head, "tables": tables, "figures": self.figures}, indent=1, default=str)
 

@@ -39,9 +39,13 @@ _STYLE = """
 
 
 def draw_trellis(
-    trellis: Trellis, *, show: Show = "changes", notes: Literal["list", "numbers"] = "list", width: float = 1040.0,
+    trellis: Trellis,
+    *,
+    show: Show = "changes",
+    notes: Literal["list", "numbers"] = "list",
+    width: float = 1040.0,
     title: str = "trellis",
-) -> str:  # fmt: skip
+) -> str:
     """The trellis as SVG. show: "changes" cuts long sequences to where the paths part, "all" does not.
 
     notes: list the rules below the picture, or leave that to the page around it.
@@ -77,9 +81,14 @@ class _Panel:
     """Columns side by side, with their own choice of labels."""
 
     def __init__(
-        self, trellis: Trellis, some: list[Column], widths: list[float], left: float, top: float,
+        self,
+        trellis: Trellis,
+        some: list[Column],
+        widths: list[float],
+        left: float,
+        top: float,
         colours: dict[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.trellis, self.left, self.top, self.colours = trellis, left, top, colours
         self.positions = [a for a, b in some if b - a == 1]
         self.rows = rows(trellis, self.positions)
@@ -158,8 +167,9 @@ class _Panel:
         if len(points) > 1:
             yield f'<polyline class="{kind}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
         for (x, y), t, to, there in (
-            (points[0], run[0], -1, run[0] > 0), (points[-1], run[-1], 1, run[-1] + 1 < len(path))
-        ):  # fmt: skip
+            (points[0], run[0], -1, run[0] > 0),
+            (points[-1], run[-1], 1, run[-1] + 1 < len(path)),
+        ):
             if there and t + to not in self.positions and (only is None or t in only):
                 far = x + to * (self.x[t][1] / 2 + 2)
                 yield f'<polyline class="{kind} stub" points="{x:.1f},{y:.1f} {far:.1f},{y:.1f}"/>'

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.automata import LazyAutomaton
-from bridle.checks import is_integer
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
@@ -362,7 +361,9 @@ def _combine(kind: str, *rules: Rule) -> Rule:
     for rule in rules:
         if not isinstance(rule, Rule) or isinstance(rule, Soft):
             raise RuleError(
-                "only hard rules can be combined", got=str(rule), wanted="rules without a penalty",
+                "only hard rules can be combined",
+                got=str(rule),
+                wanted="rules without a penalty",
                 cause="Combine first, then call .soft(...) on the whole.",
             )
     made: Rule = getattr(boolean, kind)(*rules)
@@ -383,14 +384,4 @@ class named:  # noqa: N801  (reads as a sentence: with named(rule))
             error.at(rule=self.rule)
 
 
-def natural(name: str, value: object, least: int = 0) -> int:
-    """A whole number not below `least`."""
-    if not is_integer(value, least):
-        raise RuleError(f"{name} is not a count", got=repr(value), wanted=f"a whole number >= {least}")
-    return int(value)
-
-
-__all__ = [
-    "Given", "Mask", "Names", "Place", "Rule", "RuleContext", "Sets", "Soft", "flags", "named", "natural",
-    "union",
-]
+__all__ = ["Given", "Mask", "Names", "Place", "Rule", "RuleContext", "Sets", "Soft", "flags", "named", "union"]

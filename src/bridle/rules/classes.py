@@ -1,6 +1,6 @@
 """Labels that a rule need not tell apart: they share a class, and automata have one column per class.
 
-    m labels (y)    C classes (c)
+m labels (y)    C classes (c)
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def by_segments(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]
         classes[y] = number.setdefault(what, len(number) + others)
     if len(number) > _MOST:
         raise RuleError(
-            "a rule counts segments of too many labels together", got=f"{len(number):,} kinds of labels",
-            wanted=f"at most {_MOST:,}", cause="Count tokens, or split the rule.",
-        )  # fmt: skip
+            "a rule counts segments of too many labels together",
+            got=f"{len(number):,} kinds of labels",
+            wanted=f"at most {_MOST:,}",
+            cause="Count tokens, or split the rule.",
+        )
     return classes, _segments(tuple(number), others)
 
 

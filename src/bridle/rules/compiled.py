@@ -149,9 +149,15 @@ class CompiledRules:
         return made
 
     def bind(
-        self, native: _native.CompiledRules, offsets: npt.NDArray[np.int64], givens: Givens, *, first: int = 0,
-        many: bool = True, texts: list[str] | None = None,
-    ) -> _native.BoundRules:  # fmt: skip
+        self,
+        native: _native.CompiledRules,
+        offsets: npt.NDArray[np.int64],
+        givens: Givens,
+        *,
+        first: int = 0,
+        many: bool = True,
+        texts: list[str] | None = None,
+    ) -> _native.BoundRules:
         """The rules (`native`) for these sequences, which are numbered from `first`.
 
         texts: of all tokens, end to end, instead of given["tokens"].
@@ -227,9 +233,7 @@ class _Source:
         return [k for k, pattern in enumerate(self._patterns.values()) if pattern.fullmatch(text)]
 
 
-def _automata_of(
-    rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels
-) -> list[_native.CountingAutomaton]:
+def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> list[_native.CountingAutomaton]:
     """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
     known, key = labels.automata, (rule, sets, marks)
     found: list[_native.CountingAutomaton] | None = known.get(key)

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from bridle.automata import Count, LazyAutomaton
+from bridle.checks import is_integer
 from bridle.errors import RuleError
 from bridle.labels import MOST_SQUARE, Labels
-from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, natural, union
+from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, union
 from bridle.rules.classes import Segments, by_segments, by_tokens
 from bridle.rules.refer import LabelSpec
 
@@ -51,7 +52,7 @@ class _Count(Rule):
     count: Unit = "segments"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", natural("k", self.k))
+        object.__setattr__(self, "k", _natural("k", self.k))
         if self.count not in ("segments", "tokens"):
             raise RuleError("unknown unit of a count", got=repr(self.count), wanted="'segments' or 'tokens'")
 
@@ -116,9 +117,11 @@ class NoDuplicates(Rule):
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         if len(sets[0]) * len(labels) > MOST_SQUARE**2:
             raise RuleError(
-                "no_duplicates() has too many names", got=f"{len(sets[0]):,} names over {len(labels):,} labels",
-                wanted=f"names x labels at most {MOST_SQUARE:,} x {MOST_SQUARE:,}", cause="Each name is an automaton.",
-            )  # fmt: skip
+                "no_duplicates() has too many names",
+                got=f"{len(sets[0]):,} names over {len(labels):,} labels",
+                wanted=f"names x labels at most {MOST_SQUARE:,} x {MOST_SQUARE:,}",
+                cause="Each name is an automaton.",
+            )
         return [_counting(ids, "segments", labels, 1, "<=") for ids in sets[0]]
 
 
@@ -140,7 +143,7 @@ class Length(Rule):
             raise RuleError("length() limits nothing", got="neither limit", wanted="at_least=, at_most= or both")
         for name in ("at_least", "at_most"):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, natural(name, value, least=1))
+                object.__setattr__(self, name, _natural(name, value, least=1))
 
     def _fits(self, size: int) -> bool:
         return (self.at_least or 0) <= size and (self.at_most is None or size <= self.at_most)
@@ -347,3 +350,10 @@ def length(of: LabelSpec, *, at_least: int | None = None, at_most: int | None = 
     length of PHONE at least 2 at most 4
     """
     return Length(Names.of(of), at_least, at_most)
+
+
+def _natural(name: str, value: object, least: int = 0) -> int:
+    """A whole number not below `least`."""
+    if not is_integer(value, least):
+        raise RuleError(f"{name} is not a count", got=repr(value), wanted=f"a whole number >= {least}")
+    return int(value)

@@ -134,7 +134,10 @@ def text_of(path: str | Path, what: str = "this file") -> str:
     except UnicodeDecodeError as error:
         line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
         raise FileError(
-            "not UTF-8", got=f"byte 0x{byte:02x}", wanted="text in UTF-8", where=f"{path}:{line}",
+            "not UTF-8",
+            got=f"byte 0x{byte:02x}",
+            wanted="text in UTF-8",
+            where=f"{path}:{line}",
             cause="Save it as UTF-8" + (" (it may be UTF-16)." if error.start == 0 and byte >= 0xFE else "."),
         ) from None
     except (OSError, ValueError) as error:  # a ValueError: a path with a null in it

@@ -80,10 +80,11 @@ class Program:
         """Is there memory and time for so many more entries?"""
         if self.n_entries + more > self._most:
             raise EngineError(
-                "the linear program of a sequence is too large", got=self._size,
+                "the linear program of a sequence is too large",
+                got=self._size,
                 wanted=f"at most {self._most:,} entries, for about {BYTES} bytes each within max_memory",
                 cause="Use the engine 'search', fewer labels, or a higher max_memory.",
-            )  # fmt: skip
+            )
         self._deadline.check(SECONDS * more)
 
     def into(self, wanted: Bools) -> tuple[Ints, Ints]:
@@ -145,8 +146,15 @@ class Case:
         return places[0].positions(self.program.n, self.given) if places else list(range(self.program.n))
 
     def at_most(
-        self, row: Ints, col: Ints, coef: npt.ArrayLike, high: npt.ArrayLike, *,
-        slack: npt.ArrayLike = 1.0, by: npt.ArrayLike | None = None, units: bool = False,
+        self,
+        row: Ints,
+        col: Ints,
+        coef: npt.ArrayLike,
+        high: npt.ArrayLike,
+        *,
+        slack: npt.ArrayLike = 1.0,
+        by: npt.ArrayLike | None = None,
+        units: bool = False,
     ) -> bool:
         """Rows  sum <= high  that a soft rule may exceed for its price; to be called once per rule.
 

@@ -37,8 +37,19 @@ def _counted(case: Case) -> bool:
     return not parts or case.at_most(*join(*parts), high, slack=slack, units=True)
 
 
-@rows("tight", Forbid, Allow, Fix, LabelAt, ForbidTransition, WellFormed, ImmediatelyFollowedBy, SameLabel, StartsWith,
-      EndsWith)  # fmt: skip
+@rows(
+    "tight",
+    Forbid,
+    Allow,
+    Fix,
+    LabelAt,
+    ForbidTransition,
+    WellFormed,
+    ImmediatelyFollowedBy,
+    SameLabel,
+    StartsWith,
+    EndsWith,
+)
 def _masked(case: Case) -> bool:
     """What a mask shuts out: those edges are 0, or have a price of their own."""
     p, mask = case.program, case.rule.mask(case.sets, case.labels)

@@ -40,7 +40,10 @@ def missing(key: str, given: object) -> GivenError:
     """The error for a value that did not come with the sequence."""
     keys = ", ".join(map(str, given)) if isinstance(given, Mapping) and given else "nothing"
     return GivenError(
-        f"given[{key!r}] is missing", got=keys, wanted="{argument}", cause="Pass it with each sequence.",
+        f"given[{key!r}] is missing",
+        got=keys,
+        wanted="{argument}",
+        cause="Pass it with each sequence.",
         argument=Argument("given", {key: ...}),
     )
 
@@ -84,7 +87,9 @@ class Names:
         items = (value,) if isinstance(value, (str, Given)) else tuple(value) if _listed(value) else ()
         if not items or not all(isinstance(x, Given) or (isinstance(x, str) and x) for x in items):
             raise RuleError(
-                "labels of a rule", got=repr(value), wanted="a name, a list of names or given(...)",
+                "labels of a rule",
+                got=repr(value),
+                wanted="a name, a list of names or given(...)",
                 cause="An empty list says nothing; leave the rule out instead.",
             )
         return cls(tuple(dict.fromkeys(items)))
@@ -180,7 +185,9 @@ def inside(i: int, n: int, what: str) -> int:
     """A position counted from the start."""
     if not -n <= i < n:
         raise RuleError(
-            f"{what} names position {i}", got=f"a sequence of {n} tokens", wanted=f"-{n} .. {n - 1}" if n else "tokens",
+            f"{what} names position {i}",
+            got=f"a sequence of {n} tokens",
+            wanted=f"-{n} .. {n - 1}" if n else "tokens",
             cause="Positions count from 0, negative ones from the end.",
         )
     return i + n if i < 0 else i
@@ -189,7 +196,9 @@ def inside(i: int, n: int, what: str) -> int:
 def _span_end(end: int, n: int, what: str) -> int:
     if end > n:
         raise RuleError(
-            f"{what} has a span that ends at {end}", got=f"a sequence of {n} tokens", wanted=f"an end not above {n}",
+            f"{what} has a span that ends at {end}",
+            got=f"a sequence of {n} tokens",
+            wanted=f"an end not above {n}",
             cause="The end is not part of the span, as in Python slices.",
         )
     return end
@@ -214,7 +223,9 @@ def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
     for item in items:
         if not (len(item) == 2 and all(is_integer(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
-                f"{what} should be spans", got=repr(value), wanted="pairs (start, end) with 0 <= start <= end",
+                f"{what} should be spans",
+                got=repr(value),
+                wanted="pairs (start, end) with 0 <= start <= end",
                 cause="The end is not part of the span, as in Python slices.",
             )
     return tuple((int(a), int(b)) for a, b in items)

@@ -377,6 +377,8 @@ def _no_rule(reader: _Reader, line: str) -> NoReturn:
     hopes = sorted(reader.hopes) if "a rule" not in reader.hopes else ["a rule such as 'A before B'"]
     named = "a label name" in hopes and rest and rest[0].text in _reserved()
     raise RuleSyntaxError(
-        f"not a rule: {line.strip()!r}", got=got, wanted=", or ".join(hopes[:6]),
+        f"not a rule: {line.strip()!r}",
+        got=got,
+        wanted=", or ".join(hopes[:6]),
         cause=f'A label of that name goes between quotation marks: "{rest[0].text}".' if named else None,
     ) from None

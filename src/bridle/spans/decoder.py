@@ -75,10 +75,16 @@ class SpanDecoder:
     """
 
     def __init__(
-        self, labels: Labels | Iterable[str] | None = None, rules: Iterable[Rule | str] = (), engine: str = "auto", *,
-        time_limit: float | None = None, max_states: int | None = None, max_memory: int = MOST_MEMORY,
+        self,
+        labels: Labels | Iterable[str] | None = None,
+        rules: Iterable[Rule | str] = (),
+        engine: str = "auto",
+        *,
+        time_limit: float | None = None,
+        max_states: int | None = None,
+        max_memory: int = MOST_MEMORY,
         on_infeasible: Literal["raise", "skip"] = "raise",
-    ) -> None:  # fmt: skip
+    ) -> None:
         if on_infeasible not in ("raise", "skip"):
             raise bad_option("on_infeasible", on_infeasible, "'raise' or 'skip'")
         self.on_infeasible = on_infeasible
@@ -88,7 +94,9 @@ class SpanDecoder:
             for place in rule.places():
                 if not isinstance(place.source, Tokens):
                     raise EngineError(
-                        "word lattices take no rules about positions", got=str(rule), wanted="tokens(...), or no place",
+                        "word lattices take no rules about positions",
+                        got=str(rule),
+                        wanted="tokens(...), or no place",
                         cause="Which words there are is not known before; tokens(regex) speaks of the text of a word.",
                     )
         self.limits = Limits(time_limit, max_states, max_memory)
@@ -117,8 +125,10 @@ class SpanDecoder:
             return Plan("viterbi", "every rule is about single words" if self.rules else "there are no rules")
         if engine in ("viterbi", "ilp") and self.beyond:
             raise EngineError(
-                f"engine {engine!r} takes only hard rules about single words", got=str(self.beyond[0]),
-                wanted="forbid, allow, fix and the like", cause="Use engine='auto'.",
+                f"engine {engine!r} takes only hard rules about single words",
+                got=str(self.beyond[0]),
+                wanted="forbid, allow, fix and the like",
+                cause="Use engine='auto'.",
             )
         return Plan(engine, "you asked for it")
 
@@ -270,9 +280,14 @@ class SpanDecoder:
         return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
 
     def _solve(
-        self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, stop: _native.Stop, *, first: int = 0,
+        self,
+        lattices: Sequence[SpanLattice],
+        given: Sequence[Given] | None,
+        stop: _native.Stop,
+        *,
+        first: int = 0,
         many: bool = False,
-    ) -> PackedSpans:  # fmt: skip
+    ) -> PackedSpans:
         packed, problem = self._bind(lattices, given, first=first, many=many)
         if self.plan.engine == "ilp":
             limit = self.limits.time_limit
@@ -291,31 +306,52 @@ class SpanDecoder:
         if status == TOO_LARGE:
             return EngineError(
                 f"engine {self.plan.engine!r} cannot hold the intersection of the lattice with these rules",
-                got=f"{len(self.beyond)} rules", wanted="fewer states than max_states or max_memory allows",
+                got=f"{len(self.beyond)} rules",
+                wanted="fewer states than max_states or max_memory allows",
             )
         if status == NOTHING_FOUND:
             return LimitReached(
-                f"engine {self.plan.engine!r} stopped before it found what obeys the rules", bound=bound,
-                got="no path", wanted="a higher time_limit, max_states or max_memory",
+                f"engine {self.plan.engine!r} stopped before it found what obeys the rules",
+                bound=bound,
+                got="no path",
+                wanted="a higher time_limit, max_states or max_memory",
             )
 
         def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
             other = SpanDecoder(self.labels, rules, time_limit=time_limit, max_memory=self.limits.max_memory)
             return known(int(other._solve([lattice], [given or {}], _native.Stop()).status[0]))
 
-        return infeasible(self.rules, impossible, {
-            "what": "the lattice has no path", "got": f"{len(lattice)} possible words that do not join",
-            "wanted": f"words that hold each of the {lattice.n} characters once",
-            "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
-        }, "path", instead="skip", seconds=patience(self.limits) if seconds is None else seconds)  # fmt: skip
+        return infeasible(
+            self.rules,
+            impossible,
+            {
+                "what": "the lattice has no path",
+                "got": f"{len(lattice)} possible words that do not join",
+                "wanted": f"words that hold each of the {lattice.n} characters once",
+                "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
+            },
+            "path",
+            instead="skip",
+            seconds=patience(self.limits) if seconds is None else seconds,
+        )
 
 
 def _decode(packed: PackedSpans, problem: _native.Problem, lazy: bool, stop: _native.Stop) -> None:
     """Let the kernels find the best paths."""
     problem.decode_spans(
-        packed.n, packed.spans, packed.label, lazy, stop,
-        packed.path, packed.length, packed.score, packed.bound, packed.status, packed.violations, packed.counters,
-    )  # fmt: skip
+        packed.n,
+        packed.spans,
+        packed.label,
+        lazy,
+        stop,
+        packed.path,
+        packed.length,
+        packed.score,
+        packed.bound,
+        packed.status,
+        packed.violations,
+        packed.counters,
+    )
 
 
 def _restored(
@@ -323,6 +359,11 @@ def _restored(
 ) -> SpanDecoder:
     """A decoder as it was before it was pickled."""
     return SpanDecoder(
-        labels, rules, engine, time_limit=limits.time_limit, max_states=limits.max_states,
-        max_memory=limits.max_memory, on_infeasible=on_infeasible,
-    )  # fmt: skip
+        labels,
+        rules,
+        engine,
+        time_limit=limits.time_limit,
+        max_states=limits.max_states,
+        max_memory=limits.max_memory,
+        on_infeasible=on_infeasible,
+    )

@@ -58,14 +58,19 @@ class SpanIlpAnswer:
 
 
 def solve(
-    n: Ints, offsets: Positions, spans: Ints, scores: Scores, *,
-    time_limit: float | None = None, presolve: Literal["off", "on"] = "off",
+    n: Ints,
+    offsets: Positions,
+    spans: Ints,
+    scores: Scores,
+    *,
+    time_limit: float | None = None,
+    presolve: Literal["off", "on"] = "off",
 ) -> list[SpanIlpAnswer]:
     """The words of each sequence with the highest sum of scores that hold each of its characters once.
 
     n (B,), offsets (B + 1,), spans (A, 2), scores (A,): sequences end to end, as SpanDecoder packs them.
     presolve: HiGHS's own. It finds nothing here that would pay for it: lattices of all words take many times as long.
-    """  # fmt: skip
+    """
     programs = _Programs(n, offsets, spans, scores)
     highs, out = _solver(presolve), list[SpanIlpAnswer]()
     if time_limit is not None:  # one that is late may keep its solver
@@ -163,14 +168,26 @@ class _Programs:
         held = np.arange(begin[-1]) - np.repeat(begin[:-1] - at[:, 0], lengths)  # the characters of each word
         highs.clearModel()
         status = highs.passModel(
-            count, n, len(held), int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMaximize), 0.0,
-            scores, np.zeros(count), np.ones(count), np.ones(n), np.ones(n),
-            begin.astype(np.int32), held.astype(np.int32), np.ones(len(held)), np.ones(count, dtype=np.int32),
-        )  # fmt: skip
+            count,
+            n,
+            len(held),
+            int(highspy.MatrixFormat.kColwise),
+            int(highspy.ObjSense.kMaximize),
+            0.0,
+            scores,
+            np.zeros(count),
+            np.ones(count),
+            np.ones(n),
+            np.ones(n),
+            begin.astype(np.int32),
+            held.astype(np.int32),
+            np.ones(len(held)),
+            np.ones(count, dtype=np.int32),
+        )
         if status == highspy.HighsStatus.kError:
             raise EngineError(
                 "the solver refused the program", got=f"{count} columns, {n} rows", wanted="finite scores"
-            )  # fmt: skip
+            )
 
     def _run(self, highs: highspy.Highs, k: int, deadline: Deadline) -> tuple[Scores | None, Status, float, bool]:
         """Relaxation, then branch and bound if its solution is not whole: x, status, bound, was it whole."""
@@ -233,11 +250,15 @@ def _certify(at: Positions, rows: tuple[int, int], value: float, bound: float, s
     """Rounding in the solver must not pass as an answer."""
     if not _chained(at, rows) or not np.isfinite(value):
         raise EngineError(
-            "the solver gave words that do not hold each character once", got=(at - rows[0]).tolist(), wanted="a path",
+            "the solver gave words that do not hold each character once",
+            got=(at - rows[0]).tolist(),
+            wanted="a path",
             cause="Rounding in the solver: scores of very different sizes? Try engine='viterbi'.",
         )
     if status == "optimal" and not _near(np.array(value), np.array(bound)):
         raise EngineError(
-            "the solver did not prove its words to be the best", got=bound, wanted=value,
+            "the solver did not prove its words to be the best",
+            got=bound,
+            wanted=value,
             cause="Scores of very different sizes? Try engine='viterbi'.",
         )

@@ -70,7 +70,9 @@ class SpanLattice:
         bad = np.flatnonzero((pairs[:, 0] < 0) | (pairs[:, 1] > n) | (pairs[:, 0] >= pairs[:, 1]))
         if bad.size:
             raise LatticeError(
-                f"span {bad[0]} is no word", got=tuple(pairs[bad[0]].tolist()), wanted=f"0 <= start < end <= {n}",
+                f"span {bad[0]} is no word",
+                got=tuple(pairs[bad[0]].tolist()),
+                wanted=f"0 <= start < end <= {n}",
                 cause="The end is not part of the span, as in Python slices.",
             )
         count = len(pairs)
@@ -163,7 +165,9 @@ class SpanLattice:
         at = self.spans[arcs] if inside else np.zeros((0, 2), dtype=np.int32)
         if not inside or not np.array_equal(np.append(at[:, 0], self.n), np.append(0, at[:, 1])):
             raise LatticeError(
-                "not a path of this lattice", got=list(path)[:12], wanted=f"arcs that join, from 0 to {self.n}",
+                "not a path of this lattice",
+                got=list(path)[:12],
+                wanted=f"arcs that join, from 0 to {self.n}",
                 cause="A path is a list of arc numbers; after cut() use the way back.",
             )
         return arcs.astype(np.intp)
@@ -299,7 +303,8 @@ class SpanLattice:
         """
         if self.characters is None:
             raise GivenError(
-                "the text of words is asked for, but a lattice has no characters", got="characters=None",
+                "the text of words is asked for, but a lattice has no characters",
+                got="characters=None",
                 wanted="SpanLattice(..., characters=text)",
             )
         return ["".join(self.characters[a:b]) for a, b in spans.tolist()]

@@ -86,9 +86,16 @@ class SpanDecoding:
 
 
 def span_decoding(
-    labels: Labels, lattice: SpanLattice, arcs: Ints, score: float, violated: list[tuple[Rule, int]], bound: float,
-    status: Status, engine: str, stats: dict[str, Any],
-) -> SpanDecoding:  # fmt: skip
+    labels: Labels,
+    lattice: SpanLattice,
+    arcs: Ints,
+    score: float,
+    violated: list[tuple[Rule, int]],
+    bound: float,
+    status: Status,
+    engine: str,
+    stats: dict[str, Any],
+) -> SpanDecoding:
     """A decoding from what an engine found."""
     words = [(a, b) for a, b in lattice.spans[arcs].tolist()]
     ids, penalty, optimal = lattice.labels[arcs], penalty_of(violated), status == "optimal"
@@ -148,7 +155,11 @@ class SpanDecodings(Sequence[SpanDecoding]):
 
 
 def check_spans(
-    lattice: SpanLattice, rules: Sequence[Rule], decoding: SpanDecoding, given: Mapping[str, Any] | None = None, *,
+    lattice: SpanLattice,
+    rules: Sequence[Rule],
+    decoding: SpanDecoding,
+    given: Mapping[str, Any] | None = None,
+    *,
     tolerance: float = 1e-6,
 ) -> Verdict:
     """Check words against the plain definitions: that they join, a sum of scores, and `violations` of each rule.

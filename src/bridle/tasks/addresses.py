@@ -27,7 +27,7 @@ from bridle.tasks.fields import (
     rule_sets,
     trial,
     tuned,
-)  # fmt: skip
+)
 from bridle.tasks.fields_tables import Paper, add_tables
 
 TABLE_5: Paper = {
@@ -40,9 +40,15 @@ TABLE_5: Paper = {
     ALL: (91.23, 91.90, 88.75, 91.90, 83.39, 83.90, 84.55),
 }
 US50_LABELS = {
-    "1": "Civic Number", "2": "Box", "3": "Street", "4": "Street", "5": "City", "6": "State", "7": "Zip Code",
+    "1": "Civic Number",
+    "2": "Box",
+    "3": "Street",
+    "4": "Street",
+    "5": "City",
+    "6": "State",
+    "7": "Zip Code",
     "8": "Street",
-}  # fmt: skip
+}
 FEW = ("lower[0]", "label[-1]")
 RELEASED = (
     "The model that usaddress releases was trained on data of its own, which may hold these very addresses (it has "
@@ -107,10 +113,11 @@ class Addresses(Recipe):
         self._one(run, report, train, test.without(train), fewer_folds, "usaddress")
         report.settings |= {
             "ties": TIES,
-            "sizes": sizes, "features": f"the set `fields`; few features: {', '.join(FEW)}",
+            "sizes": sizes,
+            "features": f"the set `fields`; few features: {', '.join(FEW)}",
             "left out": "test addresses that are also in the training data",
             "micro": "means weighted by the gold tokens of each label, so micro R is A of the labels that are known",
-        }  # fmt: skip
+        }
         return report
 
     def _one(self, run: Run, report: Report, train: Fields, test: Fields, setting: Setting, said: str) -> None:

@@ -30,9 +30,10 @@ class Run:
         path = self.data.joinpath(*parts)
         if not path.exists():
             raise FileError(
-                f"{path} is not there", wanted=f"the file that {self.data / parts[0] / 'README.md'} describes",
+                f"{path} is not there",
+                wanted=f"the file that {self.data / parts[0] / 'README.md'} describes",
                 cause="--data is the folder that holds the data sets, one folder each; docs/results.md lists them.",
-            )  # fmt: skip
+            )
         return path
 
 
@@ -57,7 +58,9 @@ def recipe_named(name: str) -> Recipe:
     if name not in Recipe.known:
         near = get_close_matches(name, Recipe.known, n=1)
         raise FileError(
-            "unknown experiment", got=repr(name), wanted="one of " + ", ".join(sorted(Recipe.known)),
+            "unknown experiment",
+            got=repr(name),
+            wanted="one of " + ", ".join(sorted(Recipe.known)),
             cause=f"Did you mean {near[0]!r}?" if near else None,
-        )  # fmt: skip
+        )
     return Recipe.known[name]()

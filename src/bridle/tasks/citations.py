@@ -30,7 +30,7 @@ from bridle.tasks.fields import (
     shares,
     trial,
     tuned,
-)  # fmt: skip
+)
 from bridle.tasks.fields_tables import Paper, add_tables
 
 TABLE_3: Paper = {
@@ -124,7 +124,7 @@ class Citations(Recipe):
             "used of the other lists": "every 20th reference" if run.quick else "all",
             "held-out": "folds of the training references, for tau and the factor: " + ("2" if run.quick else "3"),
             "time limit": "0.2 s per reference in two stages",
-        }  # fmt: skip
+        }
         return report
 
     def _cora(

@@ -38,9 +38,12 @@ from bridle.rules import Rule, Soft
 TAUS = (0.95, 0.98, 0.99, 0.995, 0.999)  # of both the first one wins ties
 FACTORS = (1.0, 0.5, 0.25, 0.1, 2.0)
 FIVE = {
-    "Adjacency": "adjacency", "Precedence": "precedence", "State Change": "change", "Begin-End": "ends",
+    "Adjacency": "adjacency",
+    "Precedence": "precedence",
+    "State Change": "change",
+    "Begin-End": "ends",
     "Presence and Precedence": "presence",
-}  # fmt: skip
+}
 Tokens = Literal["words", "punctuation"]
 SAID: dict[Tokens, str] = {"words": "words only", "punctuation": "punctuation kept"}
 TIES = (
@@ -99,8 +102,10 @@ def figures(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]], nam
     out: Figures = {}
     for average, weight in weights.items():
         for letter, values in (
-            ("P", [c.precision for c in counts]), ("R", [c.recall for c in counts]), ("F", [c.f1 for c in counts])
-        ):  # fmt: skip
+            ("P", [c.precision for c in counts]),
+            ("R", [c.recall for c in counts]),
+            ("F", [c.f1 for c in counts]),
+        ):
             total = sum(w * value for w, value in zip(weight, values, strict=True))
             out[f"{average} {letter}"] = 100 * total / max(sum(weight), 1.0)
     return out | {"A": 100 * scores.accuracy, "segment F1": 100 * scores.segments.f1, "exact": 100 * scores.exact}
@@ -247,9 +252,11 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
     for name, rules in taught.rules.items():
         tau, factor = chosen[name]["tau"], chosen[name]["factor"]
         ways: dict[str, tuple[list[Rule], dict[str, Any]]] = {
-            "two stages": (rules, two_stages(tau)), "search": (rules, {}), "scaled": (scaled(rules, factor), {}),
+            "two stages": (rules, two_stages(tau)),
+            "search": (rules, {}),
+            "scaled": (scaled(rules, factor), {}),
             "hard": (hardened(rules), {}),
-        }  # fmt: skip
+        }
         for way, (used, options) in ways.items():
             found, seconds, proved = taught.decode(test, used, **options)
             won = np.array(_right_tokens(test.y, found)) - before
@@ -260,10 +267,16 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
         broken, gold_broken = taught.broken(test, rules, plain), taught.broken(test, rules, test.y)
         wrong = lengths - before
         reach = int(wrong[broken].sum()) / max(int(wrong.sum()), 1)
-        tally.evidence.setdefault(name, []).append({
-            "rules": len(rules), "gold breaks": 100 * mean(gold_broken), "plain breaks": 100 * mean(broken),
-            "reach": 100 * reach, "tau": tau, "factor": factor,
-        })  # fmt: skip
+        tally.evidence.setdefault(name, []).append(
+            {
+                "rules": len(rules),
+                "gold breaks": 100 * mean(gold_broken),
+                "plain breaks": 100 * mean(broken),
+                "reach": 100 * reach,
+                "tau": tau,
+                "factor": factor,
+            }
+        )
 
 
 def peers_of(taught: Taught, train: Fields, test: Fields, features: str | Sequence[str]) -> dict[str, list[Figures]]:

@@ -83,9 +83,15 @@ def _analysis(unseen: Sequence[str], tally: Tally, paper: Paper) -> str:
 def ways_table(title: str, tally: Tally) -> Table:
     """The same rules used in four ways, and what they are worth on gold."""
     columns = (
-        "rules", "gold breaks one, %", "Viterbi breaks one, %", "wrong tokens there, %", *(f"A, {way}" for way in WAYS),
-        "ms, two stages", "ms, search", "proved, two stages, %",
-    )  # fmt: skip
+        "rules",
+        "gold breaks one, %",
+        "Viterbi breaks one, %",
+        "wrong tokens there, %",
+        *(f"A, {way}" for way in WAYS),
+        "ms, two stages",
+        "ms, search",
+        "proved, two stages, %",
+    )
     plain = tally.mean(PLAIN, "plain", "A")
     rows = [Row(PLAIN, [Cell(None)] * 4 + [Cell(plain)] * len(WAYS) + [Cell(None)] * 3)]
     for name in tally.evidence:

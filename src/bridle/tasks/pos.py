@@ -27,8 +27,12 @@ PAPER_9 = {  # accuracy and speed, beam 1, then beam 5
     "constrained, feature set B": ((97.03, 97.20), (11, 8)),
 }
 CHOICES = [  # threshold, cutoff, rare: the paper's, and stricter ones for a development set to choose from
-    (0.99, 5, 5), (0.99, 20, 5), (0.999, 50, 5), (0.999, 20, 20), (0.999, 50, 50),
-]  # fmt: skip
+    (0.99, 5, 5),
+    (0.99, 20, 5),
+    (0.999, 50, 5),
+    (0.999, 20, 20),
+    (0.999, 50, 50),
+]
 CHOSEN = "constrained, rules chosen on dev"
 ALL = "constrained, trained on all tokens"
 ALL_CHOSEN = "constrained, trained on all tokens, rules chosen on dev"
@@ -112,10 +116,16 @@ class Pos(Recipe):
         report.charts.append(_chart(corpus, measured))
         report.figures[corpus.name] = {
             "choices on dev: accuracy, share decided": {name: choice.tried for name, choice in chosen.items()},
-            "chosen": {name: choice.settings for name, choice in chosen.items()}, "decided tokens": evidence,
-            "seconds": {n: {w: {"whole": m.whole, "lookup": m.lookup, "rules": m.rules, "encode": m.encode,
-                                "search": m.search} for w, m in by.items()} for n, by in measured.items()},
-        }  # fmt: skip
+            "chosen": {name: choice.settings for name, choice in chosen.items()},
+            "decided tokens": evidence,
+            "seconds": {
+                n: {
+                    w: {"whole": m.whole, "lookup": m.lookup, "rules": m.rules, "encode": m.encode, "search": m.search}
+                    for w, m in by.items()
+                }
+                for n, by in measured.items()
+            },
+        }
         report.tables.append(_peers(run, corpus, taggers["raw"][5], measured["raw"][5], measured[ALL_CHOSEN][5]))
 
 
@@ -213,22 +223,27 @@ def _table_6(corpus: Corpus) -> Table:
         "both": found["both"][1] > found["bigram"][1] and found["both"][0] >= found["bigram"][0] - 0.005,
     }
     rows = [
-        Row(contexts, [*(Cell(a, b, 3) for a, b in zip(ours[:3], PAPER_6[contexts], strict=True)), Cell(ours[3])],
-            seen[contexts])
+        Row(
+            contexts,
+            [*(Cell(a, b, 3) for a, b in zip(ours[:3], PAPER_6[contexts], strict=True)), Cell(ours[3])],
+            seen[contexts],
+        )
         for contexts, ours in found.items()
-    ]  # fmt: skip
+    ]
     grown = []
     for part in (4, 2):
         fewer = (corpus.train[0][::part], corpus.train[1][::part])
         grown.append(DeterministicRules().fit(*fewer).score(*corpus.dev).recall)
     tokens = sum(map(len, corpus.train[1]))
     return Table(
-        f"Table 6, {corpus.name}, dev: rules alone", ["precision", "recall", "F1", "rules"], rows,
+        f"Table 6, {corpus.name}, dev: rules alone",
+        ["precision", "recall", "F1", "rules"],
+        rows,
         "trigrams are the most precise, bigrams decide more, both together the most, with little loss of precision.",
         f"How much is decided depends on the size of the training data: with a quarter, a half and all of {tokens:,} "
         f"tokens the recall of both is {grown[0]:.3f}, {grown[1]:.3f} and {found['both'][1]:.3f}. The paper's rules "
         "were learned from sections 0-18 of the Wall Street Journal.",
-    )  # fmt: skip
+    )
 
 
 def _table_7(corpus: Corpus) -> Table:
@@ -258,7 +273,9 @@ def _accuracy(
             note += "; " + ", ".join(f"{key} {value}" for key, value in chosen[name].settings.items())
         rows.append(Row(name, [Cell(one, paper[0]), Cell(five, paper[1])], seen, note))
     return Table(
-        f"Table 9, {corpus.name}, test: accuracy in percent", ["beam 1", "beam 5"], rows,
+        f"Table 9, {corpus.name}, test: accuracy in percent",
+        ["beam 1", "beam 5"],
+        rows,
         "the constrained tagger is more accurate than the raw one: +0.34 with beam 1, +0.04 with beam 5.",
         f"With the paper's settings rules decide {evidence['share']:.1%} of the test tokens, "
         f"{evidence['constrained, decided']:.2f} % of them rightly; the raw tagger has "
@@ -266,7 +283,7 @@ def _accuracy(
         f"has {evidence['constrained, open']:.2f} % right, the raw one {evidence['raw, open']:.2f} %, the one trained "
         f"on all tokens {evidence[f'{ALL}, open']:.2f} %: it has the raw tagger's weights, and takes the best "
         "labelling that keeps what is decided.",
-    )  # fmt: skip
+    )
 
 
 def _speed(corpus: Corpus, measured: dict[str, dict[int, Measured]], share: float) -> Table:
@@ -282,14 +299,15 @@ def _speed(corpus: Corpus, measured: dict[str, dict[int, Measured]], share: floa
     most = base.whole / (base.lookup + (1 - share) * (base.encode + base.search))
     return Table(
         f"Table 9, {corpus.name}, test: speed, raw with beam 5 = 1",
-        ["beam 1, all", "beam 5, all", "beam 5, encode + score + search", "beam 5, score + search"], rows,
+        ["beam 1, all", "beam 5, all", "beam 5, encode + score + search", "beam 5, score + search"],
+        rows,
         "constrained tagging with beam 5 is 10 times as fast as raw (wanted here: 5).",
         f"Our raw tagger with beam 5 reads {words / base.whole:,.0f} words a second in one thread. Of its time, the "
         f"rules with the paper's settings cost {rules.rules / base.whole:.0%}; what they save in features, scores and "
         f"search is {(base.encode + base.search - rules.encode - rules.search) / base.whole:.0%}. They decide "
         f"{share:.1%} of these tokens: were they free, and every other token as dear as to the raw tagger, tagging "
         f"would be {most:.1f} times as fast. All: texts looked up, rules, features, scores, search, lists of labels.",
-    )  # fmt: skip
+    )
 
 
 def _breakdown(corpus: Corpus, measured: dict[str, dict[int, Measured]]) -> Table:
@@ -301,8 +319,9 @@ def _breakdown(corpus: Corpus, measured: dict[str, dict[int, Measured]]) -> Tabl
         rows.append(Row(name, [Cell(100 * part / base, digits=1) for part in parts]))
     return Table(
         f"Where the time goes, {corpus.name}, beam 5, in percent of raw",
-        ["texts", "rules", "features", "score + search", "all"], rows,
-    )  # fmt: skip
+        ["texts", "rules", "features", "score + search", "all"],
+        rows,
+    )
 
 
 def _chart(corpus: Corpus, measured: dict[str, dict[int, Measured]]) -> Chart:
@@ -327,9 +346,17 @@ def _peers(run: Run, corpus: Corpus, ours_raw: ConstrainedTagger, raw: Measured,
         seconds = seconds_of(both, 1 if run.quick else 3)
         accuracy = 100 * float(right.mean())
         beaten = max(raw.accuracy, constrained.accuracy) >= accuracy
-        rows.append(Row(name, [Cell(accuracy), Cell(seconds["raw"] / seconds["peer"], digits=3)], beaten,
-                        "ours is not worse" if beaten else "ours is worse"))  # fmt: skip
+        rows.append(
+            Row(
+                name,
+                [Cell(accuracy), Cell(seconds["raw"] / seconds["peer"], digits=3)],
+                beaten,
+                "ours is not worse" if beaten else "ours is worse",
+            )
+        )
     return Table(
-        f"Beside others, {corpus.name}, test: the same training data", ["accuracy", "speed"], rows,
+        f"Beside others, {corpus.name}, test: the same training data",
+        ["accuracy", "speed"],
+        rows,
         analysis=f"Left out, since they are not installed: {', '.join(missing)}." if missing else "",
     )

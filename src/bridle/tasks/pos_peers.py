@@ -51,9 +51,15 @@ def strings(words: list[str]) -> list[list[str]]:
     for t, word in enumerate(words):
         window = [f"{k}={padded[t + k + 2]}" for k in range(-2, 3)]
         ends = [f"p{k}={word[:k]}" for k in range(1, 5)] + [f"s{k}={word[-k:]}" for k in range(1, 5)]
-        flags = [name for name, there in (
-            ("digit", any(map(str.isdigit, word))), ("upper", any(map(str.isupper, word))), ("hyphen", "-" in word),
-        ) if there]  # fmt: skip
+        flags = [
+            name
+            for name, there in (
+                ("digit", any(map(str.isdigit, word))),
+                ("upper", any(map(str.isupper, word))),
+                ("hyphen", "-" in word),
+            )
+            if there
+        ]
         out.append([*window, *ends, *flags])
     return out
 

@@ -66,8 +66,9 @@ def _steps(tagger: ConstrainedTagger, xs: X) -> dict[str, Callable[[], object]]:
     features, rules = tagger.features_, tagger.rules_
     prepared = features.prepare(xs)
     jobs: dict[str, Callable[[], object]] = {
-        "whole": lambda: tagger.predict(xs, threads=1), "lookup": lambda: features.prepare(xs)
-    }  # fmt: skip
+        "whole": lambda: tagger.predict(xs, threads=1),
+        "lookup": lambda: features.prepare(xs),
+    }
     if rules is None:
         return jobs | {"encode": lambda: features.encode_prepared(prepared)}
     ours = rules.features_.prepare(xs)

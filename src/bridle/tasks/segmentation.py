@@ -138,9 +138,11 @@ def _rules(run: Run, corpus: Corpus) -> tuple[DeterministicRules, Table]:
         seen = None if scheme == "BMES" else ib.precision > bmes.precision and ib.recall > bmes.recall
         rows.append(Row(scheme, [*(Cell(a, b, 3) for a, b in ours), Cell(n)], seen))
     return rules, Table(
-        f"Table 8, {corpus.name}, dev: rules alone", ["precision", "recall", "F1", "rules"], rows,
+        f"Table 8, {corpus.name}, dev: rules alone",
+        ["precision", "recall", "F1", "rules"],
+        rows,
         "rules about IB are more precise than rules about BMES, and decide more.",
-    )  # fmt: skip
+    )
 
 
 # ---- Table 10 -------------------------------------------------------------------------------------------------------
@@ -194,9 +196,7 @@ def _with_counts(run: Run, corpus: Corpus, model: CRF, tables: Sequence[Floats])
     asked = [counts.ask("".join(words)) for words in corpus.dev]
     counts.fit(dev, asked, [spans_of(words) for words in corpus.dev], rounds=ROUNDS, seed=run.seed)
     short = [table[:, :longest] for table in tables]
-    added = [
-        counts.added(table, counts.ask("".join(words))) for table, words in zip(short, corpus.test, strict=True)
-    ]  # fmt: skip
+    added = [counts.added(table, counts.ask("".join(words))) for table, words in zip(short, corpus.test, strict=True)]
     return _decoded(added, run.threads)
 
 
@@ -213,12 +213,14 @@ def _table_10(corpus: Corpus, found: dict[str, Found]) -> Table:
         rows.append(Row(name, f.cells(paper.get(name, (None, None, None))), seen, "" if name == ALONE else note))
     pairs = found["Viterbi, with label pairs"].f1
     return Table(
-        f"Table 10, {corpus.name}, test: words", ["precision", "recall", "F", "OOV recall"], rows,
+        f"Table 10, {corpus.name}, test: words",
+        ["precision", "recall", "F", "OOV recall"],
+        rows,
         "decoding words, which leaves out labels that make no words, gains 0.6 points of F over Viterbi with the same "
         "features; word counts gain 0.1 more.",
         "The features of section 3.1 have no label pairs, so that Viterbi may choose labels that make no words. Pairs "
         f"bring it {100 * (pairs - base):+.2f} points, the better word lattice {100 * (words - base):+.2f}.",
-    )  # fmt: skip
+    )
 
 
 # ---- peers ----------------------------------------------------------------------------------------------------------
@@ -237,7 +239,9 @@ def _peers(run: Run, corpus: Corpus, judge: Judge, found: dict[str, Found]) -> T
         f = judge([spans_of(cut("".join(words))) for words in corpus.test])
         rows.append(Row(name, f.cells(), None, "its own training data and standard of what a word is"))
     return Table(
-        f"Beside others, {corpus.name}, test", ["precision", "recall", "F", "OOV recall"], rows,
+        f"Beside others, {corpus.name}, test",
+        ["precision", "recall", "F", "OOV recall"],
+        rows,
         analysis=f"Left out, since they are not installed: {', '.join(missing)}." if missing else "",
     )
 

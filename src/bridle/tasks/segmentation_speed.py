@@ -47,7 +47,8 @@ def table_11(
     n_characters = sum(len(tables[k]) for part in sample for k in part)
     gap = max(m.gap for m in found.values())
     return Table(
-        f"Table 11, {name}, test: size and speed", COLUMNS,
+        f"Table 11, {name}, test: size and speed",
+        COLUMNS,
         [_row(found, kind, solver, n_characters) for solver in SOLVERS for kind in found],
         "with learned rules about IB the ILP is 107 times as fast, at no loss (wanted: 50; at most 0.2 of F).",
         f"ILP: HiGHS on {sum(map(len, sample))} sentences drawn at random; there its scores and the native decoder's "
@@ -55,9 +56,10 @@ def table_11(
         f"of three. In all rows alike, programs of several sentences are solved as one up to {ilp.JOINED:,} words, "
         "which shares the fixed cost of a call. The paper's solver was GLPK. " + _why(found, sample),
     ), {
-        "ILP and native differ by at most": gap, "sample": [len(part) for part in sample],
+        "ILP and native differ by at most": gap,
+        "sample": [len(part) for part in sample],
         "ILP seconds": {kind: m.seconds for kind, m in found.items()},
-    }  # fmt: skip
+    }
 
 
 def _kinds(tables: Sequence[Floats], decided: Decided) -> Iterator[tuple[str, list[SpanLattice]]]:
@@ -137,9 +139,13 @@ def _row(found: dict[str, Measured], kind: str, solver: str, n_characters: int) 
     if solver == OURS:
         f1, words, its_speed, its_ratio = PAPER.get(kind, (None, None, None, None))
         cells = [
-            Cell(m.f1, f1, 3), Cell(m.words, words, 1), Cell(speed, its_speed, 0), Cell(ratio, its_ratio, 1),
-            Cell(m.native, None, 0), Cell(m.native * raw_seconds / n_characters, None, 0),
-        ]  # fmt: skip
+            Cell(m.f1, f1, 3),
+            Cell(m.words, words, 1),
+            Cell(speed, its_speed, 0),
+            Cell(ratio, its_ratio, 1),
+            Cell(m.native, None, 0),
+            Cell(m.native * raw_seconds / n_characters, None, 0),
+        ]
     if kind == RAW:
         return Row(kind + solver, cells)
     return Row(kind + solver, cells, ratio >= 50 and m.f1 >= raw.f1 - 0.002, f"F {100 * (m.f1 - raw.f1):+.2f}")

@@ -26,15 +26,29 @@ STEPS = ("basic", *RULES)
 GLOBAL, LOCAL = ("CRF-ML", "CRF-D"), ("VP", "VW", "P", "W")
 IBT = "CRF-D (IBT)"
 PAPER_1 = {  # recall, precision, F1
-    "CRF-ML": ((62.53, 70.91, 66.46), (62.52, 72.41, 67.10), (65.61, 79.23, 71.78), (66.54, 77.76, 71.71),
-               (66.56, 77.75, 71.72), (66.70, 78.08, 71.94)),
-    "CRF-D": ((66.64, 71.83, 69.14), (66.21, 73.66, 69.74), (68.64, 79.44, 73.64), (69.42, 78.57, 73.71),
-              (69.52, 78.59, 73.78), (69.62, 78.76, 73.91)),
-}  # fmt: skip
+    "CRF-ML": (
+        (62.53, 70.91, 66.46),
+        (62.52, 72.41, 67.10),
+        (65.61, 79.23, 71.78),
+        (66.54, 77.76, 71.71),
+        (66.56, 77.75, 71.72),
+        (66.70, 78.08, 71.94),
+    ),
+    "CRF-D": (
+        (66.64, 71.83, 69.14),
+        (66.21, 73.66, 69.74),
+        (68.64, 79.44, 73.64),
+        (69.42, 78.57, 73.71),
+        (69.52, 78.59, 73.78),
+        (69.62, 78.76, 73.91),
+    ),
+}
 PAPER_2 = {
-    "VP": (58.15, 64.33, 74.17, 74.02, 74.03, 74.49), "VW": (54.32, 61.87, 71.72, 71.76, 71.84, 72.04),
-    "P": (53.03, 60.59, 70.03, 69.98, 70.05, 70.36), "W": (50.78, 59.13, 70.20, 70.32, 70.42, 70.67),
-}  # fmt: skip
+    "VP": (58.15, 64.33, 74.17, 74.02, 74.03, 74.49),
+    "VW": (54.32, 61.87, 71.72, 71.76, 71.84, 72.04),
+    "P": (53.03, 60.59, 70.03, 69.98, 70.05, 70.36),
+    "W": (50.78, 59.13, 70.20, 70.32, 70.42, 70.67),
+}
 PAPER_3 = {"CRF-ML": 48.0, "CRF-D": 38.0, IBT: 145.0, "VP": 0.8, "VW": 0.8}  # hours
 PAPER_IBT = 69.82
 PAPER_F1 = {**{name: tuple(row[2] for row in rows) for name, rows in PAPER_1.items()}, **PAPER_2}
@@ -82,28 +96,38 @@ class SemanticRoles(Recipe):
             run.say(f"{name}: {found[name].seconds:.1f} s, F1 {found[name].f1(0):.2f} to {found[name].f1(5):.2f}")
         report = Report(self.name, self.title)
         report.tables += [
-            _table_1(found), _table_2(found), _table_3(found, run), _local_against_global(found),
+            _table_1(found),
+            _table_2(found),
+            _table_3(found, run),
+            _local_against_global(found),
             _curve_table(_curve(run, rules, seen, unseen, found), len(train), found[IBT].f1(0)),
             _evidence_table(found, gold),
-        ]  # fmt: skip
+        ]
         decoding_tables(run, report, found["VP"].model, seen, Part.of(dev), test)
         series = {name: [one.f1(k) for k in range(len(STEPS))] for name, one in found.items() if name != IBT}
         report.charts.insert(0, Chart("F1 as rules are added", STEPS, series, kind="lines", label="F1"))
         report.settings = _settings(run, train, test)
         report.figures["learners"] = {
-            name: {"settings": repr(one.model), "seconds": one.seconds, "weights": one.model.n_weights_,
-                   "steps": dict(zip(STEPS, (c.to_dict() for c in one.counts), strict=True))}
+            name: {
+                "settings": repr(one.model),
+                "seconds": one.seconds,
+                "weights": one.model.n_weights_,
+                "steps": dict(zip(STEPS, (c.to_dict() for c in one.counts), strict=True)),
+            }
             for name, one in found.items()
-        }  # fmt: skip
+        }
         return report
 
 
 def five_rules(roles: Sequence[str]) -> list[Rule]:
     """Roth & Yih's rules 1 to 5."""
     return [
-        r.no_duplicates(roles), r.same_label(r.given("candidates")), r.at_least(1, of=roles),
-        r.label_at(r.given("verb"), OUTSIDE), r.allow(r.given("frame")),
-    ]  # fmt: skip
+        r.no_duplicates(roles),
+        r.same_label(r.given("candidates")),
+        r.at_least(1, of=roles),
+        r.label_at(r.given("verb"), OUTSIDE),
+        r.allow(r.given("frame")),
+    ]
 
 
 def _some(all_of_them: list[Proposition], count: int) -> list[Proposition]:
@@ -166,15 +190,21 @@ def _table_1(found: dict[str, Trained]) -> Table:
     last = found[IBT].counts[5]
     worse = found[IBT].f1(5) - found["CRF-D"].f1(5)
     rows.append(
-        Row("5 rules in training too (IBT)", [Cell(None)] * 3 + [Cell(100 * v) for v in _figures(last)[:2]]
-            + [Cell(100 * last.f1, PAPER_IBT)], worse < -2, f"CRF-D with rules {worse:+.2f} (-4.09)")
-    )  # fmt: skip
+        Row(
+            "5 rules in training too (IBT)",
+            [Cell(None)] * 3 + [Cell(100 * v) for v in _figures(last)[:2]] + [Cell(100 * last.f1, PAPER_IBT)],
+            worse < -2,
+            f"CRF-D with rules {worse:+.2f} (-4.09)",
+        )
+    )
     return Table(
-        "Roth & Yih, Table 1: CRFs", [f"{name} {what}" for name in GLOBAL for what in ("Rec", "Prec", "F1")], rows,
+        "Roth & Yih, Table 1: CRFs",
+        [f"{name} {what}" for name in GLOBAL for what in ("Rec", "Prec", "F1")],
+        rows,
         "general rules improve both CRFs significantly; inference-based training is 4 points worse.",
         "Seen means: each learner changes as in the paper, within 0.3 points, or in the same direction by at least "
         "half as much. The tables on training with rules and on what each rule does hold the evidence for the rest.",
-    )  # fmt: skip
+    )
 
 
 def _figures(counts: Counts) -> tuple[float, float, float]:
@@ -189,10 +219,12 @@ def _table_2(found: dict[str, Trained]) -> Table:
         rows.append(Row(step, cells, seen, note))
     rows.append(_total(found, LOCAL, [Cell(None)] * len(LOCAL)))
     return Table(
-        "Roth & Yih, Table 2: local learners, F1", ["voted perceptron", "voted winnow", "perceptron", "winnow"], rows,
+        "Roth & Yih, Table 2: local learners, F1",
+        ["voted perceptron", "voted winnow", "perceptron", "winnow"],
+        rows,
         "rules that only inference knows boost local learners most, by 16 to 20 points.",
         "Voted: averaged weights. The figure of winnow without rules is from the slides on the paper.",
-    )  # fmt: skip
+    )
 
 
 def _table_3(found: dict[str, Trained], run: Run) -> Table:
@@ -205,7 +237,9 @@ def _table_3(found: dict[str, Trained], run: Run) -> Table:
         rows.append(Row(name, cells, None if paper == 1 else sized(ratio - 1, paper - 1)))
     per = {name: found[name].seconds / max(found[name].model.progress_.iteration, 1) for name in PAPER_3}
     return Table(
-        "Roth & Yih, Table 3: training", ["seconds (paper: hours)", "times VP", "iterations"], rows,
+        "Roth & Yih, Table 3: training",
+        ["seconds (paper: hours)", "times VP", "iterations"],
+        rows,
         "global training takes 48 to 60 times as long as local training, with inference inside 181 times.",
         "Seconds per pass over the data, features included: "
         + ", ".join(f"{name} {seconds:.2f}" for name, seconds in per.items())
@@ -213,7 +247,7 @@ def _table_3(found: dict[str, Trained], run: Run) -> Table:
         "features, which local and global learners both need; so CRF-D is about as fast as VP. "
         "CRF-ML is dearer by its many passes, IBT by a search under the rules for each sequence of each pass. "
         f"{run.threads or 'All'} threads serve CRF-ML only.",
-    )  # fmt: skip
+    )
 
 
 def _local_against_global(found: dict[str, Trained]) -> Table:
@@ -240,10 +274,12 @@ def _local_against_global(found: dict[str, Trained]) -> Table:
     lead = sized(least[0] - most[0], 10.86)
     rows.append(Row("lift by all rules: least local, most of CRFs", cells, lead, f"{least[1]} against {most[1]}"))
     return Table(
-        "Roth & Yih, section 5.2: local learners against CRFs, F1", ["best local", "best CRF", "difference"], rows,
+        "Roth & Yih, section 5.2: local learners against CRFs, F1",
+        ["best local", "best CRF", "difference"],
+        rows,
         "without rules local learners are far behind; with all of them the best one is the best of all.",
         "Training with the rules on (IBT) is looked at in the next table.",
-    )  # fmt: skip
+    )
 
 
 Curve = list[tuple[int, dict[str, float]]]
@@ -267,11 +303,15 @@ def _curve(run: Run, rules: Sequence[Rule], seen: Part, unseen: Part, found: dic
 
 def _curve_table(curve: Curve, full: int, alone: float) -> Table:
     rows = [
-        Row(f"{size:,} propositions", [Cell(f1[name], paper) for name, paper in zip(f1, papers, strict=True)],
-            (f1[IBT] - f1["CRF-D"] < -2) if size == full else None, f"{f1[IBT] - f1['CRF-D']:+.2f}")
+        Row(
+            f"{size:,} propositions",
+            [Cell(f1[name], paper) for name, paper in zip(f1, papers, strict=True)],
+            (f1[IBT] - f1["CRF-D"] < -2) if size == full else None,
+            f"{f1[IBT] - f1['CRF-D']:+.2f}",
+        )
         for size, f1 in curve
         for papers in [(74.49, 73.91, PAPER_IBT) if size == full else (None, None, None)]
-    ]  # fmt: skip
+    ]
     first, last = (f1[IBT] - f1["CRF-D"] for _, f1 in (curve[0], curve[-1]))
     return Table(
         "Training with rules on: F1 with all rules",
@@ -304,15 +344,17 @@ def _evidence_table(found: dict[str, Trained], gold: Part) -> Table:
                 made, right = more, correct
         rows.append(Row(step, cells))
     return Table(
-        "What each rule does", ["gold breaks it, %"] + [
-            f"{name} {what}" for name in ("CRF-D", "VP") for what in ("propositions changed", "right", "wrong")
-        ], rows, analysis="Right and wrong: arguments more or fewer than with the rules before. 'At least one "
+        "What each rule does",
+        ["gold breaks it, %"]
+        + [f"{name} {what}" for name in ("CRF-D", "VP") for what in ("propositions changed", "right", "wrong")],
+        rows,
+        analysis="Right and wrong: arguments more or fewer than with the rules before. 'At least one "
         "argument' makes one up wherever the learner finds none. Gold breaks it in "
         f"{100 * float(broken[2]):.2f} % of the propositions, in 0.63 % of the paper's; of the {made:,} arguments that "
         f"it adds to VP's, {right:,} are right, so that recall is paid for with precision. 'Disallow arguments' has "
         f"little to do: it changes {changed:,} propositions of VP's. Features that join the verb with words and chunk "
         "paths know most of what the frames say.",
-    )  # fmt: skip
+    )
 
 
 def _settings(run: Run, train: list[Proposition], test: list[Proposition]) -> dict[str, Any]:
@@ -322,7 +364,8 @@ def _settings(run: Run, train: list[Proposition], test: list[Proposition]) -> di
     moved = sum(one.last_word != OUTSIDE for one in test) / max(len(test), 1)
     return {
         "data": "srl-ewt (English Web Treebank with PropBank, split of UD; gold parses, chunks made from them), frames",
-        "training": size(train), "test": size(test),
+        "training": size(train),
+        "test": size(test),
         "units": "chunks and single tokens, head: the last word; in the verb's own unit the verb, since its chunk "
         f"otherwise belongs to an argument in {100 * moved:.2f} % of the test propositions (want to go)",
         "scores": "segments of units, O left out; "
@@ -330,4 +373,4 @@ def _settings(run: Run, train: list[Proposition], test: list[Proposition]) -> di
         "features": 'the set "srl"; no verb classes, no named entities',
         "CRF-ML": "c2 0.1 and up to 300 iterations (paper: 100), chosen on the development set: 100 stop it early",
         "frames": "union over the rolesets of a verb, for its sense is not given",
-    }  # fmt: skip
+    }

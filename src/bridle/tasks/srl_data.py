@@ -26,8 +26,27 @@ from bridle.data.source import Source
 ROLES = ("A0", "A1", "A2", "A3", "A4", "A5")
 OUTSIDE = "O"
 _CLAUSES = frozenset({"S", "SBAR", "SINV", "SQ", "SBARQ"})
-_BE = frozenset(("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m", "m", "get", "gets", "got",
-                 "getting", "gotten"))  # fmt: skip
+_BE = frozenset(
+    (
+        "be",
+        "am",
+        "is",
+        "are",
+        "was",
+        "were",
+        "been",
+        "being",
+        "'s",
+        "'re",
+        "'m",
+        "m",
+        "get",
+        "gets",
+        "got",
+        "getting",
+        "gotten",
+    )
+)
 _HAVE = frozenset(("have", "has", "had", "having", "'ve", "'d", "ve"))
 _FAR = 8  # units; longer chunk paths are all called the same
 _PARSE = re.compile(r"\(([^()*\s]+)|(\*)|(\))")
@@ -114,9 +133,11 @@ def _sentence(source: Source, line: int, rows: list[list[str]]) -> Sentence:
     places = [t for t, lemma in enumerate(lemmas) if lemma != "-"]
     if len(places) != len(targets):
         raise source.error(
-            line, "verbs and columns of arguments do not match", got=f"{len(places)} verbs, {len(targets)} columns",
+            line,
+            "verbs and columns of arguments do not match",
+            got=f"{len(places)} verbs, {len(targets)} columns",
             wanted="a column for each verb, in their order",
-        )  # fmt: skip
+        )
     leaves = _tree(source, line, pos, bits)
     verbs = [
         (t, lemmas[t], rolesets[t], list(_arguments(source, line, column)))
@@ -198,17 +219,17 @@ def propositions(path: Path, known: Mapping[str, frozenset[str]]) -> Iterator[Pr
 
 
 def _units(chunks: Sequence[str]) -> list[Span]:
-    starts = [
-        t for t, tag in enumerate(chunks)
-        if not tag.startswith("I-") or t == 0 or chunks[t - 1][2:] != tag[2:]
-    ]  # fmt: skip
+    starts = [t for t, tag in enumerate(chunks) if not tag.startswith("I-") or t == 0 or chunks[t - 1][2:] != tag[2:]]
     return list(zip(starts, [*starts[1:], len(chunks)], strict=True))
 
 
 def _proposition(
-    sentence: Sentence, units: list[Span], clauses: list[list[Node]], verb: tuple[int, str, str, Roles],
+    sentence: Sentence,
+    units: list[Span],
+    clauses: list[list[Node]],
+    verb: tuple[int, str, str, Roles],
     known: Mapping[str, frozenset[str]],
-) -> Proposition:  # fmt: skip
+) -> Proposition:
     v, lemma, roleset, roles = verb
     core = [role for role in roles if role[0] in ROLES]
     label = [OUTSIDE] * len(sentence.words)
@@ -219,17 +240,21 @@ def _proposition(
     chunk = [sentence.chunks[start][2:] or OUTSIDE for start, _ in units]
     everywhere = len(units)
     x = {
-        "word": [sentence.words[t] for t in heads], "pos": [sentence.pos[t] for t in heads], "chunk": chunk,
-        "verb": [lemma] * everywhere, "verb_pos": [sentence.pos[v]] * everywhere,
+        "word": [sentence.words[t] for t in heads],
+        "pos": [sentence.pos[t] for t in heads],
+        "chunk": chunk,
+        "verb": [lemma] * everywhere,
+        "verb_pos": [sentence.pos[v]] * everywhere,
         "voice": [_voice(sentence, v)] * everywhere,
         "position": ["before" if u < here else "verb" if u == here else "after" for u in range(everywhere)],
         "path": [_path(chunk, here, u) for u in range(everywhere)],
         "clause": [f"{_clause_path(clauses[v], clauses[t])} {c}" for t, c in zip(heads, chunk, strict=True)],
-    }  # fmt: skip
+    }
     given = {
-        "verb": here, "candidates": candidates(sentence.leaves[v], heads),
+        "verb": here,
+        "candidates": candidates(sentence.leaves[v], heads),
         "frame": [OUTSIDE, *sorted(known.get(verb_of(roleset), ROLES))],
-    }  # fmt: skip
+    }
     return Proposition(x, [label[t] for t in heads], given, units, core, label[units[here][1] - 1])
 
 
@@ -313,6 +338,7 @@ def expressible(some: Sequence[Proposition]) -> float:
     starts_ends = [({a for a, _ in one.units}, {b for _, b in one.units}) for one in some]
     fits = [
         start in starts and end in ends
-        for one, (starts, ends) in zip(some, starts_ends, strict=True) for _, start, end in one.arguments
-    ]  # fmt: skip
+        for one, (starts, ends) in zip(some, starts_ends, strict=True)
+        for _, start, end in one.arguments
+    ]
     return sum(fits) / max(len(fits), 1)

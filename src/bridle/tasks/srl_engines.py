@@ -21,23 +21,19 @@ from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
 from bridle.tasks.base import Run
 from bridle.tasks.srl_data import OUTSIDE, ROLES, Part, Proposition
+from bridle.tasks.srl_paper import (
+    AT_LEAST,
+    CANDIDATES,
+    DISALLOW,
+    INTERSECTIONS,
+    TABLE_1,
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+    TABLE_5,
+    VERB,
+)
 
-CANDIDATES, AT_LEAST, VERB, DISALLOW = (
-    "ARGUMENT CANDIDATES", "AT LEAST ONE ARGUMENT", "KNOWN VERB POSITION", "DISALLOW ARGUMENTS",
-)  # fmt: skip
-TABLE_1 = {"A0": (2849, 79.27), "A1": (4029, 75.59), "A2": (943, 55.68), "A3": (149, 46.41), "A4": (147, 81.82),
-           "A5": (4, 25.00), "All": (8121, 74.51)}  # fmt: skip
-TABLE_2 = {  # milliseconds per proposition
-    "product": 522.0, "ilp": 162.0, "lazy_intersection": 9.22, "lazy_intersection, soft": 13.57,
-}  # fmt: skip
-TABLE_3 = {
-    CANDIDATES: 0.376, "NO DUPLICATE A1": 0.209, "NO DUPLICATE A0": 0.081, "NO DUPLICATE A2": 0.035, AT_LEAST: 0.025,
-    DISALLOW: 0.011, "NO DUPLICATE A3": 0.003, "NO DUPLICATE A4": 0.001, "NO DUPLICATE A5": 0.000, VERB: 0.000,
-}  # fmt: skip
-TABLE_4 = (0.550, 0.200, 0.211, 0.036, 0.002, 0.000)
-TABLE_5 = {CANDIDATES: 0.0209, AT_LEAST: 0.0063, "NO DUPLICATE A2": 0.0007, "NO DUPLICATE A0": 0.0005,
-           "NO DUPLICATE A1": 0.0005, "NO DUPLICATE A3": 0.0002, "NO DUPLICATE A4": 0.0002}  # fmt: skip
-INTERSECTIONS = 0.65
 FEW = 10  # propositions
 WANTED = 500  # times faster than the integer program
 
@@ -51,9 +47,11 @@ def ten_rules(roles: Sequence[str]) -> dict[str, Rule]:
     """The same rules as Roth & Yih's, each label's duplicates by themselves."""
     return {
         **{f"NO DUPLICATE {role}": r.no_duplicates(role) for role in roles},
-        CANDIDATES: r.same_label(r.given("candidates")), AT_LEAST: r.at_least(1, of=roles),
-        VERB: r.label_at(r.given("verb"), OUTSIDE), DISALLOW: r.allow(r.given("frame")),
-    }  # fmt: skip
+        CANDIDATES: r.same_label(r.given("candidates")),
+        AT_LEAST: r.at_least(1, of=roles),
+        VERB: r.label_at(r.given("verb"), OUTSIDE),
+        DISALLOW: r.allow(r.given("frame")),
+    }
 
 
 def decoding_tables(
@@ -65,20 +63,31 @@ def decoding_tables(
     race = _Race(run, model, rules, Part.of(test).knowing(roles))
     soft = _softened(rules, model, seen, run)
     race.soft(soft, _temperature(model, dev))
-    report.tables += [_table_1(race), race.table_2(), race.agreement(), race.soft_table(), race.table_3(),
-                      race.table_4(), _table_5(test), race.figure_6()]  # fmt: skip
+    report.tables += [
+        _table_1(race),
+        race.table_2(),
+        race.agreement(),
+        race.soft_table(),
+        race.table_3(),
+        race.table_4(),
+        _table_5(test),
+        race.figure_6(),
+    ]
     report.charts += race.charts()
     report.figures["decoding"] = race.figures()
-    report.figures["soft"] = {name: rule.penalty for name, rule in zip(rules, soft, strict=True)
-                              if isinstance(rule, r.Soft)}  # fmt: skip
+    report.figures["soft"] = {
+        name: rule.penalty for name, rule in zip(rules, soft, strict=True) if isinstance(rule, r.Soft)
+    }
 
 
 def _softened(rules: dict[str, Rule], model: Tagger, seen: Part, run: Run) -> list[Rule]:
     """The rules with the log odds of their violation in training as penalties."""
     broken = (violations(list(rules.values()), seen.y, model.labels_, seen.given, threads=run.threads) > 0).sum(axis=0)
     size = len(seen.y)
-    learned = [Learned(rule, name, held=size - int(n), of=size, support=size)
-               for (name, rule), n in zip(rules.items(), broken, strict=True)]  # fmt: skip
+    learned = [
+        Learned(rule, name, held=size - int(n), of=size, support=size)
+        for (name, rule), n in zip(rules.items(), broken, strict=True)
+    ]
     return rules_of(log_odds(learned))
 
 
@@ -101,10 +110,12 @@ class _Race:
         self.found: dict[str, Decodings] = {}
         sample = 20 if run.quick else 40
         for name, count, engine in (
-            ("search", None, Search()), ("lazy_intersection", None, LazyIntersection(seed=run.seed)),
-            ("product", None, Product()), ("ilp", None, Ilp()),
+            ("search", None, Search()),
+            ("lazy_intersection", None, LazyIntersection(seed=run.seed)),
+            ("product", None, Product()),
+            ("ilp", None, Ilp()),
             ("ilp, paper's rows", min(sample, len(fine)), Ilp(formulation="paper")),
-        ):  # fmt: skip
+        ):
             self._decode(name, list(rules.values()), self.lattices.part(0, count or len(fine)), engine)
 
     def _decode(self, name: str, rules: list[Rule], lattices: Batch, engine: Engine) -> None:
@@ -122,8 +133,10 @@ class _Race:
         """The same with soft rules, on scores as they are and on scores that are divided by a temperature."""
         self.temperature = temperature
         self.soft_labels = []
-        one = [soft if hard == self.rules[AT_LEAST] else hard
-               for hard, soft in zip(self.rules.values(), rules, strict=True)]  # fmt: skip
+        one = [
+            soft if hard == self.rules[AT_LEAST] else hard
+            for hard, soft in zip(self.rules.values(), rules, strict=True)
+        ]
         for some, divisor in ((rules, 1.0), (rules, temperature), (one, temperature)):
             cooler = Batch(self.every.unary / divisor, self.every.offsets)
             decoder = self.model.decoder(some, on_infeasible="relax")
@@ -158,7 +171,8 @@ class _Race:
         }
         return Table(
             "Tromble & Eisner, Table 2: decoding, one thread",
-            ["propositions", "ms of the processor", "times lazy_intersection"], rows,
+            ["propositions", "ms of the processor", "times lazy_intersection"],
+            rows,
             "relaxation is more than 16 times faster than the integer program and 57 times faster than brute force.",
             f"HiGHS itself takes {100 * share:.0f} % of an integer program's time, {share * speed:,.0f} times what "
             "search takes for all; the rest builds the rows. Our product builds no automata on the way: "
@@ -168,7 +182,7 @@ class _Race:
             "Divided: soft rules on calibrated scores (section 6, below); relaxation then looks at "
             f"{branches['soft, divided']:.2f} branches on average, at {branches['soft']:.2f} on scores as they are. "
             f"Propositions left out because their rules cannot all hold: {self.infeasible}.",
-        )  # fmt: skip
+        )
 
     def agreement(self) -> Table:
         """Do the engines find the same?"""
@@ -182,10 +196,12 @@ class _Race:
             cells = [Cell(len(pairs)), Cell(same), Cell(equal), Cell(sum(b.optimal for _, b in pairs))]
             rows.append(Row(name, cells, equal == len(pairs)))
         return Table(
-            "Search against the others", ["propositions", "same labels", "equal scores", "proved optimal"], rows,
+            "Search against the others",
+            ["propositions", "same labels", "equal scores", "proved optimal"],
+            rows,
             "the output of relaxation is identical to that of the integer program.",
             "" if all(row.seen for row in rows) else "Scores differ: one of the engines is wrong.",
-        )  # fmt: skip
+        )
 
     def soft_table(self) -> Table:
         """Hard against soft."""
@@ -195,17 +211,21 @@ class _Race:
         names = ("soft, scores as they are", f"soft, {divided}", f"only 'at least one argument' soft, {divided}")
         rows = [
             Row("hard", _percent(hard)),
-            *(Row(name, _percent(one), gain <= 0.3 if name.startswith("soft") else None, f"{gain:+.2f}")
-              for name, one, gain in zip(names, soft, gains, strict=True)),
-        ]  # fmt: skip
+            *(
+                Row(name, _percent(one), gain <= 0.3 if name.startswith("soft") else None, f"{gain:+.2f}")
+                for name, one, gain in zip(names, soft, gains, strict=True)
+            ),
+        ]
         return Table(
-            "Tromble & Eisner, section 6: soft rules", ["recall", "precision", "F1"], rows,
+            "Tromble & Eisner, section 6: soft rules",
+            ["recall", "precision", "F1"],
+            rows,
             "softening takes up to twice as long and does not improve quality.",
             "Penalties are the log odds of violation in training. They weigh as much as they should only if the scores "
             "are log-probabilities; a perceptron is far too sure of itself, so that it buys off rules which gold never "
             "breaks. The divisor makes the labels of the development set most probable; under hard rules it changes "
             "nothing. The last row tells what is due to the rule that gold breaks most often (Table 5).",
-        )  # fmt: skip
+        )
 
     # ---- violations -------------------------------------------------------------------------------------------------
 
@@ -218,17 +238,18 @@ class _Race:
         counts = Counter(name for rules in self._broken() for name in rules)
         size = max(len(self.lattices), 1)
         rows = [
-            Row(name, [Cell(counts[name]), Cell(counts[name] / size, paper, 3)],
-                _near(counts[name] / size, paper))
+            Row(name, [Cell(counts[name]), Cell(counts[name] / size, paper, 3)], _near(counts[name] / size, paper))
             for name, paper in TABLE_3.items()
-        ]  # fmt: skip
+        ]
         return Table(
-            "Tromble & Eisner, Table 3: rules that the best plain labelling breaks", ["labellings", "share"], rows,
+            "Tromble & Eisner, Table 3: rules that the best plain labelling breaks",
+            ["labellings", "share"],
+            rows,
             "most labellings obey most rules.",
             f"Seen: within a factor of two, or a hundredth. Our propositions have {_mean(map(len, self.unseen.y)):.1f} "
             f"units and {_mean('A0' in y for y in self.unseen.y):.2f} A0 (paper: 18.8 and 0.66), so that there is less "
             "room for a second A0.",
-        )  # fmt: skip
+        )
 
     def table_4(self) -> Table:
         """Violations by labelling."""
@@ -255,21 +276,29 @@ class _Race:
         """Sizes of lattices."""
         paths, brute = self._arcs()
         rows = [
-            Row(f"{k} intersections", [Cell(len(ours)), Cell(_mean(a[0] for a in ours), digits=0),
-                                       Cell(_mean(a[-1] for a in ours), digits=0), Cell(_mean(brute[k]), digits=0)],
-                _mean(a[-1] for a in ours) < _mean(brute[k]) if len(ours) >= FEW else None)
+            Row(
+                f"{k} intersections",
+                [
+                    Cell(len(ours)),
+                    Cell(_mean(a[0] for a in ours), digits=0),
+                    Cell(_mean(a[-1] for a in ours), digits=0),
+                    Cell(_mean(brute[k]), digits=0),
+                ],
+                _mean(a[-1] for a in ours) < _mean(brute[k]) if len(ours) >= FEW else None,
+            )
             for k, ours in sorted(paths.items())
-        ]  # fmt: skip
+        ]
         return Table(
             "Tromble & Eisner, figure 6: mean arcs of the lattice",
-            ["propositions", "lazy_intersection, at first", "lazy_intersection, at the end", "product"], rows,
+            ["propositions", "lazy_intersection, at first", "lazy_intersection, at the end", "product"],
+            rows,
             "relaxed lattices mostly stay much smaller than those of brute force, but for the few hardest.",
             "Our arcs join two labels, so that a plain lattice has labels squared per unit (theirs: labels). Lattices "
             "that meet the candidates, the rule broken most often, lose the arcs that cut a candidate; so ours may "
             "shrink where theirs grow. The product has met all rules, also those that forbid labels and only take arcs "
             "away, which relaxation seldom needs (the paper's footnote 2); that is how it can be the smaller one. "
             f"Groups of fewer than {FEW} propositions are not judged.",
-        )  # fmt: skip
+        )
 
     def _arcs(self) -> tuple[dict[int, list[list[int]]], dict[int, list[int]]]:
         paths: dict[int, list[list[int]]] = defaultdict(list)
@@ -297,10 +326,17 @@ class _Race:
 
     def figures(self) -> dict[str, Any]:
         """All that was measured."""
-        integral = {name: _mean(d.stats["lp_integral"] for d in found)
-                    for name, found in self.found.items() if name.startswith("ilp")}  # fmt: skip
-        return {"seconds_per_proposition": self.seconds, "infeasible": self.infeasible, "lp_integral": integral,
-                "ilp_over_search": self.seconds["ilp"] / self.seconds["search"]}  # fmt: skip
+        integral = {
+            name: _mean(d.stats["lp_integral"] for d in found)
+            for name, found in self.found.items()
+            if name.startswith("ilp")
+        }
+        return {
+            "seconds_per_proposition": self.seconds,
+            "infeasible": self.infeasible,
+            "lp_integral": integral,
+            "ilp_over_search": self.seconds["ilp"] / self.seconds["search"],
+        }
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -352,9 +388,11 @@ def _table_5(test: Sequence[Proposition]) -> Table:
         rows.append(Row(name, [Cell(broken[name]), Cell(ours, paper, 4)], _near(ours, paper)))
     without = sum(not one.arguments for one in test)
     return Table(
-        "Tromble & Eisner, Table 5: rules that gold breaks", ["labellings", "share"], rows,
+        "Tromble & Eisner, Table 5: rules that gold breaks",
+        ["labellings", "share"],
+        rows,
         "gold breaks the rules only occasionally.",
         f"Of the {broken[AT_LEAST]:,} propositions without a core argument, {without:,} have none in the treebank "
         "either; in the others it holds the head of no unit, as in 'want to go'. Our candidates come from gold parses. "
         "Later parts of an argument are written C- in the treebank, so that no label is there twice.",
-    )  # fmt: skip
+    )

@@ -30,8 +30,17 @@ LABELS = Labels(["O", "AUTHOR", "TITLE", "VENUE", "VOLUME", "PAGES", "PUBLISHER"
 STYLES: tuple[str, ...] = tuple(_styles.STYLES)
 
 __all__ = [
-    "LABELS", "STYLES", "Author", "Record", "Reference", "cite", "records", "references", "split", "tokenise",
-]  # fmt: skip
+    "LABELS",
+    "STYLES",
+    "Author",
+    "Record",
+    "Reference",
+    "cite",
+    "records",
+    "references",
+    "split",
+    "tokenise",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +172,11 @@ def _shuffled(works: Sequence[Record], count: int | None, seed: int) -> tuple[tu
     """The first `count` works after a shuffle, and the others."""
     if count is not None and not (isinstance(count, int) and 0 <= count <= len(works)):
         raise FileError(
-            "there are not as many works", got=f"count={count!r}", wanted=f"a number from 0 to {len(works)}",
+            "there are not as many works",
+            got=f"count={count!r}",
+            wanted=f"a number from 0 to {len(works)}",
             cause="`count` counts works; each gives one reference in each style.",
-        )  # fmt: skip
+        )
     mixed = list(works)
     random.Random(seed).shuffle(mixed)
     cut = len(mixed) if count is None else count
@@ -176,6 +187,8 @@ def _check_styles(styles: Sequence[str]) -> None:
     for style in styles:
         if style not in STYLES:
             raise FileError(
-                "unknown style of references", got=repr(style), wanted=f"one of {', '.join(STYLES)}",
-                cause="A misspelt name? Styles are separate arguments: references(\"acm\", \"ieee\").",
-            )  # fmt: skip
+                "unknown style of references",
+                got=repr(style),
+                wanted=f"one of {', '.join(STYLES)}",
+                cause='A misspelt name? Styles are separate arguments: references("acm", "ieee").',
+            )

@@ -99,15 +99,13 @@ def bibtex(work: Record) -> list[Piece]:
         AUTHOR=listed(work.authors, full, two=" and ", last=", and "),
         TITLE=work.title if work.kind in ("book", "thesis") else sentence(work.title),
         VENUE=work.venue,
-        VOLUME="" if work.series else _volume(
-            work, article="{}({})", paper="volume {}", report="Technical Report {}"
-        ),
+        VOLUME="" if work.series else _volume(work, article="{}({})", paper="volume {}", report="Technical Report {}"),
         PAGES=("" if work.kind == "article" and work.volume else "pages ") * bool(work.pages)
         + work.pages.replace("-", "--"),
         PUBLISHER=work.publisher if work.kind == "paper" else _join(", ", work.publisher, work.place),
         DATE=work.year,
         edition=words.get(work.edition, work.edition),
-    )  # fmt: skip
+    )
 
 
 def chicago(work: Record) -> list[Piece]:
@@ -122,8 +120,9 @@ def chicago(work: Record) -> list[Piece]:
             "thesis": "“{TITLE}.” PhD diss.<, {PUBLISHER}>, {DATE}.",
             "report": "“{TITLE}.”< {VOLUME}><. {PUBLISHER}>, {DATE}.",
         }[work.kind],
-        AUTHOR=listed(work.authors, family_first, rest=full, two=", and ", last=", and ", most=10, shown=7,
-                      others=", et al."),
+        AUTHOR=listed(
+            work.authors, family_first, rest=full, two=", and ", last=", and ", most=10, shown=7, others=", et al."
+        ),
         TITLE=work.title,
         VENUE=_join(", ", work.venue, work.series),
         VOLUME=_volume(work, article="{}, no. {}", paper="vol. {}", report="Technical Report {}"),
@@ -131,7 +130,7 @@ def chicago(work: Record) -> list[Piece]:
         PUBLISHER=work.publisher if work.kind in ("thesis", "report") else _join(": ", work.place, work.publisher),
         DATE=work.year,
         edition=work.edition,
-    )  # fmt: skip
+    )
 
 
 def ieee(work: Record) -> list[Piece]:
@@ -151,11 +150,12 @@ def ieee(work: Record) -> list[Piece]:
         VENUE=work.venue if work.kind == "chapter" else _join(", ", short(work.venue), *_if("LNCS", work.series)),
         VOLUME=_volume(work, article="vol. {}, no. {}", paper="vol. {}", report="Tech. Rep. {}"),
         PAGES="pp. " * bool(work.pages) + work.pages.replace("-", "–"),
-        PUBLISHER=_join(", ", work.publisher, work.place) if work.kind in ("thesis", "report")
+        PUBLISHER=_join(", ", work.publisher, work.place)
+        if work.kind in ("thesis", "report")
         else _join(": ", work.place, work.publisher),
         DATE=work.year,
         edition=work.edition,
-    )  # fmt: skip
+    )
 
 
 def lncs(work: Record) -> list[Piece]:
@@ -196,14 +196,14 @@ def mla(work: Record) -> list[Piece]:
         AUTHOR=listed(work.authors, family_first, rest=full, two=", and ", most=2, others=", et al."),
         TITLE=work.title,
         VENUE=work.venue,
-        VOLUME="" if work.series else _volume(
-            work, article="vol. {}, no. {}", paper="vol. {}", report="Technical Report {}"
-        ),
+        VOLUME=""
+        if work.series
+        else _volume(work, article="vol. {}, no. {}", paper="vol. {}", report="Technical Report {}"),
         PAGES="pp. " * bool(work.pages) + work.pages.replace("-", "–"),
         PUBLISHER=work.publisher,
         DATE=work.year,
         edition=work.edition,
-    )  # fmt: skip
+    )
 
 
 def vancouver(work: Record) -> list[Piece]:
@@ -230,9 +230,15 @@ def vancouver(work: Record) -> list[Piece]:
 
 
 STYLES: Mapping[str, Style] = {
-    "acm": acm, "apa": apa, "bibtex": bibtex, "chicago": chicago, "ieee": ieee, "lncs": lncs, "mla": mla,
+    "acm": acm,
+    "apa": apa,
+    "bibtex": bibtex,
+    "chicago": chicago,
+    "ieee": ieee,
+    "lncs": lncs,
+    "mla": mla,
     "vancouver": vancouver,
-}  # fmt: skip
+}
 
 
 def _join(mark: str, *parts: str) -> str:
