@@ -47,12 +47,12 @@ class Segments(Format):
         return bool(lines) and all(" |" in line.strip() and line.rpartition("|")[2].strip() for line in lines)
 
     def read(self, source: Source) -> Iterator[Example]:
-        words, labels, begun = list[str](), list[str](), 0
+        words, labels, begun, size = list[str](), list[str](), 0, 0
         for number, line in source.lines(self.encoding):
             if not line.strip():
                 if words:
                     yield Example({"word": words}, labels, where=f"{source.name}:{begun}")
-                words, labels, begun = [], [], 0
+                words, labels, begun, size = [], [], 0, 0
                 continue
             text, mark, label = (part.strip() for part in line.rpartition(self.separator))
             if not mark or not label:
@@ -60,7 +60,8 @@ class Segments(Format):
                     number, "a segment without a label", got=repr(line[:60]), wanted=f"text {self.separator}label"
                 )
             found = TOKENS[self.tokens].findall(text)
-            begun = begun or number
+            begun, size = begun or number, size + len(line)
+            source.check(begun, size, number - begun)
             words += found
             labels += [label] * len(found)
         if words:

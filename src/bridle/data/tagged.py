@@ -82,14 +82,15 @@ class Tagged(Markup):
         """The text of each sequence."""
         start = source.opening(self.encoding).lstrip()
         if start.startswith(NEW):
-            begun, parts = 0, list[str]()
+            begun, parts, size = 0, list[str](), 0
             for line, text in source.lines(self.encoding):
                 if text.strip() == NEW:
                     if parts:
                         yield Record(begun, "\n".join(parts))
-                    begun, parts = 0, []
+                    begun, parts, size = 0, [], 0
                 elif text.strip():
-                    begun = begun or line
+                    begun, size = begun or line, size + len(text)
+                    source.check(begun, size, line - begun)
                     parts.append(text)
             if parts:
                 yield Record(begun, "\n".join(parts))

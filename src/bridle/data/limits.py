@@ -1,0 +1,48 @@
+"""How large the parts of a file may be: a small file, or one of a few bytes that unpacks to many, fills no memory.
+
+| what | at most |
+|---|---|
+| a line of text | 33,554,432 (2^25) characters |
+| a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^25 characters, 2,097,152 (2^21) lines |
+| a row of a table (`arrow`, `parquet`) | 2^25 tokens and bytes of text, together |
+| keys of a JSON object that is a sequence | 1,000 |
+| what packed data unpacks to: a record batch, a column chunk, an array of npz that is read at once | 134,217,728 \
+(2^27) bytes, or 16 times its packed size if that is more |
+| a table, or an array of npz, from standard input | 268,435,456 (2^28) bytes |
+
+Data that is not packed takes no more memory than the file has bytes, times a small factor: it has no other limit.
+"""
+
+from __future__ import annotations
+
+from bridle.errors import FileError
+
+LONGEST = 1 << 25  # characters of a line, or of a sequence; more is no text but a mistake, or an attack
+MOST_LINES = 1 << 21  # of one sequence
+MOST_KEYS = 1000  # of a JSON object
+UNPACKED = 1 << 27  # bytes of what is unpacked at once,
+RATIO = 16  # if they are more than so many times what they were packed to
+PIPED = 1 << 28  # bytes of a file that must be held to be read
+
+
+def check_unpacked(what: str, unpacked: int, packed: int) -> None:
+    """Raise if a part of a file unpacks to more than it should, before any memory is taken for it."""
+    most = max(UNPACKED, RATIO * packed)
+    if unpacked > most:
+        raise FileError(
+            f"{what} unpacks to too much",
+            got=f"{unpacked:,} bytes out of {packed:,}",
+            wanted=f"at most {most:,} bytes",
+            cause="Is the file damaged, or meant to fill the memory? Write it again in smaller parts, or not packed.",
+        )
+
+
+def check_sequence(characters: int, lines: int) -> None:
+    """Raise if a sequence has become too long to be one."""
+    if characters > LONGEST or lines > MOST_LINES:
+        raise FileError(
+            "a sequence is too long",
+            got=f"{characters:,} characters on {lines:,} lines so far",
+            wanted=f"at most {LONGEST:,} characters on {MOST_LINES:,} lines",
+            cause="Is what separates sequences missing, or is it another format?",
+        )
