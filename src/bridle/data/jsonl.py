@@ -48,7 +48,7 @@ class Keyed(Format):
         if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
             raise FileError("`columns` must be a list of names", got=repr(names), wanted="['pos', ...]")
 
-    def example(self, record: Mapping[str, Any], where: str) -> Example:
+    def example(self, record: Mapping[str, Any], where: str | None) -> Example:
         """The sequence that a record tells of."""
         try:
             return self._example(record, where)
@@ -56,7 +56,7 @@ class Keyed(Format):
             error.at(where=where)
             raise
 
-    def _example(self, record: Mapping[str, Any], where: str) -> Example:
+    def _example(self, record: Mapping[str, Any], where: str | None) -> Example:
         if self.tokens not in record:
             raise FileError(
                 "there are no tokens",
@@ -95,7 +95,7 @@ class Keyed(Format):
                 raise FileError("there is no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
         if labels is not None and len(labels) != len(words):
             raise FileError("labels and tokens differ in length", got=len(labels), wanted=len(words))
-        return Example(columns, labels, given or {}, (), where, record.get("id"))
+        return Example(columns, labels, given or {}, (), where or "", record.get("id"))
 
     def record(self, example: Example) -> dict[str, Any]:
         """What `example` makes a sequence of."""

@@ -4,11 +4,12 @@
 |---|---|
 | a line of text | 33,554,432 (2^25) characters |
 | a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^25 characters, 2,097,152 (2^21) lines |
-| a row of a table (`arrow`, `parquet`) | 2^25 tokens and bytes of text, together |
+| a row of a table (`arrow`, `parquet`) | 16,777,216 (2^24) tokens and bytes of text, together |
+| a column of a row group (`parquet`) | 2^25 tokens, or 64 per byte if that is more |
 | keys of a JSON object that is a sequence | 1,000 |
-| what packed data unpacks to: a record batch, a column chunk, an array of npz that is read at once | 134,217,728 \
-(2^27) bytes, or 16 times its packed size if that is more |
-| a table, or an array of npz, from standard input | 268,435,456 (2^28) bytes |
+| what unpacks at once: a record batch, a page of a column, rows of an npz array | 67,108,864 (2^26) bytes, or 16 \
+times its packed size if that is more |
+| a table from standard input | 268,435,456 (2^28) bytes |
 
 Data that is not packed takes no more memory than the file has bytes, times a small factor: it has no other limit.
 """
@@ -19,8 +20,9 @@ from bridle.errors import FileError
 
 LONGEST = 1 << 25  # characters of a line, or of a sequence; more is no text but a mistake, or an attack
 MOST_LINES = 1 << 21  # of one sequence
+HEAVIEST = 1 << 24  # values and bytes of text of a row of a table
 MOST_KEYS = 1000  # of a JSON object
-UNPACKED = 1 << 27  # bytes of what is unpacked at once,
+UNPACKED = 1 << 26  # bytes of what is unpacked at once,
 RATIO = 16  # if they are more than so many times what they were packed to
 PIPED = 1 << 28  # bytes of a file that must be held to be read
 
