@@ -4,8 +4,8 @@
 
 Each file is a small one that Bridle itself wrote, changed by chance, and read to its end in a process that may grow by
 1 GB and has 10 seconds per file. It must be accepted, or refused with a `BridleError`; a process that dies, hangs or
-grows too much, and any other error, is a finding: it is printed, its file is kept in build/fuzz, and the exit code is 1.
-To see one again: `python tests/fuzz.py --only FORMAT --seed N --files 1`, or read the file that was kept:
+grows too much, and any other error, is a finding: it is printed, its file is kept in build/fuzz, and the exit code is
+1. To see one again: `python tests/fuzz.py --only FORMAT --seed N --files 1`, or read the file that was kept:
 `python tests/fuzz.py --replay FILE ...` (their names begin with FORMAT--).
 """
 

@@ -50,7 +50,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """What `write_config` wrote."""
     try:
         found = json.loads(text_of(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         wanted = "what bridle train writes beside a model"
         raise FileError("not JSON", got=str(error), wanted=wanted, where=str(path)) from None
     if not isinstance(found, dict) or found.get("command") != _COMMAND or not isinstance(found.get("settings"), dict):

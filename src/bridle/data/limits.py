@@ -2,10 +2,10 @@
 
 | what | at most |
 |---|---|
-| a line of text | 33,554,432 (2^25) characters |
-| a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^25 characters, 2,097,152 (2^21) lines |
-| a row of a table (`arrow`, `parquet`) | 16,777,216 (2^24) tokens and bytes of text, together |
-| a column of a row group (`parquet`) | 2^25 tokens, or 64 per byte if that is more |
+| a line of text | 16,777,216 (2^24) characters |
+| a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^24 characters, 2,097,152 (2^21) lines |
+| a row of a table (`arrow`, `parquet`) | 2^24 tokens and bytes of text, together |
+| a column of a row group (`parquet`) | 33,554,432 (2^25) tokens, or 64 per byte if that is more |
 | keys of a JSON object that is a sequence | 1,000 |
 | what unpacks at once: a record batch, a page of a column, rows of an npz array | 67,108,864 (2^26) bytes, or 16 \
 times its packed size if that is more |
@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from bridle.errors import FileError
 
-LONGEST = 1 << 25  # characters of a line, or of a sequence; more is no text but a mistake, or an attack
+LONGEST = 1 << 24  # characters of a line, or of a sequence; more is no text but a mistake, or an attack
 MOST_LINES = 1 << 21  # of one sequence
-HEAVIEST = 1 << 24  # values and bytes of text of a row of a table
 MOST_KEYS = 1000  # of a JSON object
 UNPACKED = 1 << 26  # bytes of what is unpacked at once,
 RATIO = 16  # if they are more than so many times what they were packed to

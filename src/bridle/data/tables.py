@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import IO, Any
 
-from bridle.data.limits import HEAVIEST
+from bridle.data.limits import LONGEST
 from bridle.errors import FileError
 
 ROWS = 1024  # that become Python objects at once
@@ -95,7 +95,7 @@ def slices(batch: Any) -> Iterator[Any]:
     at, rows = 0, ROWS
     while at < batch.num_rows:
         part = batch.slice(at, rows)
-        if (weight := sum(map(_weight, part.columns))) <= HEAVIEST:
+        if (weight := sum(map(_weight, part.columns))) <= LONGEST:
             yield part
             at, rows = at + rows, ROWS
         elif rows > 1:
@@ -104,7 +104,7 @@ def slices(batch: Any) -> Iterator[Any]:
             raise FileError(
                 "a sequence is too long",
                 got=f"{weight:,} values and bytes of text",
-                wanted=f"at most {HEAVIEST:,}",
+                wanted=f"at most {LONGEST:,}",
                 cause="Is the file damaged, or are many sequences in one row?",
             )
 

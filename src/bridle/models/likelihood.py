@@ -120,5 +120,6 @@ class Likelihood:
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Go on from there."""
-        check_state(state, self._optimiser.state(), but=("steps", "changes"))  # whose shapes `resume` looks at
-        self._optimiser = Lbfgs.resume(self._objective, state, threads=self._threads)
+        own = self._optimiser.state()
+        check_state(state, own, but=("steps", "changes"))  # whose shapes `resume` looks at
+        self._optimiser = Lbfgs.resume(self._objective, state, threads=self._threads, most=int(own["counts"][0]))

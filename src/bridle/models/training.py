@@ -81,6 +81,19 @@ class Progress:
     best_iteration: int = 0
     why: str | None = None
 
+    @classmethod
+    def restored(cls, value: Mapping[str, Any]) -> Progress:
+        """What a file says that it was; a ValueError or TypeError if that cannot be."""
+        made = cls(**value)
+        match made:
+            case Progress(int(), list(losses), None | int() | float(), int(), None | str()):
+                fits = all(isinstance(loss, (int, float)) for loss in losses)
+            case _:
+                fits = False
+        if not fits or not 0 <= made.best_iteration <= made.iteration or len(made.losses) != made.iteration:
+            raise ValueError("losses and iterations do not fit together")
+        return made
+
 
 def train(
     learner: Learner, plan: Plan, measure: Callable[[Found], float] | None, identity: Mapping[str, Any]
@@ -172,9 +185,9 @@ def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[
         )
     try:
         learner.restore({name[6:]: array for name, array in stored.arrays.items() if name.startswith("state.")})
-        progress = Progress(**stored.head["progress"])
-        if len(progress.losses) != progress.iteration or progress.iteration < 1:
-            raise ValueError("losses and iterations do not fit together")
+        progress = Progress.restored(stored.head["progress"])
+        if progress.iteration < 1:
+            raise ValueError("nothing has been learned yet")
         w, pair = learner.weights()
         best = None
         if "best.w" in stored.arrays:
