@@ -11,7 +11,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test test-fast check lint types stub stub-check test-tiers sanitize bench soak docs clean
+.PHONY: help demo test test-fast check lint types stub stub-check test-tiers sanitize bench soak fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
 	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
 	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000 --start 0 --jobs 2')"
+	@echo "make fuzz      50,000 damaged files of every format, read in watched processes (FUZZ='--files 2000 --jobs 2 --seed 0 --only arrow')"
 	@echo "make docs      tutorials, rules, how it works, API: HTML in docs/_build/html"
 	@echo "make stub      write $(STUB) anew, after a change of cpp/bindings.cpp"
 	@echo "make clean     remove .venv, build and caches"
@@ -123,6 +124,10 @@ bench: $(VENV)/.bench
 
 soak: $(VENV)/.test
 	$(BIN)/python tests/soak.py $(SOAK)
+
+# Files that are damaged by chance: none may crash, hang, fill the memory or raise what is no BridleError.
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzz.py $(FUZZ)
 
 # Warnings are errors. Pages of rules are made from the library, so that they go anew with every build.
 docs: $(VENV)/.docs

@@ -6,6 +6,8 @@ A format of labelled sequences that is added to `bridle.data` is covered by itse
 from __future__ import annotations
 
 import json
+import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from bridle.learn import ConstrainedTagger, DeterministicRules
 from bridle.rules.files import load_lines, text_of
 from bridle.rules.lint import lint
 
+TRAP = "BRIDLE_FUZZ_TRAP"  # if it is set in the environment, there is one more door, with all kinds of findings
 LABELS = ["O", "A", "B"]
 COLUMNS = [
     {"word": ["He", "left", "12", "Elm,"], "pos": ["PRP", "VBD", "CD", "NN"]},
@@ -56,6 +59,8 @@ class Door:
 def doors() -> dict[str, Door]:
     """All of them, by name."""
     labelled = {name: _labelled(name) for name in formats()}
+    if os.environ.get(TRAP):
+        labelled["trap"] = Door("text", ".trap", lambda folder: _texts(folder, "fine"), _trap)
     return labelled | {
         "model": Door("model", ".bridle", _models, _tag),
         "checkpoint": Door("model", ".checkpoint", _checkpoints, _resume),
@@ -249,3 +254,16 @@ def _config(folder: Path) -> Iterable[Path]:
         json.dumps({"command": "bridle train", "settings": {"data": ["a.txt"], "c2": 1.0, "seed": 0}}) + "\n"
     )
     yield path
+
+
+def _trap(path: str) -> object:
+    match Path(path).read_text(encoding="utf-8").strip():
+        case "die":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "grow":
+            return bytearray(2 << 30)
+        case "raise":
+            raise KeyError("untyped")
+        case "refuse":
+            raise bridle.BridleError("typed")
+    return None

@@ -326,6 +326,7 @@ TOGETHER = {
     "test_cli_stream": "cli/bars __main__",
     "test_cli_training": "cli/evaluating cli/learners cli/reading cli/tagging",
     "test_data_conll": "data/conllu data/segmented data/slashed",
+    "test_data_limits": "data/packed data/tables",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
     "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/ranking "
@@ -356,7 +357,7 @@ TOGETHER = {
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
-OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "pickling", "readme", "structure"}
+OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "fuzz", "pickling", "readme", "structure"}
 
 
 def named_after(module: str) -> set[str]:

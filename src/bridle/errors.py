@@ -41,7 +41,7 @@ def shown(value: object, most: int = 60) -> str:
     """A value as Python writes it, cut short; of a large one only the first items are looked at.
 
     >>> shown([1] * 10**6), shown("x" * 10**6, 20)
-    ('[1, 1, 1, 1, 1, 1, ...]', "'xxxxxx...xxxxxxx'")
+    ('[1, 1, 1, 1, 1, 1, ...]', "'xxxxxxx...xxxxxxxx'")
     """
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = most

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
@@ -116,9 +117,11 @@ class Conll(Format):
                         yield example
                     held, size = [], 0
                 at, begun = k + 1, number + k + 1
-            held += lines[at:]
-            size += sum(map(len, lines[at:]))
-            source.check(begun, size, len(held))
+            if at < len(lines):
+                held += lines[at:]
+                size += sum(map(len, lines[at:]))
+                if size > limits.LONGEST or len(held) > limits.MOST_LINES:
+                    raise source.too_long(begun, size, len(held))
         if held and (example := table.example(begun, held)) is not None:
             yield example
         if not table.names and table.doubtful:  # nothing else is in the file

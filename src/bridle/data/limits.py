@@ -36,14 +36,3 @@ def check_unpacked(what: str, unpacked: int, packed: int) -> None:
             wanted=f"at most {most:,} bytes",
             cause="Is the file damaged, or meant to fill the memory? Write it again in smaller parts, or not packed.",
         )
-
-
-def check_sequence(characters: int, lines: int) -> None:
-    """Raise if a sequence has become too long to be one."""
-    if characters > LONGEST or lines > MOST_LINES:
-        raise FileError(
-            "a sequence is too long",
-            got=f"{characters:,} characters on {lines:,} lines so far",
-            wanted=f"at most {LONGEST:,} characters on {MOST_LINES:,} lines",
-            cause="Is what separates sequences missing, or is it another format?",
-        )

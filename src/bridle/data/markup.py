@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple, Protocol
 
+from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
@@ -104,7 +105,8 @@ class Markup(Format):
                 begun, parts, size = 0 if closes else line, [], 0
             if begun:
                 size += len(text) - at
-                source.check(begun, size, line - begun)
+                if size > limits.LONGEST or line - begun > limits.MOST_LINES:
+                    raise source.too_long(begun, size, line - begun)
                 parts.append(text[at:])
             else:
                 self.stray(source, line, text[at:], element)

@@ -81,7 +81,7 @@ class Parquet(Keyed):
         return FileError(
             f"cannot read this {self.name} file",
             got=clipped(got, 200),
-            wanted=f"a {self.name} file",
+            wanted=f"a file of the format {self.name}",
             cause="Is it cut off, or of another format?",
             where=source.name,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.markup import TOKENS, Tokens, check_tokens, runs_of
@@ -61,7 +62,8 @@ class Segments(Format):
                 )
             found = TOKENS[self.tokens].findall(text)
             begun, size = begun or number, size + len(line)
-            source.check(begun, size, number - begun)
+            if size > limits.LONGEST or number - begun > limits.MOST_LINES:
+                raise source.too_long(begun, size, number - begun)
             words += found
             labels += [label] * len(found)
         if words:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from bridle.data import limits
-from bridle.errors import Argument, BridleError, FileError, shown
+from bridle.errors import Argument, FileError, shown
 
 BLOCK = 1 << 18  # bytes read at once
 
@@ -65,13 +65,15 @@ class Source:
         """An error about one line."""
         return FileError(what, where=f"{self.name}:{line}", **parts)
 
-    def check(self, begun: int, characters: int, lines: int) -> None:
-        """Raise if the sequence that began on a line has become too long to be one."""
-        try:
-            limits.check_sequence(characters, lines)
-        except BridleError as error:
-            error.at(where=f"{self.name}:{begun}")
-            raise
+    def too_long(self, begun: int, characters: int, lines: int) -> FileError:
+        """The error for the sequence that began on a line and has become too long to be one."""
+        return self.error(
+            begun,
+            "a sequence is too long",
+            got=f"{characters:,} characters on {lines:,} lines so far",
+            wanted=f"at most {limits.LONGEST:,} characters on {limits.MOST_LINES:,} lines",
+            cause="Is what separates sequences missing, or is it another format?",
+        )
 
     def leave_out(self, what: str, count: int = 1) -> None:
         """Note that something was passed over."""

@@ -12,6 +12,7 @@ from bridle.rules.base import Rule
 from bridle.rules.text import parse, parse_line
 
 LARGEST = 1 << 24  # bytes of a file that people write
+MOST_RULES = 10_000  # of a file
 
 
 def as_rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
@@ -63,6 +64,8 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
 
     Raises
     ------
+    FileError
+        If there are more than 10,000.
     RuleSyntaxError
         About the first bad line; its field `others` holds the errors of all further ones.
 
@@ -83,10 +86,23 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
         except BridleError as error:
             parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "rule", "argument")}
             wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
+        if len(found) + len(wrong) > MOST_RULES:
+            raise too_many_rules(file)
     if wrong:
         wrong[0].others = tuple(wrong[1:])
         raise wrong[0]
     return found
+
+
+def too_many_rules(file: str | None = None) -> FileError:
+    """The error for a file with more rules than it may have."""
+    return FileError(
+        "there are too many rules",
+        got=f"more than {MOST_RULES:,}",
+        wanted=f"at most {MOST_RULES:,}",
+        cause="Can one rule with a list of labels say what many do?",
+        where=file,
+    )
 
 
 def load(path: str | Path) -> list[Rule]:
@@ -95,7 +111,7 @@ def load(path: str | Path) -> list[Rule]:
     Parameters
     ----------
     path : str or Path
-        The file: one rule per line, UTF-8, comments after ``#``; at most 16,777,216 bytes.
+        The file: one rule per line, UTF-8, comments after ``#``; at most 16,777,216 bytes and 10,000 rules.
 
     Returns
     -------
@@ -105,7 +121,7 @@ def load(path: str | Path) -> list[Rule]:
     Raises
     ------
     FileError
-        If it cannot be read as text.
+        If it cannot be read as text, or is too large.
     RuleSyntaxError
         If lines are not rules; all bad lines are reported at once.
 

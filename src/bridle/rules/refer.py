@@ -57,11 +57,11 @@ class Tokens:
     def __post_init__(self) -> None:
         what, wanted = "bad regular expression for tokens", r"one that Python's re takes, such as \d{5}"
         if not isinstance(self.pattern, str):
-            raise RuleError(what, got=shown(self.pattern), wanted=wanted)
+            raise RuleError(what, got=repr(self.pattern), wanted=wanted)
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            raise RuleError(what, got=shown(self.pattern), wanted=wanted, cause=str(error)) from None
+            raise RuleError(what, got=repr(self.pattern), wanted=wanted, cause=str(error)) from None
 
 
 LabelSpec: TypeAlias = str | Given | Iterable[str | Given]
