@@ -21,7 +21,7 @@ help:
 	@echo "make check     ruff, mypy --strict, the stub of the kernels, all tiers of vector instructions, ASan and UBSan"
 	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
 	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
-	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000 --start 0 --jobs 2')"
+	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000000'; it goes on where it was stopped)"
 	@echo "make docs      tutorials, rules, how it works, API: HTML in docs/_build/html"
 	@echo "make stub      write $(STUB) anew, after a change of cpp/bindings.cpp"
 	@echo "make clean     remove .venv, build and caches"
@@ -122,7 +122,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 soak: $(VENV)/.test
-	$(BIN)/python tests/soak.py $(SOAK)
+	@mkdir -p build
+	$(BIN)/python tests/soak.py --tiers all --log build/soak.jsonl $(SOAK)
 
 # Warnings are errors. Pages of rules are made from the library, so that they go anew with every build.
 docs: $(VENV)/.docs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def exact(lattice: Lattice, rules: list[r.Rule]) -> tuple[list[list[float]], flo
         scores = {}
         for y in product(range(m), repeat=n):
             terms = [lattice.unary[t, y[t]] for t in range(n)]
-            terms += [] if lattice.pairwise is None else [lattice.pairwise[i, j] for i, j in zip(y, y[1:], strict=False)]
+            terms += [] if lattice.pairwise is None else [lattice.pairwise[i, j] for i, j in pairwise(y)]
             terms += [] if lattice.start is None else [lattice.start[y[0]]]
             if -np.inf not in terms:
                 scores[y] = sum((Decimal(float(x)) for x in terms), Decimal(0))
@@ -84,7 +84,7 @@ def test_a_masked_token_does_not_matter(mask: float) -> None:
 
 
 def test_what_rounding_has_destroyed_is_refused() -> None:
-    """Every path crosses a transition of -1e38, beside which the other scores vanish: nobody can tell the labels apart."""
+    """Every path crosses a transition of -1e38, beside which other scores vanish: nobody can tell the labels apart."""
     lattice = Lattice([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]], pairwise=np.full((3, 3), -1e38) + np.diag([1e38, 0, 0]))
     decoder = Decoder(LABELS, [r.forbid("O", 0)])
     for ask in (decoder.marginals, Decoder(LABELS, [r.fix("B", 1), r.forbid("O", 0)]).marginals):
