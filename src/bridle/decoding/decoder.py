@@ -15,6 +15,7 @@ from bridle.decoding.problem import (
     MOST_MEMORY,
     Answers,
     Limits,
+    Objective,
     Problem,
     bad_option,
     check_given,
@@ -118,6 +119,11 @@ class Decoder:
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    @property
+    def objective(self) -> Objective:
+        """What the engine makes as good as possible: "score", or "two_stage" (`Decoding.objective`)."""
+        return self._engine.objective
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:

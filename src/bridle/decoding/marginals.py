@@ -16,7 +16,6 @@ from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.lattice import Scores
 from bridle.rules.base import Rule, Soft
 
-
 LARGEST_ERROR = 1e-5  # of the log of a probability
 LEAST_LOG = -745.0  # of a probability: exp of less is 0
 
