@@ -261,10 +261,7 @@ def test_scores_written_to_after_the_check_are_no_labelling(engine: str, written
     batch = Batch(scores, [0, 3, 6])
     scores[4] = written
     decoder = Decoder(Labels(["O", "A", "B"]), engine=engine)
-    for chosen in (
-        decoder,
-        decoder.with_rules([], on_infeasible="skip"),
-        decoder.with_rules([], on_infeasible="relax"),
-    ):
+    for on_infeasible in ("raise", "skip", "relax"):
+        chosen = decoder.with_rules([], on_infeasible=on_infeasible)
         with pytest.raises(LatticeError, match=r"unary\[1, 0\] is not a score"):
             chosen.decode_batch(batch)

@@ -13,7 +13,7 @@ import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.deadline import Deadline
-from bridle.engines import Beam, base, engine_named, engine_names, highs
+from bridle.engines import Beam, TwoStage, base, engine_named, engine_names, highs
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
 from contract import hard_lattice
@@ -294,7 +294,7 @@ def test_engines_are_values_with_their_own_options() -> None:
 
 
 def test_a_decoding_says_which_objective_was_optimised() -> None:
-    """`two_stage` calls a labelling optimal though another one scores higher than its bound: so it names its objective."""
+    """`two_stage` calls a labelling optimal though another one scores higher than its bound: it names its objective."""
     lattice, rules = Lattice([[0.0, 3.0]]), [r.fix("O", 0).soft(1.0)]
     two, plain = Decoder(["O", "A"], rules, TwoStage(tau=0.0)), Decoder(["O", "A"], rules)
     for d in (two.decode(lattice), two.decode_batch([lattice] * 2)[1]):

@@ -328,7 +328,7 @@ TOGETHER = {
     "test_data_conll": "data/conllu data/segmented data/slashed",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
-    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/ranking "
+    "test_decoding_decoder": "decoding/judge decoding/plan decoding/problem decoding/ranking "
     "decoding/result decoding/single",
     "test_decoding_outcomes": "decoding/clash decoding/relaxation",
     "test_demo": "cli/demo",

@@ -2,8 +2,8 @@
 
 Stage 1: Z = the best score under the hard rules. Stage 2: among labellings with score >= Z - (1 - tau) |Z|, the least
 penalty; of those, the highest score. Natively, or as two integer programs (stage="ilp"). The objective is not the
-score, and a decoding says so (`objective`): its `bound` holds among labellings of that least penalty, and others may score
-higher and break more.
+score, and a decoding says so (`objective`): its `bound` holds among labellings of that least penalty, and others may
+score higher and break more.
 """
 
 from __future__ import annotations
