@@ -259,7 +259,10 @@ NB_MODULE(_native, module) {
         },
         nb::arg("scores"), nb::arg("largest"));
     module.def("engine", &kernel_of, nb::arg("name"));
-    nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
+    nb::class_<Stop>(module, "Stop")
+        .def(nb::init<>())
+        .def("set", [](Stop& stop) { stop.flag = true; })
+        .def("is_set", [](const Stop& stop) { return stop.flag.load(); });
     bind_rules(module);
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),

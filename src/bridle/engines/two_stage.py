@@ -79,5 +79,6 @@ class TwoStage(NativeEngine):
                 tau=self.tau,
                 time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
+                is_stopped=problem.stop.is_set,
             ),
         )
