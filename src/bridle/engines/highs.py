@@ -99,7 +99,7 @@ def _run_until(highs: highspy.Highs, deadline: Deadline) -> bool:
     thread, gone = Thread(target=work, name="bridle-highs"), False
     thread.start()
     try:
-        # Not thread.join: when Ctrl-C interrupts it, Python before 3.13 takes the thread for dead (cpython issue 90882).
+        # Not thread.join: when Ctrl-C interrupts it, Python before 3.13 takes the thread for dead (cpython#90882).
         while not done.is_set() and not deadline.passed(-GRACE):
             left = deadline.left
             done.wait(POLL if left is None else min(POLL, left + GRACE))
