@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bridle.cli.base import app, check_place, json_line, warn
+from bridle.atomic import write_text
+from bridle.cli.base import app, check_place, json_line
 from bridle.cli.options import AsJson
-from bridle.data import Lines
 
 PAGE = "bridle-demo.html"
 
@@ -48,6 +48,5 @@ def demo(
     else:
         console = Console()
         demonstration.show(story, console if console.is_terminal else Console(width=100))
-    with Lines(str(out), warn) as lines:
-        lines.write([demonstration.page(story)])
+    write_text(out, demonstration.page(story) + "\n")
     typer.echo(f"The report: {out}", err=as_json)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import bridle
+from bridle.atomic import claimed, replacing
 from bridle.cli.bars import shown
 from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep
 from bridle.cli.options import AnyScheme, AsJson, DataScheme, Labelled, TheProgress, TheSeed, TheThreads
@@ -39,6 +40,7 @@ class Penalty(StrEnum):
 
 @app.command()
 def learn(
+    context: typer.Context,
     data: Labelled,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="Where the rules go; - is stdout.")],
     kind: Annotated[
@@ -106,6 +108,7 @@ def learn(
     keep(out, *data, model, tune, dev)
     if kind is Kind.DETERMINISTIC:
         check_kind(Path(out))
+    context.with_resource(claimed(out))
     tagger = None if model is None else bridle.load(model)
     before = None if tagger is None else Reader.noted(tagger.notes_)
     examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
@@ -244,10 +247,11 @@ def _keep_edited(out: str, made: list[str]) -> None:
     try:
         before = Path(out).read_bytes() if Path(out).is_file() else b""
         if before.strip() and before.split(b"\n") != [*(line.encode() for line in made), b""]:
-            Path(f"{out}.bak").write_bytes(before)
+            with replacing(f"{out}.bak") as file:
+                file.write(before)
             typer.echo(f"bridle: what was in {out} is kept in {out}.bak", err=True)
-    except (OSError, ValueError) as error:
-        got = getattr(error, "strerror", None) or str(error)
+    except (OSError, ValueError, FileError) as error:
+        got = error.got if isinstance(error, FileError) else getattr(error, "strerror", None) or str(error)
         what, wanted = f"cannot keep this file as {out}.bak", "a place with room for it"
         raise FileError(what, got=got, wanted=wanted, where=out) from None
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bridle.atomic import write_text
 from bridle.cli.base import app
 from bridle.cli.options import RECIPES, AsJson, TheSeed, TheThreads
-from bridle.data import Lines
 from bridle.errors import BridleError, FileError
 
 if TYPE_CHECKING:
@@ -92,5 +92,4 @@ def _write(report: Report, folder: Path) -> None:
     except BridleError as error:
         typer.echo(f"bridle: no picture: {error}", err=True)
     for suffix, text in made.items():
-        with Lines(str(folder / f"{report.name}.{suffix}")) as lines:
-            lines.write(text.rstrip("\n").split("\n"))
+        write_text(folder / f"{report.name}.{suffix}", text.rstrip("\n") + "\n")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import bridle
+from bridle.atomic import claimed
 from bridle.cli import training_run
 from bridle.cli.base import INTERRUPTED, app, check_kind, check_place, fail, json_line, keep
 from bridle.cli.learners import ITERATIONS, Average, Learner, Pairs, model_of, templates_of
@@ -129,6 +130,7 @@ def train(
         check_place(path)
     for path in filter(None, (out, checkpoint)):
         check_kind(path)
+    context.with_resource(claimed(out, checkpoint))
     rules_of(rules, None)
     examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
     common = {
