@@ -298,7 +298,7 @@ def test_the_contract_asks_every_engine() -> None:
 # ---- how far a sentence travels ------------------------------------------------------------------------------------
 
 # What benchmarks/trace.py printed, plus 5 %: functions and changes of file on the way of one sentence.
-FURTHEST = {"without rules": (102, 97), "with rules": (172, 198)}
+FURTHEST = {"without rules": (102, 98), "with rules": (172, 198)}
 
 
 def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +357,7 @@ TOGETHER = {
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
-OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "pickling", "readme", "structure"}
+OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "models_altered", "pickling", "readme", "structure"}
 
 
 def named_after(module: str) -> set[str]:

@@ -47,7 +47,15 @@ LARGEST_HEADER = 1 << 24  # bytes; parsed JSON takes many times its length, so w
 _PREFIX = struct.Struct("<8sII32s")
 _CHECKED = 16  # bytes of the prefix that the header's checksum covers
 _MOST_AXES = 32  # what every NumPy can have
-UNFIT = (KeyError, TypeError, ValueError, AttributeError, BridleError)  # what parts of a file that do not fit raise
+UNFIT = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    BridleError,
+)  # what parts of a file that do not fit raise
 _KEYS = {"name": str, "dtype": str, "shape": list, "offset": int, "length": int, "sha256": str}
 _LOOKS_LIKE = {
     b"PK\x03\x04": "a zip archive, such as npz or what PyTorch saves",
