@@ -357,7 +357,18 @@ TOGETHER = {
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
-OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "models_altered", "pickling", "readme", "structure"}
+OF_ALL = {
+    "bad_input",
+    "benchmarks",
+    "browser",
+    "cli_hostile",
+    "contract",
+    "docs",
+    "models_altered",
+    "pickling",
+    "readme",
+    "structure",
+}
 
 
 def named_after(module: str) -> set[str]:

@@ -28,6 +28,7 @@ from bridle.cli.base import (
     json_line,
     keep,
     names_of,
+    warn,
 )
 from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
 from bridle.cli.options import (
@@ -266,5 +267,5 @@ def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None]
             task = bar.add_task(doing, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
     else:
-        typer.echo(f"bridle: {doing} ...", err=True)
+        warn(f"{doing} ...")
         yield None

@@ -14,7 +14,7 @@ import typer
 import bridle
 from bridle.atomic import claimed, replacing
 from bridle.cli.bars import shown
-from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep
+from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep, on_screen, tell, warn
 from bridle.cli.options import AnyScheme, AsJson, DataScheme, Labelled, TheProgress, TheSeed, TheThreads
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of, split
 from bridle.data import Example, Lines
@@ -139,9 +139,9 @@ def learn(
         how += "".join(f", {name} {_plain(str(value))}" for name, value in asked.items() if value is not None)
     made = [*_head(data, len(examples), miner, how), *_body(found.learned)]
     _keep_edited(out, made)
-    with Lines(out) as lines:
+    with Lines(out, None, on_screen) as lines:
         lines.write(made)
-    typer.echo("\n".join(_summary(found, len(examples), out)), err=True)
+    tell("\n".join(_summary(found, len(examples), out)))
     if as_json:
         typer.echo(json_line(_as_dict(found, len(examples), out)))
     if found.interrupted:
@@ -187,7 +187,7 @@ def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: 
     made = DeterministicRules("characters" if characters else "words", threshold=threshold, cutoff=cutoff)
     made.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
     made.save(out)
-    typer.echo(f"bridle: {len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}", err=True)
+    warn(f"{len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}")
     if as_json:
         told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
         typer.echo(json_line(told))
@@ -237,7 +237,7 @@ def _watch(asked: bool | None) -> Callable[[Step], None]:
         if shown(asked):
             accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
             now = f"{step.loss:.2%} wrong{accuracy}  {step.seconds:.2f} s"
-            typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
+            tell(f"{step.iteration:4d}/{step.iterations}  {now}")
 
     return watch
 
@@ -249,7 +249,7 @@ def _keep_edited(out: str, made: list[str]) -> None:
         if before.strip() and before.split(b"\n") != [*(line.encode() for line in made), b""]:
             with replacing(f"{out}.bak") as file:
                 file.write(before)
-            typer.echo(f"bridle: what was in {out} is kept in {out}.bak", err=True)
+            warn(f"what was in {out} is kept in {out}.bak")
     except (OSError, ValueError, FileError) as error:
         got = error.got if isinstance(error, FileError) else getattr(error, "strerror", None) or str(error)
         what, wanted = f"cannot keep this file as {out}.bak", "a place with room for it"

@@ -31,6 +31,8 @@ class Lines(AbstractContextManager["Lines"]):
         The file; None or ``"-"`` is standard output.
     warn : callable, optional
         Called with a message if the block ends with an error and lines are kept.
+    show : callable, optional
+        Makes lines fit for a terminal, if that is where standard output goes; files and pipes get them as they are.
 
     Raises
     ------
@@ -38,8 +40,14 @@ class Lines(AbstractContextManager["Lines"]):
         If it cannot be written, or if another process or thread is writing it.
     """
 
-    def __init__(self, path: str | None, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | None,
+        warn: Callable[[str], None] | None = None,
+        show: Callable[[str], str] | None = None,
+    ) -> None:
         self.warn = warn
+        self._show: Callable[[str], str] | None = None
         self.count = 0  # lines written
         self.kept: Path | None = None  # where the lines are if the work did not end
         self.file: Replacement | None = None
@@ -47,6 +55,7 @@ class Lines(AbstractContextManager["Lines"]):
             if sys.stdout is None:
                 raise FileError("there is no standard output", got="a closed one", wanted="-o FILE")
             sys.stdout.flush()
+            self._show = show if sys.stdout.isatty() else None
             # past Python's buffer: what failed to be written is not written again when the program ends
             self.raw: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
             return
@@ -66,6 +75,8 @@ class Lines(AbstractContextManager["Lines"]):
         FileError
             If the disk is full, for example. `count` says how many lines are written.
         """
+        if self._show is not None:
+            lines = map(self._show, lines)
         data = "".join(line + "\n" for line in lines).encode()
         done = 0
         with deferred_interrupt():
