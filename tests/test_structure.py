@@ -43,7 +43,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
     ["_native", "deadline", "errors"],
-    ["checks", "schemes", "processor"],
+    ["atomic", "checks", "schemes", "processor"],
     ["labels"],
     ["arrays"],
     ["lattice"],
@@ -65,7 +65,8 @@ ARROW = [
 # Some must know less than their row allows.
 ONLY = {
     "decoding.judge": {"errors", "labels", "lattice", "rules", "decoding.result"},  # shares no code with the engines
-    "data": {"checks", "errors", "labels", "lattice"},
+    "atomic": {"errors"},
+    "data": {"atomic", "checks", "errors", "labels", "lattice"},
     "features": {"_native", "checks", "errors"},
 }
 NAMES = ["bridle", *(found.name for found in pkgutil.walk_packages(bridle.__path__, "bridle."))]  # of modules
@@ -297,7 +298,7 @@ def test_the_contract_asks_every_engine() -> None:
 # ---- how far a sentence travels ------------------------------------------------------------------------------------
 
 # What benchmarks/trace.py printed, plus 5 %: functions and changes of file on the way of one sentence.
-FURTHEST = {"without rules": (102, 97), "with rules": (172, 198)}
+FURTHEST = {"without rules": (102, 98), "with rules": (172, 198)}
 
 
 def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +357,18 @@ TOGETHER = {
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
-OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "pickling", "readme", "structure"}
+OF_ALL = {
+    "bad_input",
+    "benchmarks",
+    "browser",
+    "cli_hostile",
+    "contract",
+    "docs",
+    "models_altered",
+    "pickling",
+    "readme",
+    "structure",
+}
 
 
 def named_after(module: str) -> set[str]:

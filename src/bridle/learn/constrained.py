@@ -378,7 +378,7 @@ class ConstrainedTagger(Estimator):
             around: Any = np.ascontiguousarray(stored.arrays["around"])
             if around.dtype != np.float64 or around.shape != (made._context(len(made.labels_)).size,):
                 raise ModelError("the weights of neighbouring labels do not fit the labels")
-            made.around_, made.progress_ = around, Progress(**head["progress"])
+            made.around_, made.progress_ = around, Progress.restored(head["progress"])
         except files.UNFIT as error:
             raise files.unusable(error, path, "tagger", "ConstrainedTagger.save") from None
         return made

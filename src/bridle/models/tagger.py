@@ -293,7 +293,7 @@ def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -
         features = FEATURES[head["features"]["kind"]].restored(head["features"], stored.arrays)
         linear = Linear.restored(stored.arrays, len(features), len(labels.names))
         made.labels_, made.features_, made.linear_ = labels, features, linear
-        made.progress_, made.n_weights_ = Progress(**head["progress"]), int(head["n_weights"])
+        made.progress_, made.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
         made.notes_ = dict(head["notes"])
         made._check()
     except files.UNFIT as error:
