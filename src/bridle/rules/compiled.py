@@ -228,9 +228,9 @@ class _Source:
         except BridleError as error:
             raise self._about(self._dependents[number], sequence, error) from None
 
-    def matching(self, text: str) -> list[int]:
+    def matching(self, text: str) -> tuple[int, ...]:
         """The patterns that match a text."""
-        return [k for k, pattern in enumerate(self._patterns.values()) if pattern.fullmatch(text)]
+        return tuple(k for k, pattern in enumerate(self._patterns.values()) if pattern.fullmatch(text))
 
 
 def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> list[_native.CountingAutomaton]:
