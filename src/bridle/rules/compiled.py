@@ -7,7 +7,6 @@ themselves and ask here (`_Source`) for what they have not met yet, or cannot re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Sets, Soft
+from bridle.rules.patterns import Matcher
 from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
@@ -181,16 +181,16 @@ class _Source:
     _labels: Labels
     _dependents: list[_Conjunct]
     _absorb: Absorb
-    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
+    _patterns: dict[Tokens, int] = field(default_factory=dict)  # numbered as they come
+    _matcher: Matcher | None = None  # of all of them; made when first asked
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
         """A place as the kernels take it."""
         match place.source:
             case Given(key):
                 return "given", key, place.tied
-            case Tokens(pattern):
-                self._patterns.setdefault(pattern, re.compile(pattern))
-                return "tokens", list(self._patterns).index(pattern), False
+            case Tokens() as tokens:
+                return "tokens", self._patterns.setdefault(tokens, len(self._patterns)), False
         return "fixed", place.source, place.tied
 
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
@@ -230,7 +230,9 @@ class _Source:
 
     def matching(self, text: str) -> tuple[int, ...]:
         """The patterns that match a text."""
-        return tuple(k for k, pattern in enumerate(self._patterns.values()) if pattern.fullmatch(text))
+        if self._matcher is None:
+            self._matcher = Matcher([(tokens.pattern, tokens.engine) for tokens in self._patterns])
+        return self._matcher.matching(text)
 
 
 def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> list[_native.CountingAutomaton]:
