@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from numpy.random import Generator
 from bridle import Decoder, Labels, Lattice, RuleError
 from bridle import rules as r
 from bridle.learn.candidates_tokens import TOKEN_CLASSES
-from bridle.rules.patterns import LONGEST, Matcher, matcher
+from bridle.rules import patterns
+from bridle.rules.patterns import LONGEST, matcher
 from strategies import seeds
 
 # Letters, digits, marks and blanks of several scripts; case pairs that are not one to one; half a surrogate pair.
@@ -55,7 +57,7 @@ def test_both_engines_match_the_same_tokens(boundaries: bool) -> None:
             text for text in random_texts(rng) if text or r"\B" not in pattern
         ]  # Python 3.14 changed \B of nothing
         wanted = [re.fullmatch(pattern, text) is not None for text in texts]
-        assert [bool(matcher(pattern, "re2").matching(text)) for text in texts] == wanted, pattern
+        assert [bool(matcher((pattern, "re2"))(text)) for text in texts] == wanted, pattern
         found += sum(wanted)
     assert found > 300
 
@@ -67,7 +69,7 @@ def every_character() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", [r"\d", r"\w", r"\s", r".", r"(?i)[a-zß]", r"(?i)[^kσ]", r"\bx?.\b", r"(?a)\W"])
 def test_both_engines_agree_on_every_character(pattern: str) -> None:
-    matching, fullmatch = matcher(pattern, "re2").matching, re.compile(pattern).fullmatch
+    matching, fullmatch = matcher((pattern, "re2")), re.compile(pattern).fullmatch
     assert [c for c in every_character() if bool(matching(c)) != bool(fullmatch(c))] == []
 
 
@@ -80,8 +82,8 @@ def test_both_engines_agree_on_the_case_of_every_character() -> None:
     for c in cased[::7]:
         pattern = f"(?i){c}"
         wanted = set(re.findall(pattern, text))
-        assert {d for d in wanted if matcher(pattern, "re2").matching(d)} == wanted
-        assert not any(matcher(pattern, "re2").matching(d) for d in "xX1é" if d not in wanted)
+        assert {d for d in wanted if matcher((pattern, "re2"))(d)} == wanted
+        assert not any(matcher((pattern, "re2"))(d) for d in "xX1é" if d not in wanted)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +105,8 @@ def test_both_engines_agree_on_the_case_of_every_character() -> None:
 )
 def test_patterns_by_example(pattern: str, yes: list[str], no: list[str]) -> None:
     for engine in ("re2", "re"):
-        one = matcher(pattern, engine)  # type: ignore[arg-type]
-        assert [text for text in yes + no if one.matching(text)] == yes
+        matching = matcher((pattern, engine))  # type: ignore[arg-type]
+        assert [text for text in yes + no if matching(text)] == yes
 
 
 @pytest.mark.parametrize(
@@ -151,11 +153,26 @@ def test_the_engine_is_part_of_the_rule() -> None:
 
 
 def test_many_patterns_are_matched_together() -> None:
-    patterns = [*TOKEN_CLASSES.values(), r"\b\w+\b", r"(?=a).*", r"\ba.*"]
-    engines = ["re" if "?=" in pattern else "re2" for pattern in patterns]
-    one = Matcher(list(zip(patterns, engines, strict=True)))  # type: ignore[arg-type]
+    every = [*TOKEN_CLASSES.values(), r"\b\w+\b", r"(?=a).*", r"\ba.*"]
+    engines = ["re" if "?=" in pattern else "re2" for pattern in every]
+    matching = matcher(*zip(every, engines, strict=True))  # type: ignore[arg-type]
     for text in ("1999", "(1999)", "Äpfel", "a", "A.", "http://x", "", "12-14,", "\ud800"):
-        assert sorted(one.matching(text)) == [k for k, p in enumerate(patterns) if re.fullmatch(p, text)]
+        assert sorted(matching(text)) == [k for k, p in enumerate(every) if re.fullmatch(p, text)]
+
+
+def test_patterns_that_are_too_large_together_are_matched_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs: list[tuple[str, Any]] = [(pattern, "re2") for pattern in (r"\w{60}", r"\d{60}", r"\W{60}a*", r".{60}\w{60}")]
+    together = matcher(*pairs)
+    matcher.cache_clear()
+    monkeypatch.setattr(patterns, "_MEMORY_OF_ALL", 1 << 16)
+    apart = matcher(*pairs)
+    matcher.cache_clear()
+    for text in ("é" * 60, "1" * 60, "-" * 60 + "aa", "-" * 60 + "x" * 60, ""):
+        assert (
+            sorted(together(text))
+            == sorted(apart(text))
+            == [k for k, (p, _) in enumerate(pairs) if re.fullmatch(p, text)]
+        )
 
 
 def test_a_decoder_uses_the_engine_that_was_chosen() -> None:

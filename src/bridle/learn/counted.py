@@ -137,7 +137,7 @@ class Counted:
     def matching(self, pattern: str) -> Bools:
         """(N,): tokens whose text matches the whole of an expression."""
         if pattern not in self._matched:
-            fits = matcher(pattern, "re2").matching
+            fits = matcher((pattern, "re2"))
             known = {text: bool(fits(text)) for text in set(self.tokens or ())}
             found = (known[text] for text in self.tokens or ())
             self._matched[pattern] = np.fromiter(found, dtype=bool, count=len(self.tokens or ()))

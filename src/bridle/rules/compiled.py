@@ -19,7 +19,7 @@ from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Sets, Soft
-from bridle.rules.patterns import Matcher
+from bridle.rules.patterns import Matching, matcher
 from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
@@ -28,7 +28,6 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 # "relaxed": none, and what a rule that was taken apart is violated by counts as one violation.
 Absorb = Literal["masks", "words", "nothing", "relaxed"]
 _HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/problem.h
-_MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
 
@@ -146,6 +145,7 @@ class CompiledRules:
         for one in dependents:
             kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
             made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
+        source.prepare()
         return made
 
     def bind(
@@ -182,7 +182,7 @@ class _Source:
     _dependents: list[_Conjunct]
     _absorb: Absorb
     _patterns: dict[Tokens, int] = field(default_factory=dict)  # numbered as they come
-    _matcher: Matcher | None = None  # of all of them; made when first asked
+    matching: Matching | None = None  # the patterns that match a text
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
         """A place as the kernels take it."""
@@ -192,6 +192,10 @@ class _Source:
             case Tokens() as tokens:
                 return "tokens", self._patterns.setdefault(tokens, len(self._patterns)), False
         return "fixed", place.source, place.tied
+
+    def prepare(self) -> None:
+        """After all places."""
+        self.matching = matcher(*((tokens.pattern, tokens.engine) for tokens in self._patterns))
 
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
         """What the label names of a sequence mean: bits (token, first, last), or automata."""
@@ -228,23 +232,16 @@ class _Source:
         except BridleError as error:
             raise self._about(self._dependents[number], sequence, error) from None
 
-    def matching(self, text: str) -> tuple[int, ...]:
-        """The patterns that match a text."""
-        if self._matcher is None:
-            self._matcher = Matcher([(tokens.pattern, tokens.engine) for tokens in self._patterns])
-        return self._matcher.matching(text)
-
 
 def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> list[_native.CountingAutomaton]:
     """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
-    known, key = labels.automata, (rule, sets, marks)
-    found: list[_native.CountingAutomaton] | None = known.get(key)
-    if found is None:  # other threads may clear what is known at any time
+    key = (rule, sets, marks)
+    found: list[_native.CountingAutomaton] | None = labels.automata.get(key)
+    if found is None:
         m = len(labels.names)
-        found = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in rule.automata(sets, labels)]
-        if len(known) >= _MOST_KEPT:
-            known.clear()
-        known[key] = found
+        built = [CountingAutomaton.build(lazy, m, marks) for lazy in rule.automata(sets, labels)]
+        found = [to_native(automaton) for automaton in built]
+        labels.automata.keep(key, found, sum(one.step.nbytes + one.violations.nbytes + 2 * m for one in built))
     return found
 
 

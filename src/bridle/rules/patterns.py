@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ def _set_source(items: Iterable[tuple[Any, Any]]) -> str:
     return f"[{''.join(parts)}]"
 
 
-def _characters(kind: Any, value: Any, flags: int) -> Ranges:
+def characters(kind: Any, value: Any, flags: int) -> Ranges:
     """What a node that stands for one character matches."""
     few = flags & (re.IGNORECASE | re.ASCII)
     if kind is op.ANY:
@@ -134,7 +134,7 @@ class _Writer:
 
     def node(self, kind: Any, value: Any, flags: int, last: bool) -> str:
         if kind in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
-            return self.one_of(_characters(kind, value, flags))
+            return self.one_of(characters(kind, value, flags))
         if kind is op.AT:
             return self.place(value, flags, last)
         if kind is op.SUBPATTERN:
@@ -216,29 +216,54 @@ def _cut_by_words(characters: Ranges) -> Iterable[tuple[int, int, bool]]:
 # ---- matching -------------------------------------------------------------------------------------------------------
 
 
-class _Set:
+Matching = Callable[[str], tuple[int, ...]]  # a text -> the numbers of the expressions that match
+
+
+def _encoded(text: str) -> bytes:
+    """As UTF-8; half a surrogate pair, which Python takes for a character, too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _together(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
     """Expressions that RE2 matches all at once; one more, which matches any text, shows that it did not give up."""
+    import re2
 
-    def __init__(self, numbers: Sequence[int], texts: Sequence[str]) -> None:
-        import re2
+    count, nothing = len(texts), [len(texts)]
+    together = re2.Set.FullMatchSet(_options(min(count * _MEMORY, _MEMORY_OF_ALL)))
+    for text in (*texts, "(?s:.*)"):
+        together.Add(text)
+    try:
+        together.Compile()
+    except re2.error:  # too large together
+        return _apart(numbers, texts)
+    match = together.Match
 
-        self.numbers, self.singles = numbers, [re2.compile(text, _options(_MEMORY)) for text in texts]
-        self.match = None
-        together = re2.Set.FullMatchSet(_options(min(len(texts) * _MEMORY, _MEMORY_OF_ALL)))
-        for text in (*texts, "(?s:.*)"):
-            together.Add(text)
+    def matching(text: str) -> tuple[int, ...]:
         try:
-            together.Compile()
-            self.match = together.Match
-        except re2.error:  # too large together
-            pass
+            found = match(text.encode())
+        except UnicodeEncodeError:
+            found = match(_encoded(text))
+        if found == nothing:
+            return ()
+        if found and count in found:
+            return tuple([numbers[k] for k in found if k < count])
+        return _apart(numbers, texts)(text)
 
-    def matching(self, text: bytes) -> list[int]:
-        found = self.match(text) if self.match is not None else None
-        count = len(self.numbers)
-        if found and max(found) == count:
-            return [self.numbers[k] for k in found if k < count]
-        return [k for k, one in zip(self.numbers, self.singles, strict=True) if one.fullmatch(text)]
+    return matching
+
+
+@lru_cache(maxsize=16)
+def _apart(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
+    """The same one by one."""
+    import re2
+
+    every = [(k, re2.compile(text, _options(_MEMORY)).fullmatch) for k, text in zip(numbers, texts, strict=True)]
+
+    def matching(text: str) -> tuple[int, ...]:
+        encoded = _encoded(text)
+        return tuple(k for k, fullmatch in every if fullmatch(encoded))
+
+    return matching
 
 
 def _options(memory: int) -> Any:
@@ -249,30 +274,23 @@ def _options(memory: int) -> Any:
     return options
 
 
-class Matcher:
-    """Tells which of some expressions match the whole of a text; they are checked, as `check_pattern` does."""
-
-    def __init__(self, patterns: Sequence[tuple[str, TextEngine]]) -> None:
-        self._backtracking = [(k, re.compile(text).fullmatch) for k, (text, by) in enumerate(patterns) if by == "re"]
-        written = [(k, _written(text)) for k, (text, by) in enumerate(patterns) if by == "re2"]
-        sets = [[(k, text) for k, (text, apart) in written if apart is which] for which in (False, True)]
-        self._plain, self._apart = (_Set(*zip(*some, strict=True)) if some else None for some in sets)
-
-    def matching(self, text: str) -> tuple[int, ...]:
-        """The numbers of the expressions that match."""
-        found = [] if self._plain is None else self._plain.matching(text.encode("utf-8", "surrogatepass"))
-        if self._apart is not None:
-            found += self._apart.matching(_words_apart(text).encode("utf-8", "surrogatepass"))
-        if self._backtracking:
-            found += [k for k, fullmatch in self._backtracking if fullmatch(text)]
-        return tuple(found)
-
-
 @lru_cache(maxsize=128)
-def matcher(pattern: str, engine: TextEngine) -> Matcher:
-    """A matcher of one expression; raises RuleError if it is none."""
-    check_pattern(pattern, engine)
-    return Matcher([(pattern, engine)])
+def matcher(*patterns: tuple[str, TextEngine]) -> Matching:
+    """Tells which of some expressions match the whole of a text; raises RuleError if one is none."""
+    for pattern, engine in patterns:
+        check_pattern(pattern, engine)
+    written = [(k, _written(text)) for k, (text, by) in enumerate(patterns) if by == "re2"]
+    plain = [(k, text) for k, (text, apart) in written if not apart]
+    apart = [(k, text) for k, (text, apart) in written if apart]
+    parts: list[Matching] = []
+    if plain:
+        parts.append(_together(*zip(*plain, strict=True)))
+    if apart:
+        with_words_apart = _together(*zip(*apart, strict=True))
+        parts.append(lambda text: with_words_apart(_words_apart(text)))
+    if backtracking := [(k, re.compile(text).fullmatch) for k, (text, by) in enumerate(patterns) if by == "re"]:
+        parts.append(lambda text: tuple(k for k, fullmatch in backtracking if fullmatch(text)))
+    return parts[0] if len(parts) == 1 else lambda text: tuple(k for part in parts for k in part(text))
 
 
 @lru_cache(maxsize=512)

@@ -158,7 +158,7 @@ class Place:
         """The positions in one sequence of n tokens."""
         source = self.source
         if isinstance(source, Tokens):
-            matching = matcher(source.pattern, source.engine).matching
+            matching = matcher((source.pattern, source.engine))
             return [t for t, token in enumerate(tokens_of(given, n)) if matching(token)]
         value = source.of(given) if isinstance(source, Given) else source
         what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
