@@ -19,7 +19,7 @@ from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Sets, Soft
-from bridle.rules.patterns import Matching, matcher
+from bridle.rules.patterns import Matching, TextEngine, matcher
 from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
@@ -145,7 +145,7 @@ class CompiledRules:
         for one in dependents:
             kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
             made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
-        source.prepare()
+        source.matching = matcher(*source.patterns) if source.patterns else None
         return made
 
     def bind(
@@ -181,21 +181,17 @@ class _Source:
     _labels: Labels
     _dependents: list[_Conjunct]
     _absorb: Absorb
-    _patterns: dict[Tokens, int] = field(default_factory=dict)  # numbered as they come
-    matching: Matching | None = None  # the patterns that match a text
+    patterns: dict[tuple[str, TextEngine], int] = field(default_factory=dict)  # numbered as they come
+    matching: Matching | None = None  # the numbers of the patterns that match a text
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
         """A place as the kernels take it."""
         match place.source:
             case Given(key):
                 return "given", key, place.tied
-            case Tokens() as tokens:
-                return "tokens", self._patterns.setdefault(tokens, len(self._patterns)), False
+            case Tokens(pattern, engine):
+                return "tokens", self.patterns.setdefault((pattern, engine), len(self.patterns)), False
         return "fixed", place.source, place.tied
-
-    def prepare(self) -> None:
-        """After all places."""
-        self.matching = matcher(*((tokens.pattern, tokens.engine) for tokens in self._patterns))
 
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
         """What the label names of a sequence mean: bits (token, first, last), or automata."""
