@@ -43,7 +43,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
     ["_native", "deadline", "errors"],
-    ["atomic", "checks", "schemes", "processor"],
+    ["atomic", "checks", "schemes", "processor", "recent"],
     ["labels"],
     ["arrays"],
     ["lattice"],
@@ -297,8 +297,8 @@ def test_the_contract_asks_every_engine() -> None:
 
 # ---- how far a sentence travels ------------------------------------------------------------------------------------
 
-# What benchmarks/trace.py printed, plus 5 %: functions and changes of file on the way of one sentence.
-FURTHEST = {"without rules": (102, 98), "with rules": (172, 198)}
+# What benchmarks/trace.py printed: functions and changes of file on the way of one sentence.
+FURTHEST = {"without rules": (102, 99), "with rules": (185, 209)}
 
 
 def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

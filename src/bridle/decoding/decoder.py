@@ -55,7 +55,8 @@ class Decoder:
         or with options of its own, as in ``bridle.engines.Beam(width=32)``.
     time_limit : float, optional
         Seconds per sequence, or per call of `k_best`, `marginals`, `probability` and `explain`. What is found by then
-        comes with a true bound; 0 leaves time for the best labelling without rules only.
+        comes with a true bound; 0 leaves time for the best labelling without rules only. Expressions that
+        ``tokens(..., engine="re")`` leaves to Python's `re` are matched outside of it.
     max_states : int, optional
         States that the engine may look at per sequence, likewise.
     max_memory : int, default 1_000_000_000
