@@ -21,7 +21,7 @@ help:
 	@echo "make check     ruff, mypy --strict, the stub of the kernels, all tiers of vector instructions, ASan and UBSan"
 	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
 	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
-	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000 --start 0 --jobs 2')"
+	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000000'; it goes on where it was stopped)"
 	@echo "make fuzz      50,000 damaged files of every format, read in watched processes (FUZZ='--files 2000 --jobs 2 --seed 0 --only arrow')"
 	@echo "make docs      tutorials, rules, how it works, API: HTML in docs/_build/html"
 	@echo "make stub      write $(STUB) anew, after a change of cpp/bindings.cpp"
@@ -123,7 +123,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 soak: $(VENV)/.test
-	$(BIN)/python tests/soak.py $(SOAK)
+	@mkdir -p build
+	$(BIN)/python tests/soak.py --tiers all --log build/soak.jsonl $(SOAK)
 
 # Files that are damaged by chance: none may crash, hang, fill the memory or raise what is no BridleError.
 fuzz: $(VENV)/.test

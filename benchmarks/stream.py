@@ -142,7 +142,7 @@ def stopped(words: list[str], out: Path, whole: bytes) -> list[str]:
     """Stop a tagging by Ctrl-C, a part of a second after its first lines. What is wrong with how it ends."""
     part = out.with_name(out.name + ".part")
     process = subprocess.Popen(words, stderr=subprocess.PIPE)
-    while process.poll() is None and not (part.exists() and part.stat().st_size):
+    while process.poll() is None and not any(one.stat().st_size for one in out.parent.glob(f"{out.name}.*.part")):
         time.sleep(0.02)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

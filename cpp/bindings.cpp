@@ -196,14 +196,15 @@ nb::list k_best_of(const PyProblem& self, int64_t b, int k) {
 }
 
 // seconds: what is left of a call that asks several times; negative: no limit.
-double log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals,
-                  double seconds) {
+nb::tuple log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals,
+                     double seconds) {
     const Options& options = *self.options;
-    if (self.late) return std::numeric_limits<double>::quiet_NaN();
+    if (self.late) return nb::make_tuple(std::numeric_limits<double>::quiet_NaN(), 0.0);
     double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
-    return freely(
+    const Sum sum = freely(
         {}, seconds, [&](Control& c) { return log_sum(self.problem, b, rules, into, options.max_states, c); },
         memory_of(options));
+    return nb::make_tuple(sum.log_z, sum.error);
 }
 
 void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy,
@@ -258,7 +259,10 @@ NB_MODULE(_native, module) {
         },
         nb::arg("scores"), nb::arg("largest"));
     module.def("engine", &kernel_of, nb::arg("name"));
-    nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("set", [](Stop& stop) { stop.flag = true; });
+    nb::class_<Stop>(module, "Stop")
+        .def(nb::init<>())
+        .def("set", [](Stop& stop) { stop.flag = true; })
+        .def("is_set", [](const Stop& stop) { return stop.flag.load(); });
     bind_rules(module);
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),

@@ -13,9 +13,8 @@
 namespace bridle {
 namespace {
 
-constexpr size_t kMostChoices = 1024;  // of label names that come with sequences, per rule
-constexpr size_t kMostTexts = 65536;   // whose matches are remembered
-constexpr size_t kMostMarks = 256;     // of one automaton
+constexpr size_t kMostMarks = 256;        // of one automaton
+constexpr Py_ssize_t kLongestText = 256;  // characters of a text that is remembered
 
 // What a choice of label names means, as Python tells it: (token, first, last) bits or None, or a list of automata.
 std::shared_ptr<Choice> choice_of(const Dependent& one, const nb::object& told) {
@@ -47,9 +46,6 @@ class Binder {
           N_(offsets[B]),
           given_of_(std::move(given)),
           of_(self.dependents.size()) {
-        if (self_.texts.size() > kMostTexts) self_.texts.clear(), self_.matches.clear();
-        for (Dependent& one : self_.dependents)
-            if (one.choices.size() > kMostChoices) one.known.clear(), one.choices.clear();
         bound_ = std::make_unique<PyBound>();
         BoundRules& b = bound_->core;
         b.words = static_cast<int>(words_of(self_.core.tables.m));
@@ -215,6 +211,10 @@ class Binder {
         return PyTuple_CheckExact(value) ? nb::borrow(value) : nb::steal(PyList_AsTuple(value));
     }
 
+    static std::shared_ptr<Choice> held_by(PyObject* capsule) {
+        return *static_cast<std::shared_ptr<Choice>*>(nb::borrow<nb::capsule>(capsule).data());
+    }
+
     std::shared_ptr<Choice> chosen(size_t d, int64_t b) {
         Dependent& one = self_.dependents[d];
         nb::object key = one.keys.size() == 1 ? hashable(value_of(one.keys[0])) : nb::object();
@@ -227,36 +227,32 @@ class Binder {
             }
             key = all;
         }
-        if (key.is_valid()) {
-            PyObject* known = PyDict_GetItemWithError(one.known.ptr(), key.ptr());
-            if (known) return one.choices[PyLong_AsSize_t(known)];
-            if (PyErr_Occurred()) throw nb::python_error();
-        }
-        auto made = choice_of(one, asked("choice", b, d));
-        if (key.is_valid()) {
-            one.known[key] = one.choices.size();
-            one.choices.push_back(made);
-        }
+        if (!key.is_valid()) return choice_of(one, asked("choice", b, d));
+        if (PyObject* known = one.choices.young(key.ptr())) return held_by(known);
+        PyObject* known = one.choices.old(key.ptr());
+        const std::shared_ptr<Choice> made = known ? held_by(known) : choice_of(one, asked("choice", b, d));
+        const nb::capsule kept(new std::shared_ptr<Choice>(made),
+                               [](void* p) noexcept { delete static_cast<std::shared_ptr<Choice>*>(p); });
+        one.choices.keep(key, kept, std::max(made->bytes(), kLeastChoice));
         return made;
     }
 
     // ---- texts of tokens ------------------------------------------------------------------------------------------------
 
-    // The row of `matches` that tells which patterns match a text.
-    int32_t match(nb::handle text) {
-        PyObject* known = PyDict_GetItemWithError(self_.texts.ptr(), text.ptr());
-        if (known) return static_cast<int32_t>(PyLong_AsLong(known));
-        if (PyErr_Occurred()) throw nb::python_error();
-        std::vector<int> found;
-        for (nb::handle pattern : self_.python.attr("matching")(text)) found.push_back(nb::cast<int>(pattern));
-        self_.texts[text] = self_.matches.size();
-        self_.matches.push_back(std::move(found));
-        return static_cast<int32_t>(self_.matches.size()) - 1;
+    // The patterns that match a text: a tuple of numbers.
+    nb::object match(nb::handle text) {
+        const bool kept = PyUnicode_CheckExact(text.ptr()) && PyUnicode_GET_LENGTH(text.ptr()) <= kLongestText;
+        if (!kept) return self_.python.attr("matching")(text);
+        if (PyObject* known = self_.texts.young(text.ptr())) return nb::borrow(known);
+        PyObject* known = self_.texts.old(text.ptr());
+        const nb::object found = known ? nb::borrow(known) : self_.python.attr("matching")(text);
+        self_.texts.keep(text, found, 1);
+        return found;
     }
 
-    void matched(int32_t row, int64_t b, int64_t t) {
-        for (int pattern : self_.matches[row])
-            for (const auto& [d, k] : self_.users[pattern]) mark(d, k, b, t);
+    void matched(const nb::object& patterns, int64_t b, int64_t t) {
+        for (nb::handle pattern : patterns)
+            for (const auto& [d, k] : self_.users[PyLong_AsSize_t(pattern.ptr())]) mark(d, k, b, t);
     }
 
     size_t first_user() const {  // of the texts of tokens

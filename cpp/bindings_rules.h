@@ -10,12 +10,54 @@
 
 namespace bridle {
 
+// Values by Python keys; those used lately are kept. There are two generations: what is asked for is, or goes, into the young
+// one. When that is full it becomes the old one, and what was old is dropped.
+class RecentCache {
+  public:
+    explicit RecentCache(size_t most) : most_(most) {}
+
+    PyObject* young(PyObject* key) const { return find(young_, key); }  // borrowed, or null
+    PyObject* old(PyObject* key) const { return find(old_, key); }      // the same; who uses it, keeps it again
+    void keep(const nb::handle& key, const nb::handle& value, size_t weight) {
+        if (2 * weight > most_) return;
+        if (2 * (weight_ + weight) > most_) {
+            old_ = std::exchange(young_, nb::dict());
+            weight_ = 0;
+        }
+        young_[key] = value;
+        weight_ += weight;
+    }
+
+  private:
+    static PyObject* find(const nb::dict& in, PyObject* key) {
+        PyObject* found = PyDict_GetItemWithError(in.ptr(), key);
+        if (!found && PyErr_Occurred()) throw nb::python_error();
+        return found;
+    }
+
+    nb::dict young_, old_;
+    size_t weight_ = 0;  // of the young ones
+    size_t most_;        // of all together
+};
+
 // What one set of label names means for a rule: allowed labels as bits, or automata.
 struct Choice {
     std::vector<uint64_t> token, first, last;  // (words) or empty
     std::vector<const CountingAutomaton*> automata;
     nb::object kept;
+
+    size_t bytes() const {
+        size_t sum = sizeof *this + sizeof(uint64_t) * (token.size() + first.size() + last.size());
+        for (const CountingAutomaton* a : automata)
+            sum += sizeof *a + sizeof(Move) * a->moves.size() + sizeof(uint16_t) * a->class_of.size() + a->edges.size();
+        return sum;
+    }
 };
+
+constexpr size_t kMostTexts = 65536;                              // whose matches are remembered
+constexpr size_t kMostChoices = 1024;                             // of label names that come with sequences, per rule
+constexpr size_t kMostChoiceBytes = size_t{1} << 25;              // of all of them
+constexpr size_t kLeastChoice = kMostChoiceBytes / kMostChoices;  // what a small one counts as
 
 // Positions that a rule speaks of: by a value that comes with the sequence, by the text of tokens, or always the same.
 struct Place {
@@ -30,11 +72,10 @@ struct Dependent {
     enum Kind { mask, tied, automata } kind;
     int rule;
     std::vector<Place> places;
-    std::vector<nb::object> keys;   // of label names that come with the sequence
-    bool few;                       // few places: every combination of them is a mark
-    std::shared_ptr<Choice> fixed;  // without keys: made when first needed
-    nb::dict known;                 // names -> number of their choice
-    std::vector<std::shared_ptr<Choice>> choices;
+    std::vector<nb::object> keys;           // of label names that come with the sequence
+    bool few;                               // few places: every combination of them is a mark
+    std::shared_ptr<Choice> fixed;          // without keys: made when first needed
+    RecentCache choices{kMostChoiceBytes};  // names -> a capsule with their choice
 };
 
 struct PyCompiled {
@@ -43,9 +84,8 @@ struct PyCompiled {
     std::vector<Dependent> dependents;                    // ordered by rule
     std::vector<std::vector<std::pair<int, int>>> users;  // (patterns) the rules and places that ask for each
     nb::object tokens = nb::str("tokens");
-    nb::dict texts;                         // text -> row of matches
-    std::vector<std::vector<int>> matches;  // patterns that match a text
-    nb::object python;                      // answers what is not read here; must not refer to this object
+    RecentCache texts{kMostTexts};  // text -> a tuple of the patterns that match it
+    nb::object python;              // answers what is not read here; must not refer to this object
     std::vector<nb::object> kept;
 
     template <class... Masks>

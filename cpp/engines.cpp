@@ -135,6 +135,13 @@ Answer in_time(Engine engine, const Sequence& s, const Options& options, Control
     }
 }
 
+// Scores are checked when they come, but a batch borrows them: what was written into them since (NaN, +inf) must not pass for
+// a labelling. It passes for an infeasible sequence, and whoever asks why is told which score is none.
+bool is_sound(const Answer& answer, int m) {
+    return answer.score < kInf &&
+           std::all_of(answer.path.begin(), answer.path.end(), [m](int32_t y) { return y >= 0 && y < m; });
+}
+
 // Violations of each rule by an answer.
 void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
     if (answer.violations.empty()) judge(s, answer.path.data(), verdict);
@@ -162,7 +169,8 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         if ((b & 15) == 0) control.check();
         const Sequence s(problem, b);
         int64_t counters[kCounters] = {};
-        const Answer answer = in_time(engine, s, options, control, search, counters);
+        Answer answer = in_time(engine, s, options, control, search, counters);
+        if (!is_sound(answer, s.m)) answer = {Status::infeasible, -kInf, -kInf, {}};
         std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;

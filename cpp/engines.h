@@ -65,9 +65,14 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
 // The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
-// log of the sum of exp(score) over the labellings that obey these rules; marginals (n, m) or null. +inf: too large;
-// NaN: out of time.
-double log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
-               Control& control);
+struct Sum {
+    double log_z;  // +inf: too large; NaN: out of time
+    double error;  // how far rounding can have taken log_z, or the log of a marginal, from the truth
+};
+
+// log of the sum of exp(score) over the labellings that obey these rules, relative to the largest scores (sums.cpp);
+// marginals (n, m) or null.
+Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
+            Control& control);
 
 }  // namespace bridle

@@ -97,6 +97,7 @@ std::vector<int32_t> classes_of(const AutomatonSet& set, int m, std::vector<int3
 
 constexpr size_t kMostCells = size_t{1} << 26;   // of one table
 constexpr size_t kKnownCells = size_t{1} << 21;  // of all that are kept
+constexpr size_t kTableCells = 1024;             // what a table counts at least: there are at most 2,048
 constexpr size_t kSmallTable = 1 << 14;          // cells that are never too many
 
 }  // namespace
@@ -140,10 +141,10 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
     else {
         tables_ = n == 0 ? explore(set, {}, m, most, control) : explore(set, first, m, most, control);
         if (!tables_) return clear(), false;
-        const size_t cells = tables_->next.size() + key.size();
+        const size_t cells = std::max(tables_->next.size() + key.size(), kTableCells);
         const size_t kept = std::min(kKnownCells, control.memory() / 16 / kCellBytes);
         if (known_cells_ + cells > kept) known_.clear(), known_cells_ = 0;
-        if (cells < kept / 8) known_.emplace(std::move(key), tables_), known_cells_ += cells;
+        if (tables_->next.size() < kept / 8) known_.emplace(std::move(key), tables_), known_cells_ += cells;
     }
     Q = tables_->Q;
     final = tables_->final;

@@ -7,6 +7,7 @@ namespace bridle {
 namespace {
 
 constexpr size_t kKnownCells = size_t{1} << 21;  // of all tables that are kept
+constexpr size_t kTableCells = 2048;             // what a table counts at least: there are at most 1,024
 
 }  // namespace
 
@@ -35,7 +36,9 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
             if (automaton.final[automaton.after(y)]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
     }
     if (!neighbours) return;
-    if (known_.size() * m * m > std::min(kKnownCells, control.memory() / 16 / (2 * sizeof(double)))) known_.clear();
+    if (known_.size() * std::max(kTableCells, static_cast<size_t>(m) * m) >
+        std::min(kKnownCells, control.memory() / 16 / (2 * sizeof(double))))
+        known_.clear();
     tables_.resize(n);
     // Positions whose marks agree share a table; with few automata the marks fit in one number.
     std::vector<BoundAutomaton> marked;

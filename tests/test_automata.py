@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from numpy.random import Generator
 
 from bridle.automata import DFA, CountingAutomaton, LazyAutomaton, check_regex, from_regex
+from bridle.automata.refine import number, refine
 from bridle.errors import LabelError, RuleError, RuleSyntaxError
 from bridle.labels import Labels
 from strategies import labellings, seeds
@@ -283,3 +287,62 @@ def test_an_automaton_knows_only_its_marks() -> None:
         CountingAutomaton.build(lazy, 2, (1,)).count_violations([0, 1])
     with pytest.raises(RuleError, match="too large"):
         CountingAutomaton.build(LazyAutomaton(0, lambda q, _y, _mark: (q + 1, 0)), 2)  # type: ignore[operator]
+
+
+# ---- large ones --------------------------------------------------------------------------------------------------
+
+
+def moore(output: Any, step: Any) -> tuple[Any, int]:
+    """Partition refinement by its definition, a round over all states until nothing changes; and how many rounds."""
+    block, rounds = number(output), 0
+    while (finer := number(np.concatenate([block[:, None], block[step]], axis=1))).max() > block.max():
+        block, rounds = finer, rounds + 1
+    return block, rounds
+
+
+def test_refinement_is_the_same_when_it_takes_many_rounds() -> None:
+    many = 0
+    for rng in seeds(200, key=11):
+        s, c = int(rng.integers(20, 80)), int(rng.integers(1, 4))
+        step = np.minimum(np.arange(s)[:, None] + rng.integers(0, 2, (s, c)), s - 1)  # mostly a chain
+        step = np.where(rng.random((s, c)) < 0.02, rng.integers(0, s, (s, c)), step)
+        output = (rng.random((s, 1)) < 0.04).astype(np.int64)
+        wanted, rounds = moore(output, step)
+        assert np.array_equal(refine(output, step), wanted)
+        many += rounds > 10
+    assert many > 20
+
+
+def cpu_seconds(make: Callable[[], object]) -> float:
+    begin = time.process_time()
+    make()
+    return time.process_time() - begin
+
+
+@pytest.mark.parametrize("text, seconds", [("a{800}", 0.3), ("(a{50}){50}", 1.0), ("(a?){600}", 1.0)])
+def test_repeats_take_about_as_long_as_they_are_large(text: str, seconds: float) -> None:
+    assert cpu_seconds(lambda: from_regex(text, _find, 3)) < seconds
+
+
+def test_a_long_count_takes_about_as_long_as_it_is_large() -> None:
+    lazy = LazyAutomaton(0, lambda s, y, _mark: (min(int(s) + (y == 1), 2000), 0), lambda s: int(s < 2000))  # type: ignore[call-overload, operator]
+    assert cpu_seconds(lambda: CountingAutomaton.build(lazy, 2)) < 0.5
+
+
+@pytest.mark.parametrize("text", ["a{100000}", "(a{200}){200}", "((a|b)*a(a|b){20})", ".* a .{900}", "((a?){90}){90}"])
+def test_what_is_too_large_is_refused_early(text: str) -> None:
+    def refused() -> None:
+        with pytest.raises(RuleSyntaxError):
+            from_regex(text, _find, 3)
+
+    assert cpu_seconds(refused) < 2
+
+
+def test_what_is_too_large_takes_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(RuleSyntaxError):
+            from_regex(".* a .{900}", _find, 3)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()

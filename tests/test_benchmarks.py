@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,3 +45,12 @@ def test_tables_cost_what_rules_cost(rule: Rule, monkeypatch: pytest.MonkeyPatch
                     s = table.after[t, s, label]
             count = one.violations(y, LABELS, given)
             assert cost == pytest.approx(one.cost(count) if isinstance(one, Soft) else np.inf if count else 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the peak of memory is known")
+def test_memory_does_not_grow_with_the_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """benchmarks/memory.py, in short: caches are not full yet, but no decode leaves kilobytes behind."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    outcome = importlib.import_module("memory").run(20_000)
+    assert outcome.decodes >= 20_000 and outcome.end - outcome.warm < 40, outcome

@@ -289,15 +289,19 @@ def test_output_gets_its_name_at_the_end(tmp_path: Path) -> None:
     path.write_text("old")
     with Lines(str(path)) as out:
         out.write(["a", "b"])
-        assert path.read_text() == "old" and part.read_text() == "a\nb\n"
-    assert path.read_text() == "a\nb\n" and not part.exists() and out.kept is None
+        assert path.read_text() == "old" and [one.read_text() for one in tmp_path.glob("out.*.part")] == ["a\nb\n"]
+    assert path.read_text() == "a\nb\n" and list(tmp_path.iterdir()) == [path] and out.kept is None
     with pytest.raises(KeyboardInterrupt), Lines(str(path)) as out:
         out.write(["c"])
         raise KeyboardInterrupt
     assert path.read_text() == "a\nb\n" and part.read_text() == "c\n" and out.kept == part
     with pytest.raises(ValueError, match="x"), Lines(str(path)) as out:
         raise ValueError("x")
-    assert not part.exists() and out.kept is None
+    assert sorted(tmp_path.iterdir()) == [path, part] and out.kept is None  # what is kept is the user's
+    with pytest.raises(ValueError, match="x"), Lines(str(path)) as out:
+        out.write(["d"])
+        raise ValueError("x")
+    assert part.read_text() == "c\n" and out.kept == tmp_path / "out.part.2" and out.kept.read_text() == "d\n"
     with pytest.raises(FileError, match="cannot write"):
         Lines(str(tmp_path / "no" / "out"))
 

@@ -79,6 +79,8 @@ def test_a_deadline() -> None:
     assert 59 < (soon.left or 0) <= 60 and not soon.passed() and soon.passed(ahead=61)
     with pytest.raises(OutOfTime):
         Deadline.after(0).check()
+    with pytest.raises(KeyboardInterrupt):
+        Deadline.after(60, lambda: True).check()
     assert Deadline.after(0).left == 0.0 and Deadline.after(None) == NEVER
 
 

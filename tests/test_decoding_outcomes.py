@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bridle
-from bridle import Batch, Decoder, Labels, Lattice
+from bridle import Batch, Decoder, Labels, Lattice, LatticeError
 from bridle import rules as r
 from bridle.decoding import clash
 from bridle.decoding.problem import Answers, Limits, Problem
@@ -251,3 +251,17 @@ def test_the_k_best_that_a_limit_stopped_have_a_bound() -> None:
     lattice = Lattice(rng.normal(size=(30, 8)))
     decoder = Decoder(labels, rules, max_states=1)
     assert decoder.k_best(lattice, 3)[0].bound == pytest.approx(decoder.decode(lattice).bound)
+
+
+@pytest.mark.parametrize("engine", ["viterbi", "search", "product", "lazy_intersection", "beam", "two_stage"])
+@pytest.mark.parametrize("written", [np.nan, np.inf])
+def test_scores_written_to_after_the_check_are_no_labelling(engine: str, written: float) -> None:
+    """A batch borrows its scores: what somebody writes into them later must not come back as an optimal answer."""
+    scores = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    batch = Batch(scores, [0, 3, 6])
+    scores[4] = written
+    decoder = Decoder(Labels(["O", "A", "B"]), engine=engine)
+    for on_infeasible in ("raise", "skip", "relax"):
+        chosen = decoder.with_rules([], on_infeasible=on_infeasible)
+        with pytest.raises(LatticeError, match=r"unary\[1, 0\] is not a score"):
+            chosen.decode_batch(batch)

@@ -254,21 +254,22 @@ from bridle import rules as r
 
 rng = np.random.default_rng(0)
 labels = bridle.Labels([f"L{k}" for k in range(13)])
-decoder = bridle.Decoder(labels, [r.at_most(1, of=f"L{k}") for k in range(13)])
+decoder = bridle.Decoder(labels, [r.at_most(1, of=f"L{k}") for k in range(13)], sys.argv[2])
 lattices = [bridle.Lattice(rng.normal(size=(60, 13)), rng.normal(size=(13, 13))) for _ in range(200)] * 50
 print("ready", flush=True)
 try:
-    decoder.decode_batch(lattices, threads=int(sys.argv[1]))
+    decoder.decode_batch(lattices, threads=int(sys.argv[1])) if sys.argv[1] != "0" else decoder.decode(lattices[0])
 except KeyboardInterrupt:
     print("stopped", flush=True)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_stops_a_long_batch_within_a_second(threads: int) -> None:
+@pytest.mark.parametrize(("threads", "engine"), [(1, "auto"), (2, "auto"), (0, "ilp"), (1, "ilp"), (2, "ilp")])
+def test_ctrl_c_stops_a_long_batch_within_a_second(threads: int, engine: str) -> None:
+    """A batch in so many threads; 0: one sequence."""
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(x for x in sys.path if x)}
-    call = [sys.executable, "-c", ENDLESS, str(threads)]
+    call = [sys.executable, "-c", ENDLESS, str(threads), engine]
     with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=path, cwd=Path(__file__).parent) as process:
         assert process.stdout is not None
         try:

@@ -86,7 +86,7 @@ def test_the_table_is_shown_before_the_report_is_written(
     run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "tell", lambda say: story())
-    (tmp_path / "full.html.part").mkdir()  # so that it cannot be written
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     result = run("demo", "-o", tmp_path / "full.html")
     assert result.exit_code == 2 and "plain Viterbi" in result.stdout and "cannot write" in result.stderr
 

@@ -13,7 +13,7 @@ import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.deadline import Deadline
-from bridle.engines import Beam, base, engine_named, engine_names, highs
+from bridle.engines import Beam, TwoStage, base, engine_named, engine_names, highs
 from bridle.engines.base import NativeEngine
 from bridle.errors import EngineError
 from contract import hard_lattice
@@ -291,3 +291,18 @@ def test_engines_are_values_with_their_own_options() -> None:
     assert Decoder(LABELS, [ONCE], Beam(width=3)).with_rules([]).engine == Beam(width=3)
     with pytest.raises(EngineError, match="has no option 'width'; got 3; wanted tau, stage"):
         engine_named("two_stage", width=3)
+
+
+def test_a_decoding_says_which_objective_was_optimised() -> None:
+    """`two_stage` calls a labelling optimal though another one scores higher than its bound: it names its objective."""
+    lattice, rules = Lattice([[0.0, 3.0]]), [r.fix("O", 0).soft(1.0)]
+    two, plain = Decoder(["O", "A"], rules, TwoStage(tau=0.0)), Decoder(["O", "A"], rules)
+    for d in (two.decode(lattice), two.decode_batch([lattice] * 2)[1]):
+        assert (d.labels, d.bound, d.optimal, d.objective) == (["O"], 0.0, True, "two_stage")
+        assert d.to_dict()["objective"] == "two_stage"
+        assert bridle.check(lattice, two.rules, d).ok
+    for d in (plain.decode(lattice), plain.decode_batch([lattice] * 2)[1], two.k_best(lattice, 1)[0]):
+        assert (d.labels, d.bound, d.objective) == (["A"], 2.0, "score")
+        assert "objective" not in d.to_dict()
+    clash = Decoder(["O", "A"], [r.fix("O", 0), r.fix("A", 0)], "two_stage", on_infeasible="relax")
+    assert clash.decode(lattice).objective == clash.decode_batch([lattice] * 2)[0].objective == "score"

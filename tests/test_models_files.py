@@ -192,7 +192,7 @@ def test_places_that_hold_no_file(tmp_path: Path) -> None:
         refused(place)
     for bad in ("a\0b", tmp_path / "circle", 3, None):
         for use in (open_file, lambda path: save(path, "x", {}, {})):
-            with pytest.raises(ModelFileError, match="no place for a model"):
+            with pytest.raises(ModelFileError, match="no place for a file"):
                 use(bad)  # type: ignore[arg-type]
 
 
@@ -313,8 +313,17 @@ def earlier(tmp_path: Path) -> Iterator[Path]:
 
 def failing(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException, after: int = 0) -> None:
     """Let a step fail, at its call number `after`."""
-    owner, step = (files, "_write") if name == "write" else (os, name)
-    real: Callable[..., Any] = getattr(owner, step)
+    if name == "write":
+        whole = files._parts
+
+        def parts(*arguments: Any) -> Iterator[bytes | memoryview]:
+            pieces = whole(*arguments)
+            yield from pieces[:after]
+            raise error
+
+        monkeypatch.setattr(files, "_parts", parts)
+        return
+    real: Callable[..., Any] = getattr(os, name)
     calls = iter(range(1000))
 
     def fails(*arguments: Any, **options: Any) -> Any:
@@ -322,7 +331,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException, af
             raise error
         return real(*arguments, **options)
 
-    monkeypatch.setattr(owner, step, fails)
+    monkeypatch.setattr(os, name, fails)
 
 
 @pytest.mark.parametrize("step, after", [("write", 0), ("write", 2), ("write", 5), ("fsync", 0), ("replace", 0)])
@@ -367,8 +376,8 @@ def test_killed_while_writing(tmp_path: Path) -> None:
     assert done.returncode == -9
     assert path.read_bytes() == data
     assert [p.name.endswith(".part") for p in tmp_path.iterdir() if p != path] == [True]
-    save(path, "next", {}, {})  # what was left is in nobody's way
-    assert open_file(path).kind == "next"
+    save(path, "next", {}, {})
+    assert open_file(path).kind == "next" and list(tmp_path.iterdir()) == [path]  # what was left is gone
 
 
 def test_devices_and_folders_are_not_replaced_or_made(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -269,18 +269,16 @@ def test_what_a_file_keeps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("after", [0, 1, 5])
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    path, write, calls = tmp_path / "model", files._write, []
+    path, parts = tmp_path / "model", files._parts
     model = CRF("perceptron", iterations=2).fit(*DATA)
     model.save(path)
     before = path.read_bytes()
 
-    def full(file: Any, data: Any) -> None:
-        calls.append(1)
-        if len(calls) > after:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(file, data)
+    def full(*arguments: Any) -> Iterator[Any]:
+        yield from parts(*arguments)[:after]
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files, "_write", full)
+    monkeypatch.setattr(files, "_parts", full)
     with pytest.raises(ModelFileError, match="The disk is full"):
         CRF(iterations=2).fit(*DATA).save(path)
     with pytest.raises(ModelFileError, match="The disk is full"):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import inspect
 import multiprocessing
 import pickle
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -13,9 +16,11 @@ import numpy as np
 import pytest
 
 import bridle
+import bridle.errors
 from bridle import CRF, Batch, Decoder, Labels, Lattice, LocalTagger, SpanDecoder, SpanLattice
 from bridle import rules as r
 from bridle.engines import Beam, Ilp, LazyIntersection, Product, Search, TwoStage, Viterbi
+from bridle.errors import BridleError, RuleSyntaxError
 from bridle.learn import ConstrainedTagger, DeterministicRules
 from strategies import RULE_KINDS, random_rule, seeds
 
@@ -141,6 +146,92 @@ def test_joblib() -> None:
     found = joblib.Parallel(n_jobs=2)(joblib.delayed(_decoded)((decoder, lattice, GIVEN)) for _ in range(3))
     assert [d.labels for d in found] == [decoder.decode(lattice, GIVEN).labels] * 3
     assert joblib.hash(lattice) == joblib.hash(Lattice(SCORES))
+
+
+# ---- errors: every class of the package, every field ----------------------------------------------------------------
+
+
+def kinds_of_errors() -> list[type[BaseException]]:
+    """All exception classes that modules of Bridle define, private ones too."""
+    for module in pkgutil.walk_packages(bridle.__path__, "bridle."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return sorted({k for k in _below(BaseException) if k.__module__.startswith("bridle.")}, key=lambda k: k.__name__)
+
+
+def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    for one in type.__subclasses__(kind):
+        yield one
+        yield from _below(one)
+
+
+ERRORS = kinds_of_errors()
+FIELDS: dict[str, Any] = {
+    "got": [1, "\x1b"],
+    "wanted": "{argument}",
+    "cause": "Too few?",
+    "sequence": 4,
+    "rule": RULES[0],
+    "where": "data.txt:17",
+    "argument": bridle.errors.Argument("given", {"verb": ...}),
+    "file": "my.rules",
+    "line": 3,
+    "bound": 1.5,
+    "decodings": [1, 2],
+    "clash": tuple(RULES),
+    "minimal": False,
+}
+
+
+def with_all_fields(kind: type[BaseException]) -> BaseException:
+    """An error with a value in every field that its class and those above it take."""
+    if not issubclass(kind, BridleError):
+        return kind(BridleError("x"))
+    above = [one for one in kind.__mro__ if issubclass(one, BridleError) and "__init__" in vars(one)]
+    taken = {name for one in above for name in inspect.signature(one).parameters}
+    taken -= {"what", "parts"} | ({"where"} if "file" in taken else set())
+    made = kind("x is wrong", **{name: FIELDS[name] for name in taken})
+    if isinstance(made, RuleSyntaxError):
+        made.others = (RuleSyntaxError("y is wrong", file="my.rules", line=9),)
+    assert not [name for name, value in vars(made).items() if value in (None, ())], "a field is not set"
+    return made
+
+
+def alike(one: BaseException, two: BaseException) -> bool:
+    mine, its = dict(vars(one)), dict(vars(two))
+    pairs = [*zip(mine.pop("others", ()), its.pop("others", ()), strict=True)]
+    if isinstance(mine.get("cause"), BridleError):
+        pairs.append((mine.pop("cause"), its.pop("cause")))
+    same = type(one) is type(two) and str(one) == str(two) and mine == its
+    return same and all(alike(a, b) for a, b in pairs)
+
+
+def test_all_classes_of_errors_are_known() -> None:
+    listed = {kind for kind in vars(bridle.errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert listed < set(ERRORS)
+
+
+@journeys
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_errors(kind: type[BaseException], journey: Callable[[Any], Any]) -> None:
+    error = with_all_fields(kind)
+    assert alike(error, journey(error))
+    error.__cause__ = ValueError("lost on the way, as with all exceptions")
+    assert alike(error, journey(error))
+
+
+def _raised(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.slow
+def test_errors_in_a_pool() -> None:
+    """An error that cannot be unpickled would leave `get` waiting for ever."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for error in map(with_all_fields, ERRORS):
+            with pytest.raises(type(error)) as caught:
+                pool.apply_async(_raised, [error]).get(timeout=60)
+            assert alike(error, caught.value)
 
 
 # ---- out of reach ---------------------------------------------------------------------------------------------------

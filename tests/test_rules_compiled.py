@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+import tracemalloc
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -136,13 +137,40 @@ def test_caches_are_bounded() -> None:
             assert all(rule.violations(d.ids, labels, its) == 0 for rule in decoder.rules)
 
 
+@pytest.mark.slow
+def test_texts_that_are_remembered_take_little_memory() -> None:
+    """Neither a batch of very many texts nor very long ones stay in memory."""
+    decoder = Decoder(LABELS, [r.forbid("A", at=r.tokens("x.*"))])
+    tracemalloc.start()
+    try:
+        for n, size in ((150_000, 200), (40, 1_000_000)):
+            before = tracemalloc.get_traced_memory()[0]
+            decoder.decode(Lattice(np.zeros((n, 3))), {"tokens": [f"{k:0{size}}" for k in range(n)]})
+            assert tracemalloc.get_traced_memory()[0] - before < 25e6, (
+                n
+            )  # 65,536 texts of 250 bytes, and what they match
+    finally:
+        tracemalloc.stop()
+
+
+def test_large_automata_of_given_labels_are_dropped() -> None:
+    """Very many sets of labels may be remembered, but no more than so many bytes."""
+    labels = Labels([f"L{k}" for k in range(40)])
+    labels.automata.most_bytes = 100_000
+    decoder = Decoder(labels, [r.length(r.given("frame"), at_most=1000)])
+    for k in range(40):
+        decoder.decode(Lattice(np.zeros((2, 40))), {"frame": f"L{k}"})
+        assert 0 < labels.automata.bytes <= 100_000
+    assert 2 < len(labels.automata) < 10
+
+
 def test_automata_are_shared_between_decoders_with_the_same_labels() -> None:
     labels = Labels(["A", "B"])
     rules = [r.at_most(1, of="A"), r.before("A", "B").soft(1.0), r.at_most(2, of=r.given("x"))]
     CompiledRules(labels, rules, Limits().native())
-    known = dict(labels.automata)
+    known = labels.automata.bytes
     CompiledRules(labels, [rules[0], r.before("A", "B").soft(7.0)], Limits().native())
-    assert labels.automata == known and len(known) == 2  # other prices, the same automata
+    assert labels.automata.bytes == known and len(labels.automata) == 2  # other prices, the same automata
 
 
 def test_nothing_is_kept_when_a_decoder_goes() -> None:
@@ -187,9 +215,10 @@ def test_what_is_bound_belongs_to_its_rules() -> None:
         _native.Problem(second.native("masks"), bound, FLAT.unary, offsets, None, [(None, None, None)], None)
 
 
-def test_automata_are_made_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.rules.compiled._MOST_KEPT", 2)
-    decoder = Decoder(LABELS, [r.at_most(1, of=r.given("x")), r.before(r.given("y"), r.given("x")).soft(1.0)])
+def test_automata_are_made_in_many_threads() -> None:
+    labels = Labels(LABELS.names)
+    labels.automata.most_entries = 2
+    decoder = Decoder(labels, [r.at_most(1, of=r.given("x")), r.before(r.given("y"), r.given("x")).soft(1.0)])
     names = [["A"], ["B"], ["A", "B"], ["O"], ["O", "A"], ["O", "B"]]
 
     def work(seed: int) -> None:

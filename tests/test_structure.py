@@ -43,7 +43,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
     ["_native", "deadline", "errors"],
-    ["checks", "schemes", "processor"],
+    ["atomic", "checks", "schemes", "processor", "recent"],
     ["labels"],
     ["arrays"],
     ["lattice"],
@@ -65,7 +65,8 @@ ARROW = [
 # Some must know less than their row allows.
 ONLY = {
     "decoding.judge": {"errors", "labels", "lattice", "rules", "decoding.result"},  # shares no code with the engines
-    "data": {"checks", "errors", "labels", "lattice"},
+    "atomic": {"errors"},
+    "data": {"atomic", "checks", "errors", "labels", "lattice"},
     "features": {"_native", "checks", "errors"},
 }
 NAMES = ["bridle", *(found.name for found in pkgutil.walk_packages(bridle.__path__, "bridle."))]  # of modules
@@ -296,8 +297,8 @@ def test_the_contract_asks_every_engine() -> None:
 
 # ---- how far a sentence travels ------------------------------------------------------------------------------------
 
-# What benchmarks/trace.py printed, plus 5 %: functions and changes of file on the way of one sentence.
-FURTHEST = {"without rules": (102, 97), "with rules": (172, 198)}
+# What benchmarks/trace.py printed: functions and changes of file on the way of one sentence.
+FURTHEST = {"without rules": (102, 99), "with rules": (185, 209)}
 
 
 def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +330,7 @@ TOGETHER = {
     "test_data_limits": "data/packed data/tables",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
-    "test_decoding_decoder": "decoding/judge decoding/marginals decoding/plan decoding/problem decoding/ranking "
+    "test_decoding_decoder": "decoding/judge decoding/plan decoding/problem decoding/ranking "
     "decoding/result decoding/single",
     "test_decoding_outcomes": "decoding/clash decoding/relaxation",
     "test_demo": "cli/demo",
@@ -357,7 +358,19 @@ TOGETHER = {
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
-OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "fuzz", "pickling", "readme", "structure"}
+OF_ALL = {
+    "bad_input",
+    "benchmarks",
+    "browser",
+    "cli_hostile",
+    "contract",
+    "docs",
+    "fuzz",
+    "models_altered",
+    "pickling",
+    "readme",
+    "structure",
+}
 
 
 def named_after(module: str) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -13,14 +14,15 @@ class OutOfTime(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A point in time, on the clock of `time.perf_counter`; by default never."""
+    """A point in time, on the clock of `time.perf_counter`; by default never. Others may stop the work before it."""
 
     at: float = math.inf
+    is_stopped: Callable[[], bool] | None = None  # has another thread given up what this is a part of?
 
     @classmethod
-    def after(cls, seconds: float | None) -> Deadline:
+    def after(cls, seconds: float | None, is_stopped: Callable[[], bool] | None = None) -> Deadline:
         """The deadline of a call that begins now; None: it may take as long as it likes."""
-        return cls() if seconds is None else cls(time.perf_counter() + seconds)
+        return cls(math.inf if seconds is None else time.perf_counter() + seconds, is_stopped)
 
     @property
     def left(self) -> float | None:
@@ -32,9 +34,15 @@ class Deadline:
         return self.at < math.inf and time.perf_counter() + ahead >= self.at
 
     def check(self, ahead: float = 0.0) -> None:
-        """Raise `OutOfTime` if it has passed, or will have."""
+        """Raise `OutOfTime` if it has passed, or will have; `KeyboardInterrupt` if the work was stopped."""
+        self.check_stopped()
         if self.passed(ahead):
             raise OutOfTime
+
+    def check_stopped(self) -> None:
+        """Raise `KeyboardInterrupt` if the work was stopped, whatever the time."""
+        if self.is_stopped is not None and self.is_stopped():
+            raise KeyboardInterrupt
 
 
 NEVER = Deadline()

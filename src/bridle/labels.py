@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import Argument, EngineError, LabelError, shown
+from bridle.recent import RecentCache
 from bridle.schemes import FIRST, LAST, PREFIXES
 from bridle.schemes import UNTYPED as UNTYPED
 from bridle.schemes import Scheme as Scheme
@@ -77,7 +78,7 @@ class Labels:
         if not isinstance(names, Iterable) or (isinstance(names, str) and not names.isalpha()):  # "BMES" is a list too
             raise LabelError("labels are not a list of names", got=shown(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
-        self.automata: dict[Any, Any] = {}  # of rules about these labels, for all decoders (rules/compiled.py)
+        self.automata = RecentCache(4096, 1 << 26)  # of rules about these labels, for all decoders (rules/compiled.py)
         self.scheme: Scheme | None = scheme
         self.outside = outside
         if not self.names:

@@ -24,6 +24,8 @@ _TOKEN = re.compile(
 )
 MAX_STATES = 1 << 14
 MAX_LINKS = 1 << 20  # pairs of places that may follow each other, (A?){k} has k * k / 2; an atom counts as 16
+MAX_WORK = 1 << 23  # places that are looked at, in all states: a second or two
+MAX_CELLS = 1 << 24  # of the table: states x classes of labels
 MAX_DEPTH = 100  # of parentheses
 
 
@@ -54,7 +56,7 @@ class _Parser:
         self.text, self.find, self.everything = text, find, frozenset(range(n_labels))
         self.places: list[frozenset[int]] = []
         self.follow: dict[int, set[int]] = {}  # which places may come just after a place
-        self.links = self.depth = 0
+        self.links = self.depth = self.work = 0
         self.tokens: list[tuple[str, str]] = []
         at, end = 0, len(text.rstrip())
         while at < end:
@@ -232,20 +234,37 @@ def compile_regex(
             class_of[list(place)] |= 1 << k
         class_of = np.unique(class_of, return_inverse=True)[1].reshape(-1)
     one_of_each = np.unique(class_of, return_index=True)[1].tolist()
-    start = frozenset({-1})
-    after: dict[int, Iterable[int]] = {**parser.follow, -1: part.first}
-    ids, todo, rows = {start: 0}, [start], []
+    rows, accepting = _determinised(parser, part, one_of_each)
+    return DFA(np.array(rows, dtype=np.int64), np.array(accepting)).minimal(), class_of.astype(np.uint16)
+
+
+def _determinised(parser: _Parser, part: _Part, labels: list[int]) -> tuple[list[list[int]], list[bool]]:
+    """Subset construction over these labels: the successors of each state, and whether it accepts.
+
+    Sets of places are bits of an integer; bit 0 stands for the start.
+    """
+
+    def bits(places: Iterable[int]) -> int:
+        return sum(2 << p for p in set(places))
+
+    after = [bits(part.first), *(bits(parser.follow.get(p, ())) for p in range(len(parser.places)))]
+    takes = [bits(p for p, place in enumerate(parser.places) if y in place) for y in labels]
+    last = bits(part.last) | part.empty
+    cost = 1 + len(parser.places) // 512  # of one operation on a set
+    ids, todo, rows = {1: 0}, [1], []
     for state in todo:  # grows while we walk
-        reach = sorted({q for p in state for q in after.get(p, ())})
+        reach, left = 0, state
+        while left:
+            reach |= after[(left & -left).bit_length() - 1]
+            left &= left - 1
         row = []
-        for y in one_of_each:
-            nxt = frozenset(q for q in reach if y in parser.places[q])
+        for nxt in (reach & taken for taken in takes):
             if nxt not in ids:
                 ids[nxt] = len(todo)
                 todo.append(nxt)
             row.append(ids[nxt])
         rows.append(row)
-        if len(todo) > MAX_STATES:
+        parser.work += state.bit_count() * cost
+        if len(todo) > MAX_STATES or parser.work > MAX_WORK or len(todo) * len(labels) > MAX_CELLS:
             raise parser.too_large()
-    accepting = np.array([bool(s & part.last) or (part.empty and s == start) for s in todo])
-    return DFA(np.array(rows, dtype=np.int64), accepting).minimal(), class_of.astype(np.uint16)
+    return rows, [state & last != 0 for state in todo]

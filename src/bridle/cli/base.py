@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -17,10 +17,12 @@ import typer
 from typer.core import TyperGroup
 
 import bridle
+from bridle.cli.bars import on_terminal
 from bridle.cli.stream import Tally
 from bridle.errors import Argument, BridleError, FileError, Infeasible, LabelError, LimitReached
 from bridle.labels import Scheme as KnownScheme
 from bridle.models.files import MAGIC
+from bridle.report.text import visible
 from bridle.rules.files import text_of
 
 LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
@@ -94,8 +96,8 @@ def _misused(error: Any, words: Sequence[str]) -> int:
             got = word.partition("=")[2] or after
     command = error.ctx.command_path
     more = "?" if "Did you mean" in what else "." if not got or got in what else f"; got {got!r}."
-    typer.echo(f"{command}: {what[:1].lower()}{what[1:]}{more}", err=True)
-    typer.echo(f"{error.ctx.get_usage()}\n'{command} --help' tells more, with examples.", err=True)
+    tell(f"{command}: {what[:1].lower()}{what[1:]}{more}")
+    tell(f"{error.ctx.get_usage()}\n'{command} --help' tells more, with examples.")
     return BAD
 
 
@@ -166,9 +168,29 @@ def _told(error: BaseException) -> int:
     return code
 
 
+def tell(text: str) -> None:
+    """Print on stderr, with control characters escaped."""
+    typer.echo(visible(text, keep="\n\t"), err=True)
+
+
 def warn(message: str) -> None:
     """Say something on stderr."""
-    typer.echo(f"bridle: {message}", err=True)
+    tell(f"bridle: {message}")
+
+
+def on_screen(line: str) -> str:
+    """A line as a terminal may have it: with control characters escaped."""
+    return visible(line, keep="\t")
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines that people read, with control characters escaped; machines have --json."""
+    typer.echo("\n".join(map(on_screen, lines)))
+
+
+def show_data(line: str) -> None:
+    """Print a line that may be read again: as it is, but for a terminal."""
+    typer.echo(on_screen(line) if on_terminal(sys.stdout) else line, color=True)  # False would drop escapes
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -9,10 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import typer
-
 import bridle
-from bridle.cli.base import Scheme, labels_of
+from bridle.cli.base import Scheme, labels_of, warn
 from bridle.cli.decoding import agreed
 from bridle.cli.reading import Reader, at_the_keyboard, called, reader_of, reading, tell_unknown
 from bridle.data import Example, open_scores
@@ -197,7 +195,7 @@ def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]
         return None
     if len(gold) < len(examples):
         count = f"{len(examples) - len(gold):,} of {len(examples):,} sequences"
-        typer.echo(f"bridle: {source}: {count} have no labels, so those of the others are not compared", err=True)
+        warn(f"{source}: {count} have no labels, so those of the others are not compared")
         return None
     tell_unknown((name for labels in gold for name in labels), known)
     return gold

@@ -20,6 +20,7 @@ from bridle.cli.base import (
     keep,
     labels_of,
     names_of,
+    on_screen,
     warn,
 )
 from bridle.cli.options import (
@@ -108,7 +109,7 @@ def decode(
             on_infeasible=on_infeasible.value,
         )
         stream = Stream(decoder, k)
-        with Lines(out, warn) as lines, progress_bar(progress, source, out) as step:
+        with Lines(out, warn, on_screen) as lines, progress_bar(progress, source, out) as step:
             for chunk in source.chunks:
                 begun = time.perf_counter()
                 records, wrong = stream.records(_work(chunk, decoder, threads))

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bridle.cli.base import app, check_place, json_line, warn
+from bridle.atomic import write_text
+from bridle.cli.base import app, check_place, json_line, show, tell, warn
 from bridle.cli.options import AsJson
-from bridle.data import Lines
 
 PAGE = "bridle-demo.html"
 
@@ -42,12 +42,14 @@ def demo(
     from bridle import demo as demonstration  # it brings models and learners along
 
     check_place(out)
-    story = demonstration.tell(say=lambda what: typer.echo(f"bridle: {what}", err=True))
+    story = demonstration.tell(say=warn)
     if as_json:
         typer.echo(json_line(story.to_dict()))
     else:
         console = Console()
         demonstration.show(story, console if console.is_terminal else Console(width=100))
-    with Lines(str(out), warn) as lines:
-        lines.write([demonstration.page(story)])
-    typer.echo(f"The report: {out}", err=as_json)
+    write_text(out, demonstration.page(story) + "\n")
+    if as_json:
+        tell(f"The report: {out}")
+    else:
+        show([f"The report: {out}"])

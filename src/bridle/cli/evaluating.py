@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.cli.base import app, json_line
+from bridle.cli.base import app, json_line, show, warn
 from bridle.cli.options import AsJson, TheProgress, TheThreads
 from bridle.cli.reading import (
     Reader,
@@ -106,13 +106,13 @@ def evaluate(
     if not found.sequences:
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=called(gold))
     if not found.correct_tokens and guess is None and tagger is None:
-        typer.echo("bridle: gold and guess never agree; are they the last two columns?", err=True)
+        warn("gold and guess never agree; are they the last two columns?")
     if as_json:
         typer.echo(json_line(found.to_dict()))
         return
-    typer.echo("\n".join(found.lines()))
+    show(found.lines())
     if by_label:
-        typer.echo("\n".join(_table(found)))
+        show(_table(found))
 
 
 def _scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]], scheme: str | None, bar: Any) -> Scores:
@@ -178,7 +178,7 @@ def _by_model(
         yield from ((_labels(example), one.labels) for example, one in zip(held, found, strict=True))
     tell_unknown(gold, tagger.labels_)
     if relaxed:
-        typer.echo(f"bridle: {relaxed:,} sequences cannot obey the hard rules; they break the fewest", err=True)
+        warn(f"{relaxed:,} sequences cannot obey the hard rules; they break the fewest")
 
 
 def _some(examples: Iterable[Example]) -> Iterator[list[Example]]:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from bridle.atomic import write_text
 from bridle.cli.bars import shown
 from bridle.cli.base import (
     LOOK,
@@ -41,7 +42,6 @@ from bridle.cli.options import (
     bytes_of,
 )
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
-from bridle.data import Lines
 from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError
 from bridle.explain import Explanation
@@ -191,9 +191,10 @@ class _Output:
         title = f"Why these labels: {found.called(0)}"
         if self.html is not None:
             page = explanation_page(told, tokens, title=title, k=self.k, show=self.show, gold=gold)
-            _write(self.html, page.html())
+            write_text(self.html, page.html() + "\n")
         if self.svg is not None:
-            _write(self.svg, draw_trellis(trellis_of(told, tokens, k=self.k, gold=gold), show=self.show, title=title))
+            picture = draw_trellis(trellis_of(told, tokens, k=self.k, gold=gold), show=self.show, title=title)
+            write_text(self.svg, picture.rstrip("\n") + "\n")
         if self.as_json:
             gold_too = {} if gold is None else {"gold": list(gold)}
             typer.echo(json_line({"id": found.ids[0], **gold_too, **to_dict(told, tokens, self.k)}))
@@ -208,7 +209,7 @@ class _Output:
         """A data set."""
         if self.html is not None:
             page = impact_page(what, found.ids, title="What the rules did", below=found.source, look=look)
-            _write(self.html, page.html())
+            write_text(self.html, page.html() + "\n")
         if self.as_json:
             typer.echo(json_line(what.to_dict(found.ids)))
         else:
@@ -232,11 +233,6 @@ def _console() -> Iterator[Console]:
 def _clash(told: Explanation) -> str:
     rules = "; ".join(map(str, told.clash))
     return f"no labelling obeys the hard rules; got {len(told.clash)} that clash: {rules}."
-
-
-def _write(path: Path, text: str) -> None:
-    with Lines(str(path), warn) as lines:
-        lines.write([text.rstrip("\n")])
 
 
 def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
@@ -271,5 +267,5 @@ def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None]
             task = bar.add_task(doing, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
     else:
-        typer.echo(f"bridle: {doing} ...", err=True)
+        warn(f"{doing} ...")
         yield None

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from bridle.cli.base import app, json_line
+from bridle.cli.base import app, json_line, show
 from bridle.cli.options import AsJson
 from bridle.decoding.threads import cores
 from bridle.processor import simd
@@ -45,4 +45,4 @@ def info(as_json: AsJson = False) -> None:
         typer.echo(json_line(found))
         return
     for name, value in found.items():
-        typer.echo(f"{name.replace('_', ' '):15} {', '.join(value) if isinstance(value, list) else value}")
+        show([f"{name.replace('_', ' '):15} {', '.join(value) if isinstance(value, list) else value}"])

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import bridle
+from bridle.atomic import claimed, replacing
 from bridle.cli.bars import shown
-from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep
+from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep, on_screen, tell, warn
 from bridle.cli.options import AnyScheme, AsJson, DataScheme, Labelled, TheProgress, TheSeed, TheThreads
 from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of, split
 from bridle.data import Example, Lines
@@ -39,6 +40,7 @@ class Penalty(StrEnum):
 
 @app.command()
 def learn(
+    context: typer.Context,
     data: Labelled,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="Where the rules go; - is stdout.")],
     kind: Annotated[
@@ -106,6 +108,7 @@ def learn(
     keep(out, *data, model, tune, dev)
     if kind is Kind.DETERMINISTIC:
         check_kind(Path(out))
+    context.with_resource(claimed(out))
     tagger = None if model is None else bridle.load(model)
     before = None if tagger is None else Reader.noted(tagger.notes_)
     examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
@@ -136,9 +139,9 @@ def learn(
         how += "".join(f", {name} {_plain(str(value))}" for name, value in asked.items() if value is not None)
     made = [*_head(data, len(examples), miner, how), *_body(found.learned)]
     _keep_edited(out, made)
-    with Lines(out) as lines:
+    with Lines(out, None, on_screen) as lines:
         lines.write(made)
-    typer.echo("\n".join(_summary(found, len(examples), out)), err=True)
+    tell("\n".join(_summary(found, len(examples), out)))
     if as_json:
         typer.echo(json_line(_as_dict(found, len(examples), out)))
     if found.interrupted:
@@ -184,7 +187,7 @@ def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: 
     made = DeterministicRules("characters" if characters else "words", threshold=threshold, cutoff=cutoff)
     made.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
     made.save(out)
-    typer.echo(f"bridle: {len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}", err=True)
+    warn(f"{len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}")
     if as_json:
         told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
         typer.echo(json_line(told))
@@ -234,7 +237,7 @@ def _watch(asked: bool | None) -> Callable[[Step], None]:
         if shown(asked):
             accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
             now = f"{step.loss:.2%} wrong{accuracy}  {step.seconds:.2f} s"
-            typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
+            tell(f"{step.iteration:4d}/{step.iterations}  {now}")
 
     return watch
 
@@ -244,10 +247,11 @@ def _keep_edited(out: str, made: list[str]) -> None:
     try:
         before = Path(out).read_bytes() if Path(out).is_file() else b""
         if before.strip() and before.split(b"\n") != [*(line.encode() for line in made), b""]:
-            Path(f"{out}.bak").write_bytes(before)
-            typer.echo(f"bridle: what was in {out} is kept in {out}.bak", err=True)
-    except (OSError, ValueError) as error:
-        got = getattr(error, "strerror", None) or str(error)
+            with replacing(f"{out}.bak") as file:
+                file.write(before)
+            warn(f"what was in {out} is kept in {out}.bak")
+    except (OSError, ValueError, FileError) as error:
+        got = error.got if isinstance(error, FileError) else getattr(error, "strerror", None) or str(error)
         what, wanted = f"cannot keep this file as {out}.bak", "a place with room for it"
         raise FileError(what, got=got, wanted=wanted, where=out) from None
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, cast
 import typer
 
 from bridle.cli.bars import Bar, on_terminal, progress_bar
+from bridle.cli.base import warn
 from bridle.cli.options import FORMATS
 from bridle.data import Example, Examples, read
 from bridle.errors import FileError, ModelFileError, RuleError, shown
@@ -120,7 +121,7 @@ def called(path: str) -> str:
 def at_the_keyboard() -> None:
     """Say that something is waited for on standard input, lest people wait too."""
     if on_terminal(sys.stdin):
-        typer.echo("bridle: reading what you type; end it with Ctrl-D", err=True)
+        warn("reading what you type; end it with Ctrl-D")
 
 
 @contextmanager
@@ -135,7 +136,7 @@ def reading(
         with progress_bar(progress, examples, out, doing) as bar:
             yield examples, bar
         for what, count in examples.source.left_out.items():
-            typer.echo(f"bridle: {path}: left out {count:,} {what}", err=True)
+            warn(f"{path}: left out {count:,} {what}")
     finally:
         examples.close()
 
@@ -170,7 +171,7 @@ def tell_unknown(gold: Iterable[str], known: Labels) -> None:
     if strange := sorted(set(gold).difference(known)):
         more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
         told = ", ".join(strange[:10]) + more
-        typer.echo(f"bridle: gold has labels that the model does not know: {told}", err=True)
+        warn(f"gold has labels that the model does not know: {told}")
 
 
 def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], Reader]:

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 
 import typer
 
+from bridle.atomic import write_text
 from bridle.cli.base import json_line
-from bridle.data import Example, Lines
+from bridle.data import Example
 from bridle.errors import FileError, shown
 from bridle.models import Tagger
 from bridle.models.checks import count_of_threads, jsonable
@@ -178,8 +179,7 @@ def scores_of(found: Scores, iteration: int) -> dict[str, Any]:
 
 def write_config(path: Path, record: Mapping[str, Any]) -> None:
     """Written aside first, so that it is there as a whole or not at all."""
-    with Lines(str(path)) as lines:
-        lines.write(_lines(record, 2).split("\n"))
+    write_text(path, _lines(record, 2) + "\n")
 
 
 def _lines(value: Any, depth: int, before: str = "") -> str:

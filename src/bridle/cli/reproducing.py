@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.base import app
+from bridle.atomic import write_text
+from bridle.cli.base import app, show_data, tell, warn
 from bridle.cli.options import RECIPES, AsJson, TheSeed, TheThreads
-from bridle.data import Lines
 from bridle.errors import BridleError, FileError
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def reproduce(
     recipe = recipe_named(name)
     report = recipe.run(Run(_folder(data), quick, seed, threads, _say if progress else lambda text: None))
     report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
-    typer.echo(report.json() if as_json else report.markdown())
+    for line in (report.json() if as_json else report.markdown()).split("\n"):
+        show_data(line)
     if out is not None:
         _write(report, out)
 
@@ -81,7 +82,7 @@ _begun = time.monotonic()
 
 
 def _say(text: str) -> None:
-    typer.echo(f"[{time.monotonic() - _begun:6.0f} s] {text}", err=True)
+    tell(f"[{time.monotonic() - _begun:6.0f} s] {text}")
 
 
 def _write(report: Report, folder: Path) -> None:
@@ -90,7 +91,6 @@ def _write(report: Report, folder: Path) -> None:
     try:
         made["svg"] = report.svg()
     except BridleError as error:
-        typer.echo(f"bridle: no picture: {error}", err=True)
+        warn(f"no picture: {error}")
     for suffix, text in made.items():
-        with Lines(str(folder / f"{report.name}.{suffix}")) as lines:
-            lines.write(text.rstrip("\n").split("\n"))
+        write_text(folder / f"{report.name}.{suffix}", text.rstrip("\n") + "\n")

@@ -26,8 +26,11 @@ from bridle.cli.base import (
     labels_of,
     names_of,
     option,
+    show,
+    show_data,
 )
 from bridle.errors import LabelError
+from bridle.report.text import visible
 from bridle.rules.files import load_lines, text_of
 from bridle.rules.lint import Finding, lint
 
@@ -90,7 +93,7 @@ def rules_check(
     else:
         for f in found:
             where = f"{rules}:{f.line}" if f.line else f"{rules}"
-            typer.echo(f"{where}: {f.level} {f.code} {f.message}")
+            show([f"{where}: {f.level} {f.code} {f.message}"])
     levels = {finding.level for finding in found}
     raise typer.Exit(BAD if "error" in levels else LOOK if "warning" in levels else 0)
 
@@ -119,7 +122,7 @@ def rules_show(
             told = {"file": str(rules), "line": line.number, "rule": str(line.rule), "comment": line.comment}
             typer.echo(json_line(told))
         else:
-            typer.echo(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
+            show_data(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
 
 
 def _table(found: list[Finding]) -> Table:
@@ -128,5 +131,5 @@ def _table(found: list[Finding]) -> Table:
         table.add_column(head, justify="right" if head == "line" else "left", no_wrap=head != "message")
     colour = {"error": "bold red", "warning": "yellow", "info": "cyan"}
     for f in found:
-        table.add_row(str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(f.message))
+        table.add_row(str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(visible(f.message)))
     return table

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import bridle
-from bridle.cli.base import LOOK, Names, NamesFile, json_line, keep, names_of
+from bridle.cli.base import LOOK, Names, NamesFile, json_line, keep, names_of, show
 from bridle.cli.options import (
     AnyScheme,
     AsJson,
@@ -41,6 +41,7 @@ from bridle.data import Example
 from bridle.errors import LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
 from bridle.models import Tagger
+from bridle.report.text import visible
 from bridle.rules.base import Rule
 
 
@@ -131,7 +132,7 @@ def rules_test(
     if as_json:
         typer.echo(json_line(found.to_dict()))
     else:
-        typer.echo("\n".join(found.lines()))
+        show(found.lines())
         _bars(found)
     raise typer.Exit(LOOK if found.all is not None and found.all.relaxed else 0)
 
@@ -156,7 +157,7 @@ def _bars(found: Audit) -> None:
     for rule, gain in gains:
         begin, end = sorted((0.0, gain))
         bar = Bar(high - low, begin - low, end - low, color="red" if gain < 0 else "green")
-        table.add_row(Text(rule), f"{gain:+.2f}" if found.none is not None else f"{gain:.1f}", bar)
+        table.add_row(Text(visible(rule)), f"{gain:+.2f}" if found.none is not None else f"{gain:.1f}", bar)
     console = Console()
     console.print()
     console.print(table)

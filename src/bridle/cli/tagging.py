@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.cli.base import OnInfeasible, app, ended, keep, warn
+from bridle.cli.base import OnInfeasible, app, ended, keep, on_screen, warn
 from bridle.cli.options import (
     TheEngine,
     TheLimit,
@@ -107,7 +107,7 @@ def tag(
     made = None if lines_of_json else _output(to, reader, tagger)
     stream = Stream(decoder, k, "all" if made is None else "labels")
     pace = Pace(sequences=1, most=4096)  # the first answer comes at once
-    with Lines(out, warn) as lines:
+    with Lines(out, warn, on_screen) as lines:
         for path in data or ["-"]:
             with reading(reader, path, progress, "tagging", out) as (examples, bar):
                 while some := examples.take(pace.sequences, pace.tokens):  # at most a chunk of them is held

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 import bridle
+from bridle.atomic import claimed
 from bridle.cli import training_run
-from bridle.cli.base import INTERRUPTED, app, check_kind, check_place, fail, json_line, keep
+from bridle.cli.base import INTERRUPTED, app, check_kind, check_place, fail, json_line, keep, warn
 from bridle.cli.learners import ITERATIONS, Average, Learner, Pairs, model_of, templates_of
 from bridle.cli.options import FEATURES, AnyScheme, AsJson, DataScheme, TheProgress, TheSeed, TheThreads
 from bridle.cli.reading import (
@@ -129,6 +130,7 @@ def train(
         check_place(path)
     for path in filter(None, (out, checkpoint)):
         check_kind(path)
+    context.with_resource(claimed(out, checkpoint))
     rules_of(rules, None)
     examples, reader = read_all(reader_of(format, columns, label, option), data, progress)
     common = {
@@ -148,7 +150,7 @@ def train(
     beside = None if dev is None else read_all(reader, [dev], progress)[0]
     used = {"data": described(data, examples), "dev": None if beside is None else described([str(dev)], beside)}
     for change in changes(config, used) if config is not None else ():
-        typer.echo(f"bridle: {change}", err=True)
+        warn(change)
     notes = {"reader": reader.notes(), "columns": list(examples[0].columns), "version": bridle.__version__}
     took, trouble = training_run.fit(
         model,
@@ -165,7 +167,7 @@ def train(
     scores = None if beside is None else training_run.dev_scores(model, beside, obeyed, threads)
     record = recorded(model, {**settings_of(context), "data": data}, used, took, scores)
     write_config(place, record)
-    typer.echo(f"bridle: {training_run.summary(model)}; saved as {out}", err=True)
+    warn(f"{training_run.summary(model)}; saved as {out}")
     if as_json:
         typer.echo(json_line(record))
     if isinstance(trouble, KeyboardInterrupt):

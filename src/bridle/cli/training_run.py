@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bridle.cli.bars import on_terminal, shown
+from bridle.cli.base import tell
 from bridle.cli.reading import split
 from bridle.cli.recording import scores_of
 from bridle.data import Example, Lines
@@ -107,7 +107,7 @@ def _watched(asked: bool | None, log: str | None) -> Iterator[Any]:
                 bar.start()
             bar.update(bar.task_ids[0], completed=step.iteration, now=now)
         elif told:
-            typer.echo(f"{step.iteration:4d}/{step.iterations}  {now}", err=True)
+            tell(f"{step.iteration:4d}/{step.iterations}  {now}")
         if lines is not None:
             lines.write([json.dumps({name: getattr(step, name) for name in step.__slots__})])
 

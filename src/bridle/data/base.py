@@ -8,13 +8,13 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, ClassVar, cast
+from typing import Any, ClassVar
 
+from bridle.atomic import replacing
 from bridle.data.examples import Example
 from bridle.data.output import Lines
 from bridle.data.source import Source
@@ -80,7 +80,10 @@ class Format:
         """Write a file (.gz: packed), or to standard output (None)."""
         lines = self.text(examples)
         if path is not None and path.endswith(".gz"):
-            with aside(path) as file, gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
+            with (
+                replacing(path, patience=0.0) as file,
+                gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed,
+            ):
                 while some := list(islice(lines, 4096)):
                     packed.write(_encoded("".join(line + "\n" for line in some)))
             return
@@ -107,25 +110,6 @@ def _encoded(text: str) -> bytes:
     except UnicodeEncodeError as error:
         got = f"U+{ord(text[error.start]):04X} in {text[max(error.start - 20, 0) : error.start]!r}..."
         raise FileError("a string cannot be written as UTF-8", got=got, wanted="text without surrogates") from None
-
-
-@contextmanager
-def aside(path: str) -> Iterator[IO[bytes]]:
-    """A binary file that is written as NAME.part and gets its name when all is done; else nothing is left of it."""
-    place = Path(path).resolve()
-    part = place.with_name(place.name + ".part")
-    try:
-        with part.open("wb") as file:
-            yield cast(IO[bytes], file)
-        part.replace(place)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        got = error.strerror or str(error)
-        wanted = "a place with room for the output"
-        raise FileError("cannot write this file", got=got, wanted=wanted, where=path) from None
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def formats() -> list[str]:

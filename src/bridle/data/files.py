@@ -109,7 +109,8 @@ def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[di
 def write(path: Path | None, examples: Iterable[Example], format: str | None = None, **options: Any) -> None:
     """Write labelled sequences as they come.
 
-    The file is written as NAME.part and gets its name when all is done, so that no half-written file is left.
+    The file is written under another name beside its place and renamed when all is done; an earlier file of that name
+    stays until then. If it fails, lines so far are kept as NAME.part, but not of packed or binary formats.
 
     Parameters
     ----------
@@ -125,7 +126,8 @@ def write(path: Path | None, examples: Iterable[Example], format: str | None = N
     Raises
     ------
     FileError
-        If the format is not known, a sequence cannot be written in it, or the file cannot be written.
+        If the format is not known, a sequence cannot be written in it, the file cannot be written, or somebody else is
+        writing it.
     """
     place = plain_path(path)
     if format is None and place is None:

@@ -1,11 +1,10 @@
 """Output as lines that stay whole: on Ctrl-C, on errors, on a full disk.
 
-A file is written beside its place, as NAME.part, and gets its name when all is done.
+A file is written beside its place and gets its name when all is done; `bridle.atomic` says how.
 """
 
 from __future__ import annotations
 
-import errno
 import signal
 import sys
 import threading
@@ -15,14 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from bridle.atomic import FULL, Replacement
 from bridle.errors import FileError
 
 
 class Lines(AbstractContextManager["Lines"]):
     """Write whole lines to a file or to standard output; a context manager.
 
-    A file is written as NAME.part and gets its name at the end of the ``with`` block. If the block ends with an error,
-    the lines so far stay in NAME.part, and `kept` names it.
+    A file gets its name at the end of the ``with`` block; an earlier one of that name stays until then. If the block
+    ends with an error, the lines so far are kept as NAME.part (NAME.part.2 and so on if that is taken), and `kept` is
+    the path of it. Bridle does not touch such a file again.
 
     Parameters
     ----------
@@ -30,32 +31,36 @@ class Lines(AbstractContextManager["Lines"]):
         The file; None or ``"-"`` is standard output.
     warn : callable, optional
         Called with a message if the block ends with an error and lines are kept.
+    show : callable, optional
+        Makes lines fit for a terminal, if that is where standard output goes; files and pipes get them as they are.
 
     Raises
     ------
     FileError
-        If it cannot be written.
+        If it cannot be written, or if another process or thread is writing it.
     """
 
-    def __init__(self, path: str | None, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | None,
+        warn: Callable[[str], None] | None = None,
+        show: Callable[[str], str] | None = None,
+    ) -> None:
         self.warn = warn
+        self._show: Callable[[str], str] | None = None
         self.count = 0  # lines written
         self.kept: Path | None = None  # where the lines are if the work did not end
-        self.path = None if path in (None, "-") else Path(str(path)).resolve()
-        self.part: Path | None = None
-        if self.path is None:
+        self.file: Replacement | None = None
+        if path is None or path == "-":
             if sys.stdout is None:
                 raise FileError("there is no standard output", got="a closed one", wanted="-o FILE")
             sys.stdout.flush()
+            self._show = show if sys.stdout.isatty() else None
             # past Python's buffer: what failed to be written is not written again when the program ends
             self.raw: Any = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
             return
-        if not self.path.exists() or self.path.is_file():  # a device or a pipe is written as it is
-            self.part = self.path.with_name(self.path.name + ".part")
-        try:
-            self.raw = (self.part or self.path).open("wb", buffering=0)
-        except (OSError, ValueError) as error:
-            raise self._failed(error) from None
+        self.file = Replacement(path)
+        self.raw = self.file.raw
 
     def write(self, lines: Iterable[str]) -> None:
         """Write lines; what cannot be written is left out by whole lines.
@@ -70,6 +75,8 @@ class Lines(AbstractContextManager["Lines"]):
         FileError
             If the disk is full, for example. `count` says how many lines are written.
         """
+        if self._show is not None:
+            lines = map(self._show, lines)
         data = "".join(line + "\n" for line in lines).encode()
         done = 0
         with deferred_interrupt():
@@ -78,44 +85,44 @@ class Lines(AbstractContextManager["Lines"]):
                     done += self.raw.write(memoryview(data)[done:])
             except OSError as error:
                 whole = data.rfind(b"\n", 0, done) + 1
-                if self.part is not None:
+                if self.file is not None and self.file.part is not None:
                     self.raw.truncate(self.raw.tell() - (done - whole))
                 done = whole
                 raise (error if isinstance(error, BrokenPipeError) else self._failed(error)) from None
             finally:
                 self.count += data.count(b"\n", 0, done)
 
-    def _failed(self, error: Exception) -> FileError:
-        number = getattr(error, "errno", None)
+    def _failed(self, error: OSError) -> FileError:
+        if self.file is not None:
+            return self.file.failed(error)
         return FileError(
-            "cannot write to standard output" if self.path is None else "cannot write this file",
-            got=getattr(error, "strerror", None) or str(error),
+            "cannot write to standard output",
+            got=error.strerror or str(error),
             wanted="a place with room for the output",
-            where=None if self.path is None else str(self.path),
-            cause="The disk is full." if number in (errno.ENOSPC, errno.EDQUOT) else None,
+            cause="The disk is full." if error.errno in FULL else None,
         )
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if self.path is None:
+        if self.file is None:
             self.raw.flush()
             return
         try:
-            self.raw.close()
-            if self.part is None:
-                return
-            if kind is None:
-                self.part.replace(self.path)
-            elif self.count:
-                self.kept = self.part
-                if self.warn is not None:
-                    self.warn(f"{self.count:,} lines were written; they are kept in {self.kept}")
-            else:
-                self.part.unlink()
-        except OSError as failed:
-            if kind is None:
-                raise self._failed(failed) from None
+            with deferred_interrupt():
+                if kind is None:
+                    self.file.finish()
+                elif self.count:
+                    self.kept = self.file.keep()
+                else:
+                    self.file.discard()
+        except OSError:  # the error that ended the block matters more
+            pass
+        except FileError:
+            self.file.discard()
+            raise
+        if self.kept is not None and self.warn is not None:
+            self.warn(f"{self.count:,} lines were written; they are kept in {self.kept}")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import chain, islice
 from typing import IO, Any, ClassVar
 
-from bridle.data.base import aside
+from bridle.atomic import replacing
 from bridle.data.examples import Example
 from bridle.data.jsonl import Keyed
 from bridle.data.limits import PIPED
@@ -156,7 +156,7 @@ class Parquet(Keyed):
                 self.put(sys.stdout.buffer, schema, chain(first, rows))
                 sys.stdout.buffer.flush()
             else:
-                with aside(path) as file:
+                with replacing(path, patience=0.0) as file:
                     self.put(file, schema, chain(first, rows))
         except (pa.ArrowException, UnicodeEncodeError) as error:
             what = "cannot write to standard output" if path is None else "cannot write this file"

@@ -15,13 +15,14 @@ import json
 import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from bridle.atomic import replacing
 from bridle.data import limits
 from bridle.data.chunk import Chunk, Pace, ScoreFile
 from bridle.data.jsonl import check_keys, near_key
@@ -304,19 +305,26 @@ def save_scores(
         Values for rules, a mapping per sequence. In an npz file only the tokens are kept.
     ids : sequence, optional
         What to call the sequences; JSON lines only. Their numbers by default.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written. Then nothing is left of it, and an earlier file of that name stays.
     """
-    file = Path(path)
     if isinstance(lattices, Batch):
         arrays = {key: getattr(lattices, key) for key in ("unary", "offsets", *_HEADS)}
         if labels is not None:
             arrays["labels"] = np.array(list(labels))
         if givens is not None and any("tokens" in given for given in givens):
             arrays["tokens"] = np.array([str(x) for given in givens for x in given["tokens"]])
-        with file.open("wb") as stream:
+        with replacing(path) as stream:
             np.savez(stream, **{key: value for key, value in arrays.items() if value is not None})
         return
     names = None if labels is None else list(labels)
-    with gzip.open(file, "wt", encoding="utf-8") if file.suffix == ".gz" else file.open("w", encoding="utf-8") as text:
+    with ExitStack() as stack:
+        out: Any = stack.enter_context(replacing(path))
+        if Path(path).suffix == ".gz":
+            out = stack.enter_context(gzip.GzipFile(fileobj=out, mode="wb", filename="", mtime=0))
         for k, lattice in enumerate(lattices):
             line: dict[str, Any] = {"id": k if ids is None else ids[k]}
             if k == 0 and names is not None:
@@ -326,7 +334,7 @@ def save_scores(
                     line[key] = _listed(value)
             if givens is not None and givens[k]:
                 line["given"] = dict(givens[k])
-            text.write(json.dumps(line) + "\n")
+            out.write(json.dumps(line).encode() + b"\n")
 
 
 def _listed(scores: Array) -> Any:

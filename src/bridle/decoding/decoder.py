@@ -15,6 +15,7 @@ from bridle.decoding.problem import (
     MOST_MEMORY,
     Answers,
     Limits,
+    Objective,
     Problem,
     bad_option,
     check_given,
@@ -54,7 +55,8 @@ class Decoder:
         or with options of its own, as in ``bridle.engines.Beam(width=32)``.
     time_limit : float, optional
         Seconds per sequence, or per call of `k_best`, `marginals`, `probability` and `explain`. What is found by then
-        comes with a true bound; 0 leaves time for the best labelling without rules only.
+        comes with a true bound; 0 leaves time for the best labelling without rules only. Expressions that
+        ``tokens(..., engine="re")`` leaves to Python's `re` are matched outside of it.
     max_states : int, optional
         States that the engine may look at per sequence, likewise.
     max_memory : int, default 1_000_000_000
@@ -118,6 +120,11 @@ class Decoder:
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
+
+    @property
+    def objective(self) -> Objective:
+        """What the engine makes as good as possible: "score", or "two_stage" (`Decoding.objective`)."""
+        return self._engine.objective
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:

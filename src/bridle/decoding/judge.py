@@ -56,7 +56,8 @@ def check(
     """Check a decoding against the plain definitions: a sum of scores, and `violations` of each rule.
 
     It checks what can be checked without searching: that no other labelling is better is proved by the engine, and
-    tested against enumeration.
+    tested against enumeration. Better means by ``decoding.objective``: the bound of "two_stage" holds among labellings
+    with the same penalty, so that another labelling may score higher than the bound of an optimal one.
 
     Parameters
     ----------

@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from bridle import _native
 from bridle.deadline import Deadline
 from bridle.decoding.problem import FOREVER, Problem
-from bridle.errors import EngineError, Infeasible, LimitReached
+from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.lattice import Scores
 from bridle.rules.base import Rule, Soft
+
+LARGEST_ERROR = 1e-5  # of the log of a probability
+LEAST_LOG = -745.0  # of a probability: exp of less is 0
+
+
+class _Sum(NamedTuple):
+    """log of a sum of exp(score), relative to the largest scores, and what rounding can have done to it."""
+
+    log_z: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -32,9 +43,9 @@ class Probability:
     each: list[tuple[Rule, float]]
 
 
-def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, into: Scores | None = None) -> float:
+def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, into: Scores | None = None) -> _Sum:
     left = deadline.left
-    value = problem.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER))
+    value, error = problem.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER))
     if math.isnan(value):
         raise LimitReached(
             "the sum over all labellings was not done in time",
@@ -50,19 +61,31 @@ def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, int
             wanted="fewer rules, or a higher max_states or max_memory",
             cause="Sums need the product of all automata; decoding does not.",
         )
-    return float(value)
+    return _Sum(value, error)
 
 
 def _hard(problem: Problem) -> list[int]:
     return [k for k, rule in enumerate(problem.rules) if not isinstance(rule, Soft)]
 
 
+def _too_large(error: float) -> LatticeError:
+    return LatticeError(
+        "the scores are too large for probabilities",
+        got=f"sums that rounding can change by {error:.1g}",
+        wanted=f"scores whose sums are exact to {LARGEST_ERROR:g}: below 1e9 or so on every path that the rules leave",
+        cause="Every path goes through a finite score that stands for impossible, such as -1e38; use -inf for those.",
+    )
+
+
 def marginals(problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None) -> Scores:
     """(n, m) posteriors given that the hard rules hold. blame: why none does, within so many seconds."""
     deadline = Deadline.after(time_limit)
     table = np.zeros((int(problem.offsets[-1]), len(problem.labels)))
-    if _log_sum(problem.native(), _hard(problem), deadline, into=table) == -math.inf:
+    found = _log_sum(problem.native(), _hard(problem), deadline, into=table)
+    if found.log_z == -math.inf:
         raise blame(deadline.left)
+    if found.error > LARGEST_ERROR:
+        raise _too_large(found.error)
     return table
 
 
@@ -71,11 +94,17 @@ def probability(problem: Problem, blame: Callable[[float | None], Infeasible], t
     deadline = Deadline.after(time_limit)
     apart = problem.native("nothing")
     everything = _log_sum(apart, [], deadline)
-    if everything == -math.inf:
+    if everything.log_z == -math.inf:
         raise blame(deadline.left)
-    each = [(rule, _exp(_log_sum(apart, [k], deadline) - everything)) for k, rule in enumerate(problem.rules)]
-    return Probability(_exp(_log_sum(problem.native(), _hard(problem), deadline) - everything), each)
+    each = [(rule, _share(_log_sum(apart, [k], deadline), everything)) for k, rule in enumerate(problem.rules)]
+    return Probability(_share(_log_sum(problem.native(), _hard(problem), deadline), everything), each)
 
 
-def _exp(x: float) -> float:
-    return min(1.0, math.exp(min(x, 0.0)))
+def _share(part: _Sum, whole: _Sum) -> float:
+    """The probability of what one sum is over, given another: exp(log_z - log_z), if rounding leaves it its digits."""
+    log_p, error = part.log_z - whole.log_z, part.error + whole.error
+    if log_p + error < LEAST_LOG:
+        return 0.0
+    if error > LARGEST_ERROR:
+        raise _too_large(error)
+    return min(1.0, math.exp(min(log_p, 0.0)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ FOREVER = 1e9  # seconds; clocks count on from there without a fault
 LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory is at least, and by default
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/answer.h
 RELAXED = 5
+Objective = Literal["score", "two_stage"]  # what an engine makes as good as possible
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.clash import infeasible_on, nothing_found
-from bridle.decoding.problem import LIMIT, OPTIMAL, RELAXED, Answers
+from bridle.decoding.problem import LIMIT, OPTIMAL, RELAXED, Answers, Objective
 from bridle.errors import Infeasible, LimitReached
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
@@ -51,7 +51,8 @@ class Decoding:
     violated : list of (Rule, int)
         Soft rules that are violated, with how often; hard ones too, if relaxed.
     bound : float
-        No labelling under the rules scores higher.
+        No labelling under the rules scores higher. With ``objective="two_stage"``: none that breaks as
+        little.
     optimal : bool
         Do bound and score meet? If relaxed: is it also proved that no labelling has fewer violations of hard rules?
     engine : str
@@ -65,6 +66,10 @@ class Decoding:
         The labels that `ids` are numbers of.
     unanswered : Unanswered or None
         If there is no answer: its `error` is what `Decoder.decode` raises by default.
+    objective : {"score", "two_stage"}
+        What was optimised. "score": lattice score minus penalty. "two_stage" (`bridle.engines.TwoStage`): the least
+        penalty among labellings that score close to the best, then the score; others may score higher, so that `bound`
+        and `optimal` speak only of labellings with that least penalty.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class Decoding:
     label_set: Labels = field(repr=False)
     status: Status = "optimal"
     unanswered: Unanswered | None = field(default=None, repr=False)
+    objective: Objective = "score"
 
     @cached_property
     def labels(self) -> list[str]:
@@ -119,8 +125,8 @@ class Decoding:
         Returns
         -------
         dict
-            labels, score, penalty, bound, optimal and violated; "relaxed": True if it is; "labels": None and the clash
-            if there is no answer.
+            labels, score, penalty, bound, optimal and violated; "relaxed": True if it is; "objective" if it is not
+            "score"; "labels": None and the clash if there is no answer.
 
         Examples
         --------
@@ -141,6 +147,8 @@ class Decoding:
             "optimal": self.optimal,
             "violated": [{"rule": text(rule), "times": times} for rule, times in self.violated],
         }
+        if self.objective != "score":
+            made["objective"] = self.objective
         return {**made, "relaxed": True} if self.relaxed else made
 
 
@@ -279,7 +287,7 @@ class Decodings(Sequence[Decoding]):
             raise IndexError(f"sequence {k} of {len(self)}")
         k %= len(self)
         answers, decoder, unanswered = self._answers, self._decoder, self.unanswered.get(k)
-        violated = violations_of(decoder.rules, answers.violations[k].tolist())
+        violated, status = violations_of(decoder.rules, answers.violations[k].tolist()), _NAMES[int(answers.status[k])]
         return Decoding(
             ids=self.ids[:0] if unanswered is not None else self.ids[self.offsets[k] : self.offsets[k + 1]],
             score=float(self.scores[k]),
@@ -290,8 +298,9 @@ class Decodings(Sequence[Decoding]):
             engine=decoder.plan.engine,
             stats=self._stats(k),
             label_set=decoder.labels,
-            status=_NAMES[int(answers.status[k])],
+            status=status,
             unanswered=unanswered,
+            objective=decoder.objective if status != "relaxed" else "score",
         )
 
     def __iter__(self) -> Iterator[Decoding]:

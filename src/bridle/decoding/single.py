@@ -60,4 +60,5 @@ def decode_one(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | No
         decoder._engine.stats(counters),
         decoder.labels,
         status_of(status),
+        objective=decoder.objective,
     )

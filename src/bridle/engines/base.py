@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bridle import _native
-from bridle.decoding.problem import TOO_LARGE, Answers, Limits, Problem
+from bridle.decoding.problem import TOO_LARGE, Answers, Limits, Objective, Problem
 from bridle.errors import EngineError
 from bridle.rules.compiled import Absorb, CompiledRules
 
@@ -35,6 +35,7 @@ class Engine:
     name: ClassVar[str] = ""
     counters: ClassVar[tuple[str, ...]] = ()  # names of the numbers that it leaves per sequence
     told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
+    objective: ClassVar[Objective] = "score"  # what it makes as good as possible
 
     def __init_subclass__(cls) -> None:
         if "name" not in cls.__dict__:

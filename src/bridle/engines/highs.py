@@ -1,9 +1,9 @@
 """HiGHS as Bridle runs it: one thread, no gap, the relaxation first; what its outcomes mean.
 
-HiGHS looks at its clock between steps, but a step of its presolve can take seconds and cannot be interrupted. So with a
-deadline it runs in a thread of its own. If it has not come to its clock shortly after the deadline, it is left alone
-(GONE): the thread ends at that look at the clock, and owns the solver until then. No more than MOST_GONE of them are
-ever left: while they are at work, a new run waits for one of them to end, until its own deadline.
+HiGHS looks at its clock between steps, but a step of its presolve can take seconds and cannot be interrupted. So it
+runs in a thread of its own, and Ctrl-C ends the waiting. If it has not come to its clock shortly after the deadline, it
+is left alone (GONE): the thread ends at that look at the clock, and owns the solver until then. No more than MOST_GONE
+of them are ever left: while they are at work, a new run waits for one of them to end, until its own deadline.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounde
 LIMIT = highspy.HighsModelStatus.kTimeLimit
 GONE = highspy.HighsModelStatus.kInterrupt  # out of time, and the solver must not be touched any more
 GRACE = 0.02  # seconds that HiGHS has after the deadline to come to its clock
+POLL = 0.1  # seconds between two looks at whether the work was stopped
 MOST_GONE = 4  # threads
 _gone: deque[Thread] = deque()
 _lock = Lock()
@@ -56,17 +57,13 @@ def new_solver() -> highspy.Highs:
 
 def solve(highs: highspy.Highs, deadline: Deadline, *, relaxed: bool) -> highspy.HighsModelStatus:
     """DONE, LIMIT, GONE or one of NONE; anything else is an error. relaxed: columns need not be whole."""
-    left = deadline.left
     highs.setOptionValue("solve_relaxation", relaxed)
-    if left is None:
-        _run(highs)
-    elif left <= 0 or not _wait_for_others(deadline):
+    if deadline.passed() or not _wait_for_others(deadline):
         return LIMIT
-    else:
-        left = deadline.left or 0.0
+    if (left := deadline.left) is not None:
         highs.setOptionValue("time_limit", highs.getRunTime() + left)  # its clock runs on from run to run
-        if not _run_until(highs, left + GRACE):
-            return GONE
+    if not _run_until(highs, deadline):
+        return GONE
     status = highs.getModelStatus()
     if status not in (DONE, LIMIT, *NONE):
         raise EngineError("the solver failed", got=highs.modelStatusToString(status), wanted="an optimum")
@@ -80,9 +77,9 @@ def _run(highs: highspy.Highs) -> None:
         highs.run()
 
 
-def _run_until(highs: highspy.Highs, seconds: float) -> bool:
+def _run_until(highs: highspy.Highs, deadline: Deadline) -> bool:
     """Run it in a thread. False: it is still at work when the time is up, and stops when it can."""
-    stop, failed = Event(), list[BaseException]()
+    stop, done, failed = Event(), Event(), list[BaseException]()
 
     def look(event: Any) -> None:
         if stop.is_set():
@@ -93,6 +90,8 @@ def _run_until(highs: highspy.Highs, seconds: float) -> bool:
             _run(highs)
         except BaseException as error:  # it is raised where the answer is waited for
             failed.append(error)
+        finally:
+            done.set()
 
     for callback in (highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt):
         callback.clear()  # type: ignore[no-untyped-call]
@@ -100,9 +99,13 @@ def _run_until(highs: highspy.Highs, seconds: float) -> bool:
     thread, gone = Thread(target=work, name="bridle-highs"), False
     thread.start()
     try:
-        thread.join(seconds)
+        # Not thread.join: when Ctrl-C interrupts it, Python before 3.13 takes the thread for dead (cpython#90882).
+        while not done.is_set() and not deadline.passed(-GRACE):
+            left = deadline.left
+            done.wait(POLL if left is None else min(POLL, left + GRACE))
+            deadline.check_stopped()
     finally:  # also when Ctrl-C ended the waiting
-        if gone := thread.is_alive():
+        if gone := not done.is_set():
             stop.set()
             with _lock:
                 _gone.append(thread)
@@ -122,4 +125,6 @@ def _wait_for_others(deadline: Deadline) -> bool:
             return True
         if deadline.passed():
             return False
-        alive[0].join(min(0.01, deadline.left or 0.0))
+        deadline.check_stopped()
+        left = deadline.left
+        alive[0].join(0.01 if left is None else min(0.01, left))

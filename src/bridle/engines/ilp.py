@@ -62,6 +62,7 @@ class Ilp(Engine):
                 formulation=self.formulation,
                 time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
+                is_stopped=problem.stop.is_set,
             ),
         )
 

@@ -1,8 +1,9 @@
 """`two_stage`: Fersini et al. (2012), (22)-(29): the cheapest violations among labellings close to the best one.
 
 Stage 1: Z = the best score under the hard rules. Stage 2: among labellings with score >= Z - (1 - tau) |Z|, the least
-penalty; of those, the highest score. Natively, or as two integer programs (stage="ilp"). The `bound` of an optimal
-answer holds among labellings of that least penalty: others may score higher and break more.
+penalty; of those, the highest score. Natively, or as two integer programs (stage="ilp"). The objective is not the
+score, and a decoding says so (`objective`): its `bound` holds among labellings of that least penalty, and others may
+score higher and break more.
 """
 
 from __future__ import annotations
@@ -43,9 +44,16 @@ class TwoStage(NativeEngine):
     ['B', 'B']
     >>> bridle.Decoder(["A", "B"], rules, bridle.engines.TwoStage(tau=0.9)).decode(lattice).labels
     ['A', 'B']
+
+    Its `bound` and `optimal` speak of this objective, not of the score alone, and the decoding says so:
+
+    >>> d = bridle.Decoder(["A", "B"], rules, "two_stage").decode(lattice)
+    >>> d.objective, d.bound, d.optimal
+    ('two_stage', 5.5, True)
     """
 
     name = "two_stage"
+    objective = "two_stage"
     told = ("tau",)
     counters = ("expansions",)
     tau: float = 0.9
@@ -71,5 +79,6 @@ class TwoStage(NativeEngine):
                 tau=self.tau,
                 time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
+                is_stopped=problem.stop.is_set,
             ),
         )

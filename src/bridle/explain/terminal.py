@@ -37,7 +37,7 @@ from bridle.explain.words import (
     together,
 )
 from bridle.report.layout import FAINT, Column, Show, Trellis, columns, left_out, panels, rows, unseen
-from bridle.report.text import clean
+from bridle.report.text import visible
 
 _LONGEST = 14  # cells of a token, and of a label
 _MOST = 20  # places that are listed
@@ -122,7 +122,7 @@ def _alternatives(told: Explanation, texts: list[str], console: Console, k: int)
 
 def _text(text: str, style: str = "") -> Text:
     """What came from users must not steer the terminal."""
-    return Text(clean(text), style)
+    return Text(visible(text), style)
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
@@ -214,7 +214,7 @@ def _foot(name: str, texts: dict[int, str], some: list[Column], widths: list[int
 
 
 def _fit(text: str, most: int = _LONGEST) -> str:
-    text = clean(text)
+    text = visible(text)
     return text if cell_len(text) <= most else set_cell_size(text, most - 1).rstrip() + "…"
 
 

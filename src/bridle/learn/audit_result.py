@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from bridle.atomic import replacing
 from bridle.errors import FileError
 from bridle.rules.base import Rule, Soft
 
@@ -206,8 +208,11 @@ class Audit:
         axes.set_xlabel("gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
         for label in axes.get_yticklabels():
             label.set_parse_math(False)  # a rule may hold dollar signs
+        drawn = BytesIO()
         try:
-            figure.savefig(path)
+            figure.savefig(drawn, format=Path(path).suffix.removeprefix(".") or "png")
+            with replacing(path) as file:
+                file.write(drawn.getvalue())
         except (OSError, ValueError) as error:
             got = getattr(error, "strerror", None) or str(error).split("\n")[0]
             wanted = "a .png, .svg or .pdf file"

@@ -6,7 +6,6 @@ A name is a segment type (without a scheme: a label) or the outside label.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.labels import Bools, Labels
+from bridle.rules.patterns import matcher
 
 Ints = npt.NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max  # the first place of a name that does not occur
@@ -137,8 +137,8 @@ class Counted:
     def matching(self, pattern: str) -> Bools:
         """(N,): tokens whose text matches the whole of an expression."""
         if pattern not in self._matched:
-            fits = re.compile(pattern).fullmatch
-            known = {text: fits(text) is not None for text in set(self.tokens or ())}
+            fits = matcher((pattern, "re2"))
+            known = {text: bool(fits(text)) for text in set(self.tokens or ())}
             found = (known[text] for text in self.tokens or ())
             self._matched[pattern] = np.fromiter(found, dtype=bool, count=len(self.tokens or ()))
         return self._matched[pattern]

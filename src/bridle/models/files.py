@@ -21,13 +21,11 @@ import hashlib
 import json
 import math
 import os
-import secrets
 import stat
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO, FileIO
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -35,6 +33,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle.atomic import replacing
 from bridle.errors import BridleError, ModelFileError
 
 Array = npt.NDArray[Any]
@@ -48,8 +47,15 @@ LARGEST_HEADER = 1 << 24  # bytes; parsed JSON takes many times its length, so w
 _PREFIX = struct.Struct("<8sII32s")
 _CHECKED = 16  # bytes of the prefix that the header's checksum covers
 _MOST_AXES = 32  # what every NumPy can have
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-UNFIT = (KeyError, TypeError, ValueError, AttributeError, BridleError)  # what parts of a file that do not fit raise
+UNFIT = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    BridleError,
+)  # what parts of a file that do not fit raise
 _KEYS = {"name": str, "dtype": str, "shape": list, "offset": int, "length": int, "sha256": str}
 _LOOKS_LIKE = {
     b"PK\x03\x04": "a zip archive, such as npz or what PyTorch saves",
@@ -76,9 +82,16 @@ class Stored:
 def save(path: str | os.PathLike[str], kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a model file. It gets its name when all is on the disk; until then an earlier file of that name stays."""
     parts = _parts(kind, head, arrays)
-    with _replacing(path) as file:
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, TypeError, ValueError):
+        mode = stat.S_IFREG  # there is none yet, or it is no path, which is told below
+    if not stat.S_ISREG(mode):
+        wanted = "a file name in a folder with room"
+        raise ModelFileError("cannot write this file", got="a folder or a device", wanted=wanted, where=str(path))
+    with replacing(path, error=ModelFileError, flush_to="disk") as file:
         for part in parts:
-            _write(file, part)
+            file.write(part)
 
 
 def to_bytes(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -167,58 +180,10 @@ def _check_keys(value: object) -> None:
             _check_keys(inner)
 
 
-@contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
-    """A file to write into, beside its place; it takes its place at the end, or goes when anything fails."""
-    place = _place(path)
-    part = place.parent / f"{place.name[:40]}.{secrets.token_hex(6)}.part"
-    try:
-        earlier = place.stat() if place.exists() else None
-        if earlier is not None and not stat.S_ISREG(earlier.st_mode):
-            raise OSError(errno.EINVAL, "a folder or a device")
-        with part.open("xb", buffering=0) as file:
-            yield file
-            os.fsync(file.fileno())
-        if earlier is not None:
-            part.chmod(stat.S_IMODE(earlier.st_mode))
-        part.replace(place)
-    except BaseException as error:  # Ctrl-C too
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ModelFileError(
-                "cannot write this file",
-                got=error.strerror or error,
-                wanted="a file name in a folder with room",
-                where=str(path),
-                cause="The disk is full." if error.errno in _FULL else "Is the folder there, and may you write to it?",
-            ) from None
-        raise
-    with suppress(OSError, AttributeError):  # the new name to the disk too, where folders can be opened
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _place(path: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(path).resolve()  # a link stays a link
-    except (TypeError, ValueError, RuntimeError, OSError) as error:  # no path; a NUL in it; links that lead in a circle
-        raise _no_place(path, error) from None
-
-
 def _no_place(path: object, error: Exception) -> ModelFileError:
     return ModelFileError(
-        "no place for a model", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
+        "no place for a file", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
     )
-
-
-def _write(file: FileIO, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:  # the system may take less than it is given
-        view = view[file.write(view) :]
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -152,8 +152,13 @@ def fit(setup: Setup, data: Data, dev: Data | None, plan: Plan, on_unknown: str 
         identity |= {"dev": fingerprint(held.encoded, held.gold), "dev_given": digest_of(held.given)}
     learner = setup.learner(task, decoder, examples.given)
     n_weights, layout = task.n_weights, task.layout
-    found, progress, trouble = train(learner, plan, measure, identity)
-    del learner, measure, task, examples, encoded  # they are larger than all that follows
+
+    def check(found: Found, task: Task = task) -> None:
+        task.check_pinned(*found)
+        Linear.of(task.layout, *found)
+
+    found, progress, trouble = train(learner, plan, measure, identity, check)
+    del learner, measure, task, examples, encoded, check  # they are larger than all that follows
     kept, linear = Linear.of(layout, *found).pruned()
     features.keep(kept)
     return Fitted(labels, features, linear, progress, n_weights, trouble)

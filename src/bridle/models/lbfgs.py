@@ -125,18 +125,14 @@ class Lbfgs:
         }
 
     @classmethod
-    def resume(cls, evaluate: Evaluate, state: Mapping[str, Array], *, threads: int = 1, most: int = 1000) -> Self:
-        """Go on from a `state()`, without an evaluation; the next steps are those of an uninterrupted run.
-
-        most: pairs of the longest history that a state may have, as memory is taken for all of it.
-        """
+    def resume(cls, evaluate: Evaluate, state: Mapping[str, Array], *, threads: int = 1) -> Self:
+        """Go on from a `state()`, without an evaluation; the next steps are those of an uninterrupted run."""
         try:
             w, g, s, y = (np.asarray(state[key]) for key in ("w", "gradient", "steps", "changes"))
             (loss, c1), (memory, iteration, evaluations) = state["numbers"], state["counts"]
         except (KeyError, ValueError) as error:
             raise ModelError("this is no state of L-BFGS", got=repr(error), wanted="what state() returned") from None
-        fits = g.shape == w.shape and s.shape == y.shape and s.shape[1:] == w.shape and len(s) <= memory <= most
-        if not fits or iteration < 0 or evaluations < 0:
+        if g.shape != w.shape or s.shape != y.shape or s.shape[1:] != w.shape or len(s) > memory:
             raise ModelError(
                 "the parts of this state do not fit together",
                 wanted="what state() returned",

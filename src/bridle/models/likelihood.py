@@ -16,6 +16,7 @@ import numpy as np
 
 from bridle import _native
 from bridle.decoding.threads import over_parts
+from bridle.errors import ModelError
 from bridle.models.lbfgs import Lbfgs
 from bridle.models.task import Array, Task, Vector, check_state
 from bridle.models.vectors import gradient_of
@@ -48,8 +49,8 @@ class Objective:
             pinned[: self._cut] = task.layout.free == 0
         if task.pair_free is not None:
             pinned[self._cut :] = task.pair_free.ravel() == 0
-        self._pinned = np.flatnonzero(pinned)
-        self._gold[self._pinned] = 0
+        self.pinned = np.flatnonzero(pinned)  # weights that stay 0
+        self._gold[self.pinned] = 0
 
     def _square(self, bigrams: Vector) -> Vector | None:
         """Label bigrams as (m, m)."""
@@ -84,7 +85,7 @@ class Objective:
                 list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part], threads=self._threads
             )
             loss += self._c2 * square - of_gold
-        self._gradient[self._pinned] = 0
+        self._gradient[self.pinned] = 0
         return loss, self._gradient
 
 
@@ -122,4 +123,11 @@ class Likelihood:
         """Go on from there."""
         own = self._optimiser.state()
         check_state(state, own, but=("steps", "changes"))  # whose shapes `resume` looks at
-        self._optimiser = Lbfgs.resume(self._objective, state, threads=self._threads, most=int(own["counts"][0]))
+        if state["numbers"][1] != own["numbers"][1] or state["counts"][0] != own["counts"][0]:
+            raise ModelError("the state is that of other settings", wanted="the same c1 and memory")
+        if state["counts"].min() < 0:
+            raise ModelError("a count is negative", got=state["counts"].tolist(), wanted="numbers >= 0")
+        optimiser = Lbfgs.resume(self._objective, state, threads=self._threads)
+        if any(state[name][..., self._objective.pinned].any() for name in ("w", "gradient", "steps", "changes")):
+            raise ModelError("a weight that this training does not have is not zero", wanted="what training writes")
+        self._optimiser = optimiser

@@ -67,11 +67,15 @@ class AveragedWeights:
     def restore(self, state: Mapping[str, Array]) -> None:
         """Go on from there."""
         check_state(state, self.state())
+        epoch, step = (int(x) for x in state["at"])
+        if not (0 <= epoch < 1 << 32 and 0 <= step < 1 << 62):
+            raise ModelError("a count of steps makes no sense", got=[epoch, step], wanted="what training writes")
+        for weights, pair in (("w", "pair"), ("sum", "pair_sum")):
+            self._task.check_pinned(state[weights], state.get(pair))
         for name in ("w", "sum", "pair", "pair_sum"):
             if name in state:
                 getattr(self, f"_{name}")[...] = state[name]
-        self._epoch, step = (int(x) for x in state["at"])
-        self._native = self._moving(step)
+        self._epoch, self._native = epoch, self._moving(step)
 
 
 class Perceptron(AveragedWeights):

@@ -70,6 +70,15 @@ class Task:
         """Weights that may be learned."""
         return self.layout.n_weights + (0 if self.pair_free is None else int(self.pair_free.sum()))
 
+    def check_pinned(self, weights: Array, pair: Array | None) -> None:
+        """Weights from a file must be zero where there is nothing to learn: kernels and layouts count on that."""
+        free = self.layout.free
+        loose = free is not None and bool(weights[..., free == 0].any())
+        if pair is not None and self.pair_free is not None:
+            loose = loose or bool(pair[self.pair_free == 0].any())
+        if loose:
+            raise ModelError("a weight that this training does not have is not zero", wanted="what training writes")
+
 
 def _bigrams(encoded: Encoded, y: npt.NDArray[np.int32], m: int) -> npt.NDArray[np.uint8]:
     inside = np.ones(max(len(y) - 1, 0), dtype=bool)
@@ -92,6 +101,9 @@ def check_state(state: Mapping[str, Array], wanted: Mapping[str, Array], *, but:
                 wanted=f"{array.dtype} {array.shape}",
                 cause="A checkpoint of another version of Bridle, or altered?",
             )
+    for name, array in state.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ModelError(f"the state {name!r} is not finite", got="inf or nan", wanted="finite numbers")
 
 
 class Learner(Protocol):
@@ -109,4 +121,4 @@ class Learner(Protocol):
         """All that is needed to go on from here."""
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on from there, to the bit as if nothing had happened."""
+        """Go on from there, to the bit as if nothing had happened; a state that makes no sense is refused."""

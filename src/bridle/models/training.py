@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -82,30 +83,37 @@ class Progress:
     why: str | None = None
 
     @classmethod
-    def restored(cls, value: Mapping[str, Any]) -> Progress:
-        """What a file says that it was; a ValueError or TypeError if that cannot be."""
-        made = cls(**value)
-        match made:
-            case Progress(int(), list(losses), None | int() | float(), int(), None | str()):
-                fits = all(isinstance(loss, (int, float)) for loss in losses)
-            case _:
-                fits = False
-        if not fits or not 0 <= made.best_iteration <= made.iteration or len(made.losses) != made.iteration:
+    def restored(cls, head: Any) -> Self:
+        """From a file; what makes no sense raises TypeError or ValueError."""
+        made = cls(**head)
+        counts = (made.iteration, made.best_iteration)
+        if any(type(n) is not int for n in counts) or not 0 <= made.best_iteration <= made.iteration:
+            raise ValueError("the numbers of iterations make no sense")
+        if type(made.losses) is not list or len(made.losses) != made.iteration:
             raise ValueError("losses and iterations do not fit together")
+        shares = [] if made.best_accuracy is None else [made.best_accuracy]
+        if any(type(x) not in (int, float) or abs(x) > sys.float_info.max for x in (*made.losses, *shares)):
+            raise ValueError("a loss or an accuracy is no number")
+        if made.why is not None and type(made.why) is not str:
+            raise ValueError("the reason why training ended is no text")
         return made
 
 
 def train(
-    learner: Learner, plan: Plan, measure: Callable[[Found], float] | None, identity: Mapping[str, Any]
+    learner: Learner,
+    plan: Plan,
+    measure: Callable[[Found], float] | None,
+    identity: Mapping[str, Any],
+    check: Callable[[Found], None] = lambda found: None,
 ) -> tuple[Found, Progress, BaseException | None]:
     """Train: the best weights, how it went, and what ended it before its time: Ctrl-C, or a checkpoint that failed.
 
     The best weights are those with the highest accuracy on the development set; without one, the last. `identity` tells
-    data and settings apart: a checkpoint is resumed only if it is the same.
+    data and settings apart: a checkpoint is resumed only if it is the same, and if `check` takes its weights.
     """
     progress, best = Progress(), None
     if plan.resume is not None:
-        progress, best = _resume(plan.resume, learner, identity)
+        progress, best = _resume(plan.resume, learner, identity, check)
     trouble: BaseException | None = None
     try:
         while progress.iteration < plan.iterations and progress.why is None:
@@ -166,7 +174,9 @@ def _keep(path: Path, learner: Learner, progress: Progress, best: Found | None, 
         raise _Unkept(error) from None
 
 
-def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[Progress, Found | None]:
+def _resume(
+    path: Path, learner: Learner, identity: Mapping[str, Any], check: Callable[[Found], None]
+) -> tuple[Progress, Found | None]:
     stored = files.open_file(path)
     if stored.kind != "checkpoint":
         got = f"a file of the kind {stored.kind!r}"
@@ -187,15 +197,18 @@ def _resume(path: Path, learner: Learner, identity: Mapping[str, Any]) -> tuple[
         learner.restore({name[6:]: array for name, array in stored.arrays.items() if name.startswith("state.")})
         progress = Progress.restored(stored.head["progress"])
         if progress.iteration < 1:
-            raise ValueError("nothing has been learned yet")
+            raise ValueError("no iteration was done")
+        check(learner.weights())
         w, pair = learner.weights()
         best = None
-        if "best.w" in stored.arrays:
-            arrays = {name[5:]: array for name, array in stored.arrays.items() if name.startswith("best.")}
+        arrays = {name[5:]: array for name, array in stored.arrays.items() if name.startswith("best.")}
+        if bool(arrays) != (progress.best_accuracy is not None):
+            raise ValueError("the best weights and their accuracy do not fit together")
+        if arrays:
             check_state(arrays, {"w": w} if pair is None else {"w": w, "pair": pair})
             best = np.array(arrays["w"]), None if pair is None else np.array(arrays["pair"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        got = str(error) or type(error).__name__
-        what, wanted = "this file holds no state to go on from", "what training writes"
-        raise ModelFileError(what, got=got, wanted=wanted, where=str(path)) from None
+            check(best)
+    except files.UNFIT as error:
+        cause = "A checkpoint of another version of Bridle, or altered?"
+        raise files.unusable(error, path, "state to go on from", "training", cause) from None
     return progress, best

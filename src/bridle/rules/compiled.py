@@ -7,7 +7,6 @@ themselves and ask here (`_Source`) for what they have not met yet, or cannot re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Sets, Soft
+from bridle.rules.patterns import Matching, TextEngine, matcher
 from bridle.rules.refer import Given, Tokens, tokens_of
 
 Givens = Sequence[Mapping[str, Any]] | None
@@ -28,7 +28,6 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 # "relaxed": none, and what a rule that was taken apart is violated by counts as one violation.
 Absorb = Literal["masks", "words", "nothing", "relaxed"]
 _HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/problem.h
-_MOST_KEPT = 4096  # automata of label sets that were met before
 _MOST_PLACES, _MOST_MARKS = 62, 256
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
 
@@ -146,6 +145,7 @@ class CompiledRules:
         for one in dependents:
             kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
             made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
+        source.matching = matcher(*source.patterns) if source.patterns else None
         return made
 
     def bind(
@@ -181,16 +181,16 @@ class _Source:
     _labels: Labels
     _dependents: list[_Conjunct]
     _absorb: Absorb
-    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
+    patterns: dict[tuple[str, TextEngine], int] = field(default_factory=dict)  # numbered as they come
+    matching: Matching | None = None  # the numbers of the patterns that match a text
 
     def place(self, place: Place) -> tuple[str, Any, bool]:
         """A place as the kernels take it."""
         match place.source:
             case Given(key):
                 return "given", key, place.tied
-            case Tokens(pattern):
-                self._patterns.setdefault(pattern, re.compile(pattern))
-                return "tokens", list(self._patterns).index(pattern), False
+            case Tokens(pattern, engine):
+                return "tokens", self.patterns.setdefault((pattern, engine), len(self.patterns)), False
         return "fixed", place.source, place.tied
 
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
@@ -228,21 +228,16 @@ class _Source:
         except BridleError as error:
             raise self._about(self._dependents[number], sequence, error) from None
 
-    def matching(self, text: str) -> list[int]:
-        """The patterns that match a text."""
-        return [k for k, pattern in enumerate(self._patterns.values()) if pattern.fullmatch(text)]
-
 
 def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> list[_native.CountingAutomaton]:
     """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
-    known, key = labels.automata, (rule, sets, marks)
-    found: list[_native.CountingAutomaton] | None = known.get(key)
-    if found is None:  # other threads may clear what is known at any time
+    key = (rule, sets, marks)
+    found: list[_native.CountingAutomaton] | None = labels.automata.get(key)
+    if found is None:
         m = len(labels.names)
-        found = [to_native(CountingAutomaton.build(lazy, m, marks)) for lazy in rule.automata(sets, labels)]
-        if len(known) >= _MOST_KEPT:
-            known.clear()
-        known[key] = found
+        built = [CountingAutomaton.build(lazy, m, marks) for lazy in rule.automata(sets, labels)]
+        found = [to_native(automaton) for automaton in built]
+        labels.automata.keep(key, found, sum(one.step.nbytes + one.violations.nbytes + 2 * m for one in built))
     return found
 
 

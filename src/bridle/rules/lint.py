@@ -23,12 +23,13 @@ import numpy as np
 from bridle.automata import DFA, CountingAutomaton, from_regex
 from bridle.errors import Argument, BridleError, RuleError
 from bridle.labels import Bools, Labels
+from bridle.rules.backtracking import may_explode
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
 from bridle.rules.files import MOST_RULES, Line, parse_lines, too_many_rules
 from bridle.rules.neighbours import ImmediatelyFollowedBy
 from bridle.rules.questions import Questions, Static, TooLarge
-from bridle.rules.refer import Given
+from bridle.rules.refer import Given, Tokens
 
 Level = Literal["error", "warning", "info"]
 _MOST_STATES = 100_000  # of all automata together: a second or two
@@ -69,6 +70,7 @@ def lint(
     found += _duplicates(rules)
     found += _penalties(rules)
     found += _givens(rules)
+    found += _backtracking(rules)
     if labels is None:
         text = f"only the text of the rules was checked: pass {spell(Argument('labels'))} for more"
         found.append(Finding(0, "info", "no-labels", text))
@@ -145,6 +147,18 @@ def _givens(rules: list[Line]) -> list[Finding]:
         if key == "tokens":
             text = f'{where} look{s} at the texts of tokens: data files have them, score files need "tokens"'
         out.append(Finding(0, "info", "given", text))
+    return out
+
+
+def _backtracking(rules: list[Line]) -> list[Finding]:
+    """Expressions for which Python's re, if it was chosen, may take exponential time."""
+    out = []
+    for line in rules:
+        asked = (place.source for place in line.rule.places())
+        for source in dict.fromkeys(source for source in asked if isinstance(source, Tokens)):
+            if source.engine == "re" and may_explode(source.pattern):
+                text = f"re may take exponential time for /{source.pattern}/, and no time limit stops it"
+                out.append(Finding(line.number, "warning", "backtracking", text))
     return out
 
 

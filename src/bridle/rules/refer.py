@@ -16,6 +16,7 @@ import numpy as np
 from bridle.checks import is_integer
 from bridle.errors import Argument, GivenError, RuleError, shown
 from bridle.labels import Bools, Labels
+from bridle.rules.patterns import TextEngine, check_pattern, matcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,10 @@ class Tokens:
     """All positions whose token text matches the whole of a regular expression."""
 
     pattern: str
+    engine: TextEngine = "re2"
 
     def __post_init__(self) -> None:
-        what, wanted = "bad regular expression for tokens", r"one that Python's re takes, such as \d{5}"
-        if not isinstance(self.pattern, str):
-            raise RuleError(what, got=repr(self.pattern), wanted=wanted)
-        try:
-            re.compile(self.pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise RuleError(what, got=repr(self.pattern), wanted=wanted, cause=str(error)) from None
+        check_pattern(self.pattern, self.engine)
 
 
 LabelSpec: TypeAlias = str | Given | Iterable[str | Given]
@@ -162,7 +158,8 @@ class Place:
         """The positions in one sequence of n tokens."""
         source = self.source
         if isinstance(source, Tokens):
-            return [t for t, token in enumerate(tokens_of(given, n)) if re.fullmatch(source.pattern, token)]
+            matching = matcher((source.pattern, source.engine))
+            return [t for t, token in enumerate(tokens_of(given, n)) if matching(token)]
         value = source.of(given) if isinstance(source, Given) else source
         what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
         if self.tied:
@@ -309,7 +306,7 @@ def given(key: str) -> Given:
     return Given(key)
 
 
-def tokens(pattern: str) -> Tokens:
+def tokens(pattern: str, *, engine: TextEngine = "re2") -> Tokens:
     r"""Refer to all positions whose token matches a regular expression.
 
     The tokens come with each sequence as ``given={"tokens": [...]}``; models that have the text of the tokens pass them
@@ -318,7 +315,12 @@ def tokens(pattern: str) -> Tokens:
     Parameters
     ----------
     pattern : str
-        A regular expression of Python's `re`. It must match the whole token.
+        A regular expression in the syntax of Python's `re`, at most 65,536 characters. It must match the whole token.
+    engine : {"re2", "re"}, default "re2"
+        What matches it. RE2 takes time proportional to the length of the token, whatever the expression is; it has no
+        look-around, back-references, atomic groups or possessive repeats, no counts above 1,000, and ``$`` only at the
+        end. Python's `re` has them all, but some expressions take it exponential time, and `time_limit` does not stop
+        it. Where both take an expression, they match the same tokens.
 
     Returns
     -------
@@ -328,7 +330,7 @@ def tokens(pattern: str) -> Tokens:
     Raises
     ------
     RuleError
-        If `pattern` is not a regular expression.
+        If `pattern` is not a regular expression, or one that the engine cannot take.
 
     Examples
     --------
@@ -338,5 +340,7 @@ def tokens(pattern: str) -> Tokens:
     fix ZIP at tokens /\d{5}/
     >>> rule.holds(["O", "ZIP"], Labels(["O", "ZIP"]), given={"tokens": ["Evanston", "60201"]})
     True
+    >>> print(r.fix("ZIP", r.tokens(r"(?!00)\d{5}", engine="re")))
+    fix ZIP at tokens /(?!00)\d{5}/ by re
     """
-    return Tokens(pattern)
+    return Tokens(pattern, engine)

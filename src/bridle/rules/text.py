@@ -127,7 +127,8 @@ def _show_one(item: Any) -> str:
     if isinstance(item, Tokens):
         slashed = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", item.pattern, flags=re.DOTALL)
         exact = _unslash(slashed) == item.pattern and not re.search(r"[\n\r]", slashed)
-        return f"tokens /{slashed}/" if exact else f"tokens {_quote(item.pattern)}"
+        by = "" if item.engine == "re2" else f" by {item.engine}"
+        return f"tokens /{slashed}/{by}" if exact else f"tokens {_quote(item.pattern)}{by}"
     plain = re.fullmatch(r"[^\s,()\[\]\"#/]+", item) and item not in _reserved()
     return item if plain else _quote(item)
 
@@ -285,14 +286,23 @@ class _Reader:
         if self.next_is("word", "given"):
             return Place(self.given())
         if self.next_is("word", "tokens"):
-            self.at += 1
-            if self.next_is("quoted"):
-                return Place(Tokens(self.quoted()))
-            return Place(Tokens(self.take("regex", wanted="an expression between slashes").replace(r"\/", "/")))
+            return Place(self.matching_tokens())
         if self.next_is("word", "nowhere"):
             self.at += 1
             return Place.at(())
         return Place.at(self.listed(self.integer))
+
+    def matching_tokens(self) -> Tokens:
+        self.take("word", "tokens")
+        if self.next_is("quoted"):
+            pattern = self.quoted()
+        else:
+            pattern = _unslash(self.take("regex", wanted="an expression between slashes"))
+        if not self.next_is("word", "by"):
+            return Tokens(pattern)
+        self.at += 1
+        self.take("word", "re")
+        return Tokens(pattern, "re")
 
     def spans(self) -> Place:
         if self.next_is("word", "given"):

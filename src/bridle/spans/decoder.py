@@ -291,7 +291,8 @@ class SpanDecoder:
         packed, problem = self._bind(lattices, given, first=first, many=many)
         if self.plan.engine == "ilp":
             limit = self.limits.time_limit
-            packed.fill(ilp.solve(packed.n, packed.offsets, packed.spans, packed.scores, time_limit=limit))
+            words = packed.n, packed.offsets, packed.spans, packed.scores
+            packed.fill(ilp.solve(*words, time_limit=limit, is_stopped=stop.is_set))
             if (late := packed.status == NOTHING_FOUND).any():  # a bound costs next to nothing
                 plain = self._bind(lattices, given, first=first, many=many)[0]
                 _decode(plain, problem, True, stop)

@@ -19,7 +19,7 @@ for one, or not whole, or not proved, is solved again one by one; with a time li
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,6 +64,7 @@ def solve(
     scores: Scores,
     *,
     time_limit: float | None = None,
+    is_stopped: Callable[[], bool] | None = None,
     presolve: Literal["off", "on"] = "off",
 ) -> list[SpanIlpAnswer]:
     """The words of each sequence with the highest sum of scores that hold each of its characters once.
@@ -74,10 +75,11 @@ def solve(
     programs = _Programs(n, offsets, spans, scores)
     highs, out = _solver(presolve), list[SpanIlpAnswer]()
     if time_limit is not None:  # one that is late may keep its solver
-        return [programs.alone(_solver(presolve), k, Deadline.after(time_limit)) for k in range(len(n))]
+        return [programs.alone(_solver(presolve), k, Deadline.after(time_limit, is_stopped)) for k in range(len(n))]
+    never = Deadline.after(None, is_stopped)
     for low, high in programs.groups():
-        together = programs.together(highs, low, high) if high > low + 1 else None
-        out += together or [programs.alone(highs, k) for k in range(low, high)]
+        together = programs.together(highs, low, high, never) if high > low + 1 else None
+        out += together or [programs.alone(highs, k, never) for k in range(low, high)]
     return out
 
 
@@ -109,14 +111,14 @@ class _Programs:
             yield low, high
             low = high
 
-    def together(self, highs: highspy.Highs, low: int, high: int) -> list[SpanIlpAnswer] | None:
+    def together(self, highs: highspy.Highs, low: int, high: int, deadline: Deadline) -> list[SpanIlpAnswer] | None:
         """The answers of sequences low .. high-1 from one program; None if that proves not every one of them."""
         began, n_columns = time.perf_counter(), self.columns[high] - self.columns[low]
         if n_columns == 0:
             return None
         self._load(highs, low, high)
         built = time.perf_counter()
-        if run_highs(highs, NEVER, relaxed=True) != DONE or (x := _integral(highs)) is None:
+        if run_highs(highs, deadline, relaxed=True) != DONE or (x := _integral(highs)) is None:
             return None
         words, rows = self._words(x, low, high)
         cuts = np.searchsorted(self.at[words, 0], self.rows[low : high + 1])  # where the words of each begin

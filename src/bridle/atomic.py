@@ -1,0 +1,358 @@
+"""Files that are whole or not there: written under another name beside their place, then renamed. All writers use this.
+
+While FILE is written it is called FILE.PID-HOST-RANDOM.part. Two writers never share such a file, so their lines cannot
+mix. The writer holds a lock (flock) on it, which ends with its process, however that ends:
+
+- A part whose lock is held is being written. Who wants to write the same FILE waits (`patience`), or is refused.
+- A part of this host without a lock, whose process is gone, is what a killed process left. The next writer of the same
+  FILE removes it.
+- What is kept on purpose (the lines before Ctrl-C, say) is renamed to FILE.part, or FILE.part.2 if that is taken. It
+  belongs to the user: nothing here removes it or writes over it.
+
+Where files cannot be locked (Windows, some network file systems) nobody is refused and, on Windows, nothing is removed;
+of two writers the last one wins, with a file that is whole. Devices and pipes are written as they are.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import secrets
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedWriter, FileIO
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from bridle.errors import FileError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+WAIT = 10.0  # seconds that a file which is written in one go waits for another writer
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LONGEST = 180  # bytes of a name: most file systems take 255, and something is added
+_claims: set[Path] = set()  # parts by which this process holds a place for itself
+
+
+class Replacement:
+    """A file that is being written beside its place.
+
+    Parameters
+    ----------
+    path : str or path
+        Where the file goes. A link is followed. A device or a pipe is written as it is.
+    error : type of FileError
+        What to raise.
+    patience : float
+        Seconds to wait while somebody else writes the same file.
+
+    Attributes
+    ----------
+    raw : FileIO
+        Write into this; it has no buffer.
+    part : Path or None
+        Where it is now; None for a device or a pipe.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written, or a living process is writing it.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, error: type[FileError] = FileError, patience: float = 0.0
+    ) -> None:
+        self.path, self.error = path, error
+        self.part: Path | None = None
+        try:
+            self.place = Path(path).resolve()  # a link stays a link
+            self._mode = _mode_of(path)
+            if (self._mode is not None and not stat.S_ISREG(self._mode)) or _is_descriptor(path):
+                self.raw = _opened(Path(path), os.O_WRONLY | os.O_APPEND)
+                return
+            end = time.monotonic() + patience
+            while (writer := self._begin()) is not None:
+                if time.monotonic() >= end:
+                    raise self._refused(writer)
+                time.sleep(0.02)
+        except (OSError, TypeError, ValueError, RuntimeError) as failed:  # no path, a NUL in it, links in a circle
+            raise self.failed(failed) from None
+
+    def _begin(self) -> int | None:
+        """Make the part; or the id of a process that is writing the same file."""
+        with _alone(self.place.parent):
+            if (writer := _writer_of(self.place)) is not None:
+                return writer
+            own = f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
+            part = self.place.with_name(f"{_stem(self.place.name)}.{own}.part")
+            mode = 0o666 if self._mode is None else stat.S_IMODE(self._mode)  # never more open than what it replaces
+            self.raw = _opened(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            self.part = part
+            _lock(self.raw.fileno())
+        return None
+
+    def finish(self, flush_to: Literal["cache", "disk"] = "cache") -> None:
+        """Give the file its name. disk: it is there even if the power fails."""
+        try:
+            if flush_to == "disk" and self.part is not None:
+                os.fsync(self.raw.fileno())
+            self._close()
+            if self.part is None:
+                return
+            if self._mode is not None:
+                self.part.chmod(stat.S_IMODE(self._mode))
+            os.replace(self.part, self.place)  # noqa: PTH105  (as tests let it fail)
+        except OSError as failed:
+            raise self.failed(failed) from None
+        if flush_to == "disk":
+            _sync_folder(self.place.parent)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        with suppress(OSError):
+            self._close()
+        if self.part is not None:
+            with suppress(OSError):
+                self.part.unlink(missing_ok=True)
+
+    def keep(self) -> Path | None:
+        """Leave what was written as FILE.part, for the user; where it is."""
+        self._close()
+        if self.part is None:
+            return None
+        for k in count(1):
+            kept = self.place.with_name(_stem(self.place.name) + ".part" + (f".{k}" if k > 1 else ""))
+            with suppress(FileExistsError):
+                _rename_new(self.part, kept)
+                return kept
+        return None
+
+    def failed(self, error: Exception) -> FileError:
+        """What to raise."""
+        if isinstance(error, OSError) and error.errno != errno.ELOOP:
+            full = error.errno in FULL
+            return self.error(
+                "cannot write this file",
+                got=error.strerror or error,
+                wanted="a file name in a folder with room",
+                where=str(self.path),
+                cause="The disk is full." if full else "Is the folder there, and may you write to it?",
+            )
+        got = f"{self.path!r} ({error})"
+        return self.error("no place for a file", got=got, wanted="the name of a file", cause="A wrong name?")
+
+    def _refused(self, writer: int) -> FileError:
+        own = writer == os.getpid()
+        return self.error(
+            "somebody else is writing this file",
+            got="another thread of this process" if own else f"process {writer}",
+            wanted="one writer at a time",
+            where=str(self.path),
+            cause="Wait until it has ended, or choose another name for the output.",
+        )
+
+    def _close(self) -> None:
+        if not self.raw.closed:
+            _unlock(self.raw.fileno())  # a forked process may hold the same file open
+            self.raw.close()
+
+
+@contextmanager
+def replacing(
+    path: str | os.PathLike[str],
+    *,
+    error: type[FileError] = FileError,
+    patience: float = WAIT,
+    flush_to: Literal["cache", "disk"] = "cache",
+) -> Iterator[IO[bytes]]:
+    """A binary file that gets its name at the end of the block; if anything fails, nothing is left of it."""
+    made = Replacement(path, error=error, patience=patience)
+    try:
+        file = BufferedWriter(made.raw)
+        yield cast(IO[bytes], file)
+        file.flush()
+        made.finish(flush_to)
+    except BaseException as failed:  # Ctrl-C too
+        made.discard()
+        if isinstance(failed, OSError):
+            raise made.failed(failed) from None
+        raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text in one go."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def claimed(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Hold the places of files that are written later, so that a second run is refused before its work, not after.
+
+    This process can write them; None and "-" are passed over.
+    """
+    with ExitStack() as stack:
+        for path in paths:
+            if path is not None and str(path) != "-":
+                made = Replacement(path)
+                stack.callback(made.discard)
+                if made.part is not None:
+                    _claims.add(made.part)
+                    stack.callback(_claims.discard, made.part)
+        yield
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def _stem(name: str) -> str:
+    """A file's name in that of its part; a long one is cut, with a checksum that tells it from others."""
+    if len(os.fsencode(name)) <= _LONGEST:
+        return name
+    return f"{name[:40]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+
+def _host() -> str:
+    """Which host a process id belongs to: folders may be shared over a network."""
+    return hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:6]
+
+
+def _mode_of(path: str | os.PathLike[str]) -> int | None:
+    try:
+        return Path(path).stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _is_descriptor(path: str | os.PathLike[str]) -> bool:
+    """/dev/stdout and the like: a file that somebody has opened already, not a place."""
+    return re.match(r"/(dev/(stdout|stderr|fd/)|proc/)", str(path)) is not None
+
+
+def _opened(path: Path, flags: int, mode: int = 0o666) -> FileIO:
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
+    try:
+        return io.FileIO(descriptor, "wb")
+    except OSError:  # a folder
+        os.close(descriptor)
+        raise
+
+
+def _rename_new(old: Path, new: Path) -> None:
+    """Rename, but never over something else."""
+    try:
+        new.hardlink_to(old)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if new.exists():
+            raise FileExistsError(new) from None
+        old.rename(new)
+        return
+    old.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name to the disk too, where folders can be opened."""
+    with suppress(OSError, AttributeError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# ---- who is writing what --------------------------------------------------------------------------------------------
+
+
+def _writer_of(place: Path) -> int | None:
+    """The process that is writing the same file, if any; what dead ones left is removed."""
+    if fcntl is None:
+        return None
+    known = re.compile(re.escape(_stem(place.name)) + r"\.(\d{1,10})-([0-9a-f]{6})-[0-9a-f]{8}\.part")
+    found: int | None = None
+    with suppress(OSError), os.scandir(place.parent) as entries:
+        for entry in entries:
+            part = place.with_name(entry.name)
+            if (match := known.fullmatch(entry.name)) is None or part in _claims:
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                continue
+            if _held(part):
+                found = int(match[1])
+            elif match[2] == _host() and not _alive(int(match[1])):
+                with suppress(OSError):
+                    part.unlink(missing_ok=True)
+    return found
+
+
+def _held(part: Path) -> bool:
+    """Does somebody hold the lock? No, if that cannot be known."""
+    try:
+        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:  # no locks here
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def _lock(descriptor: int) -> None:
+    if fcntl is not None:
+        with suppress(OSError):  # no locks here
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _unlock(descriptor: int) -> None:
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One at a time looks for others and begins to write; for a second at most, and where folders can be locked."""
+    descriptor: Any = None
+    with suppress(OSError, AttributeError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for _ in range(100 if descriptor is not None and fcntl is not None else 0):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:
+                break
+        yield
+    finally:
+        if descriptor is not None:
+            _unlock(descriptor)
+            os.close(descriptor)

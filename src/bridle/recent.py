@@ -1,0 +1,39 @@
+"""A cache of what was used last, bounded in entries and in bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any
+
+
+class RecentCache:
+    """Values by keys; the least recently used ones are dropped when there are too many, or when they are too large."""
+
+    def __init__(self, most_entries: int, most_bytes: int) -> None:
+        self.most_entries, self.most_bytes = most_entries, most_bytes
+        self.bytes = 0
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable) -> Any:
+        """The value, or None."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def keep(self, key: Hashable, value: Any, size: int) -> None:
+        """Remember a value of about so many bytes."""
+        with self._lock:
+            self.bytes += size - self._values.pop(key, (None, 0))[1]
+            self._values[key] = value, size
+            while len(self._values) > self.most_entries or (self.bytes > self.most_bytes and len(self._values) > 1):
+                _, (_, dropped) = self._values.popitem(last=False)
+                self.bytes -= dropped

@@ -1,0 +1,344 @@
+r"""Regular expressions over the texts of tokens: Python's `re` says what they mean, RE2 matches them in linear time.
+
+An expression is parsed by Python and written anew for RE2. Whatever a single character may be, as in ``\d``, ``[^\W_]``
+or ``(?i)k``, is asked of `re` itself, for all characters there are, so that both engines agree on every text:
+
+    \d            ->  [\x{30}-\x{39}\x{660}-\x{669}...]
+    (a|b)+?       ->  (?:(?:a|b)){1,}         which of several ways to match is no question: the whole text must match
+    ^a$, \Aa\Z    ->  \Aa\z
+    \b            ->  \b, which looks at ASCII letters only: `_words_apart` says how it sees the others
+
+What has no linear-time equivalent (look-around, back-references, possessive and atomic groups) is an error, unless the
+user chooses `re`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from re import _constants as op  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any, Literal
+
+import numpy as np
+
+from bridle.errors import RuleError
+
+TextEngine = Literal["re2", "re"]
+Ranges = tuple[tuple[int, int], ...]  # of code points, both ends included
+
+LONGEST = 1 << 16  # characters of an expression
+_MEMORY = 1 << 23  # bytes that RE2 may use for one expression
+_MEMORY_OF_ALL = 1 << 26  # and for all those of a decoder
+
+_CATEGORIES = {
+    op.CATEGORY_DIGIT: r"\d",
+    op.CATEGORY_NOT_DIGIT: r"\D",
+    op.CATEGORY_SPACE: r"\s",
+    op.CATEGORY_NOT_SPACE: r"\S",
+    op.CATEGORY_WORD: r"\w",
+    op.CATEGORY_NOT_WORD: r"\W",
+}
+_REFUSED = {
+    op.ASSERT: "look-ahead (?=...) or look-behind (?<=...)",
+    op.ASSERT_NOT: "negative look-ahead (?!...) or look-behind (?<!...)",
+    op.GROUPREF: r"a back-reference such as \1",
+    op.GROUPREF_EXISTS: "a conditional group (?(1)...)",
+    op.ATOMIC_GROUP: "an atomic group (?>...)",
+    op.POSSESSIVE_REPEAT: "a possessive repeat such as a++",
+}
+_WHAT = "bad regular expression for tokens"
+
+
+class _Untranslatable(Exception):  # noqa: N818
+    """The name of something that RE2 does not have."""
+
+
+# ---- sets of characters ---------------------------------------------------------------------------------------------
+
+
+@cache
+def _every_character() -> str:
+    return np.arange(sys.maxunicode + 1, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@cache
+def _cased_characters() -> str:
+    return "".join(c for c in _every_character()[:0x20000] if c.lower() != c or c.upper() != c)  # planes 0 and 1
+
+
+@lru_cache(maxsize=256)
+def _members(source: str, flags: int, among: Literal["all", "cased"] = "all") -> Ranges:
+    """The characters that a set such as [\\w-] matches, as `re` sees it."""
+    if among == "cased":
+        found = re.compile(source, flags).findall(_cased_characters())
+        return tuple((ord(c), ord(c)) for c in found)
+    runs = re.compile(source + "+", flags).finditer(_every_character())
+    return tuple((run.start(), run.end() - 1) for run in runs)
+
+
+def _escaped(code: int) -> str:
+    return f"\\U{code:08x}"
+
+
+def _set_source(items: Iterable[tuple[Any, Any]]) -> str:
+    parts = []
+    for kind, value in items:
+        if kind is op.NEGATE:
+            parts.append("^")
+        elif kind is op.LITERAL:
+            parts.append(_escaped(value))
+        elif kind is op.RANGE:
+            parts.append(f"{_escaped(value[0])}-{_escaped(value[1])}")
+        else:
+            parts.append(_CATEGORIES[value])
+    return f"[{''.join(parts)}]"
+
+
+def characters(kind: Any, value: Any, flags: int) -> Ranges:
+    """What a node that stands for one character matches."""
+    few = flags & (re.IGNORECASE | re.ASCII)
+    if kind is op.ANY:
+        return ((0, sys.maxunicode),) if flags & re.DOTALL else ((0, 9), (11, sys.maxunicode))
+    if kind is op.LITERAL and not flags & re.IGNORECASE:
+        return ((value, value),)
+    if kind is op.LITERAL:
+        return ((value, value), *_members(f"[{_escaped(value)}]", few, "cased"))
+    if kind is op.NOT_LITERAL:
+        return _members(f"[^{_escaped(value)}]", few)
+    return _members(_set_source(value), few)
+
+
+# ---- writing it anew ------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the tree of an expression for RE2."""
+
+    def __init__(self, pattern: str) -> None:
+        tree = _parser.parse(pattern)
+        boundaries = set(_boundaries(tree.data, tree.state.flags))
+        if len(boundaries) > 1:
+            raise _Untranslatable(r"\b with and without the flag for ASCII")
+        self.apart = True in boundaries  # are texts written with `_words_apart`?
+        self.text = self.series(tree.data, tree.state.flags, last=True)
+
+    def series(self, nodes: Sequence[tuple[Any, Any]], flags: int, last: bool) -> str:
+        """last: does nothing follow?"""
+        after = [last] * len(nodes)  # does nothing follow that takes characters?
+        for k in range(len(nodes) - 1, 0, -1):
+            after[k - 1] = after[k] and nodes[k][0] is op.AT
+        return "".join(self.node(*node, flags, end) for node, end in zip(nodes, after, strict=True))
+
+    def node(self, kind: Any, value: Any, flags: int, last: bool) -> str:
+        if kind in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
+            return self.one_of(characters(kind, value, flags))
+        if kind is op.AT:
+            return self.place(value, flags, last)
+        if kind is op.SUBPATTERN:
+            _, added, removed, inside = value
+            return f"(?:{self.series(inside.data, (flags | added) & ~removed, last)})"
+        if kind is op.BRANCH:
+            return f"(?:{'|'.join(self.series(part.data, flags, last) for part in value[1])})"
+        if kind in (op.MAX_REPEAT, op.MIN_REPEAT):
+            low, high, inside = value
+            text = self.series(inside.data, flags, last and high == 1)
+            return f"(?:{text}){{{low},{'' if high is op.MAXREPEAT else high}}}"
+        raise _Untranslatable(_REFUSED.get(kind, str(kind)))
+
+    def place(self, value: Any, flags: int, last: bool) -> str:
+        if value in (op.AT_BOUNDARY, op.AT_NON_BOUNDARY):
+            return r"\b" if value is op.AT_BOUNDARY else r"\B"
+        if flags & re.MULTILINE and value in (op.AT_BEGINNING, op.AT_END):
+            return "(?m:^)" if value is op.AT_BEGINNING else "(?m:$)"
+        if value is op.AT_END and not last:  # it may stand before a newline, if this is the last character
+            raise _Untranslatable("$ in the middle")
+        return r"\A" if value in (op.AT_BEGINNING, op.AT_BEGINNING_STRING) else r"\z"
+
+    def one_of(self, characters: Ranges) -> str:
+        if not self.apart or all(high < 128 for _, high in characters):
+            return _class(characters)
+        words: list[tuple[int, int]] = []
+        others: list[tuple[int, int]] = []
+        for low, high, is_word in _cut_by_words(characters):
+            (words if is_word else others).append((low, high))
+        return f"(?:{_class(others)}|0{_class(words)}0)"
+
+
+def _class(characters: Iterable[tuple[int, int]]) -> str:
+    ranges = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in characters)
+    return f"[{ranges}]" if ranges else r"[^\x{0}-\x{10ffff}]"
+
+
+def _boundaries(nodes: Any, flags: int) -> Iterable[bool]:
+    r"""For each \b and \B: does it look at the letters of all scripts?"""
+    for kind, value in nodes:
+        if kind is op.AT and value in (op.AT_BOUNDARY, op.AT_NON_BOUNDARY):
+            yield not flags & re.ASCII
+        elif kind is op.SUBPATTERN:
+            yield from _boundaries(value[3].data, (flags | value[1]) & ~value[2])
+        elif kind is op.BRANCH:
+            for part in value[1]:
+                yield from _boundaries(part.data, flags)
+        elif kind in (op.MAX_REPEAT, op.MIN_REPEAT):
+            yield from _boundaries(value[2].data, flags)
+
+
+# RE2's \b knows ASCII letters, digits and _ only. For an expression with \b, every other letter or digit stands between
+# two zeros, in the text and in the expression, so that \b sees a word beside it. Nothing is ambiguous: such a letter
+# without its zeros occurs in neither.
+_OTHER_WORD = re.compile(r"[^\W\x00-\x7f]")
+
+
+def _words_apart(text: str) -> str:
+    return text if text.isascii() else _OTHER_WORD.sub(r"0\g<0>0", text)
+
+
+def _cut_by_words(characters: Ranges) -> Iterable[tuple[int, int, bool]]:
+    """The same ranges, cut where letters beyond ASCII begin and end."""
+    words = _members(_OTHER_WORD.pattern, 0)
+    k = 0
+    for low, high in sorted(characters):
+        while low <= high:
+            while k and words[k - 1][1] >= low:
+                k -= 1
+            while k < len(words) and words[k][1] < low:
+                k += 1
+            begin, end = words[k] if k < len(words) else (high + 1, high + 1)
+            inside = begin <= low
+            stop = min(high, end if inside else begin - 1)
+            yield low, stop, inside
+            low = stop + 1
+
+
+# ---- matching -------------------------------------------------------------------------------------------------------
+
+
+Matching = Callable[[str], tuple[int, ...]]  # a text -> the numbers of the expressions that match
+
+
+def _encoded(text: str) -> bytes:
+    """As UTF-8; half a surrogate pair, which Python takes for a character, too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _together(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
+    """Expressions that RE2 matches all at once; one more, which matches any text, shows that it did not give up."""
+    import re2
+
+    count, nothing = len(texts), [len(texts)]
+    together = re2.Set.FullMatchSet(_options(min(count * _MEMORY, _MEMORY_OF_ALL)))
+    for text in (*texts, "(?s:.*)"):
+        together.Add(text)
+    try:
+        together.Compile()
+    except re2.error:  # too large together
+        return _apart(numbers, texts)
+    match = together.Match
+
+    def matching(text: str) -> tuple[int, ...]:
+        try:
+            found = match(text.encode())
+        except UnicodeEncodeError:
+            found = match(_encoded(text))
+        if found == nothing:
+            return ()
+        if found and count in found:
+            return tuple([numbers[k] for k in found if k < count])
+        return _apart(numbers, texts)(text)
+
+    return matching
+
+
+@lru_cache(maxsize=16)
+def _apart(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
+    """The same one by one."""
+    import re2
+
+    every = [(k, re2.compile(text, _options(_MEMORY)).fullmatch) for k, text in zip(numbers, texts, strict=True)]
+
+    def matching(text: str) -> tuple[int, ...]:
+        encoded = _encoded(text)
+        return tuple(k for k, fullmatch in every if fullmatch(encoded))
+
+    return matching
+
+
+def _options(memory: int) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.max_mem, options.log_errors, options.never_capture = memory, False, True
+    return options
+
+
+@lru_cache(maxsize=128)
+def matcher(*patterns: tuple[str, TextEngine]) -> Matching:
+    """Tells which of some expressions match the whole of a text; raises RuleError if one is none."""
+    for pattern, engine in patterns:
+        check_pattern(pattern, engine)
+    written = [(k, _written(text)) for k, (text, by) in enumerate(patterns) if by == "re2"]
+    plain = [(k, text) for k, (text, apart) in written if not apart]
+    apart = [(k, text) for k, (text, apart) in written if apart]
+    parts: list[Matching] = []
+    if plain:
+        parts.append(_together(*zip(*plain, strict=True)))
+    if apart:
+        with_words_apart = _together(*zip(*apart, strict=True))
+        parts.append(lambda text: with_words_apart(_words_apart(text)))
+    if backtracking := [(k, re.compile(text).fullmatch) for k, (text, by) in enumerate(patterns) if by == "re"]:
+        parts.append(lambda text: tuple(k for k, fullmatch in backtracking if fullmatch(text)))
+    return parts[0] if len(parts) == 1 else lambda text: tuple(k for part in parts for k in part(text))
+
+
+@lru_cache(maxsize=512)
+def _written(pattern: str) -> tuple[str, bool]:
+    """An expression for RE2, and whether it matches texts as `_words_apart` writes them."""
+    writer = _Writer(pattern)
+    return writer.text, writer.apart
+
+
+def check_pattern(pattern: object, engine: object) -> None:
+    """Raise RuleError if an engine cannot take an expression."""
+    if engine not in ("re2", "re"):
+        raise RuleError("unknown engine for regular expressions", got=repr(engine), wanted="'re2' or 're'")
+    wanted = r"an expression of Python's re, such as \d{5}"
+    if not isinstance(pattern, str):
+        raise RuleError(_WHAT, got=repr(pattern), wanted=wanted)
+    if len(pattern) > LONGEST:
+        raise RuleError(_WHAT, got=f"{len(pattern):,} characters", wanted=f"at most {LONGEST:,}")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise RuleError(_WHAT, got=_shown(pattern), wanted=wanted, cause=str(error)) from None
+    if engine == "re2":
+        _check_linear(pattern)
+
+
+def _check_linear(pattern: str) -> None:
+    import re2
+
+    by_re = 'Pass tokens(pattern, engine="re"), in a .rules file: tokens /.../ by re. No time limit stops such a match.'
+    try:
+        re2.compile(_written(pattern)[0], _options(_MEMORY))
+    except (_Untranslatable, RecursionError) as reason:
+        raise RuleError(
+            "a regular expression for tokens cannot be matched in linear time",
+            got=f"{reason or 'deep nesting'} in {_shown(pattern)}",
+            wanted="an expression without it",
+            cause=f"If you need it, choose Python's re. {by_re}",
+        ) from None
+    except re2.error as error:
+        told = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise RuleError(
+            "a regular expression for tokens is too large",
+            got=f"{_shown(pattern)} ({told})",
+            wanted=f"counts of at most 1,000, and {_MEMORY >> 20} MB in all",
+            cause=f"Large counts, or counts inside counts? If you need them, choose Python's re. {by_re}",
+        ) from None
+
+
+def _shown(pattern: str) -> str:
+    return repr(pattern if len(pattern) <= 80 else pattern[:77] + "...")
