@@ -372,14 +372,9 @@ def parse_line(line: str) -> tuple[Rule | None, str]:
     reader = _Reader(line)
     if not reader.tokens:
         return None, reader.comment
-    count = sum(token in _CONNECTIVES for token in reader.tokens)
-    if count > MOST_CONNECTIVES:  # they may be nested, and so are the calls that read, print and compile the rule
-        raise RuleSyntaxError(
-            "a rule has too many parts",
-            got=f"{count:,} of not, and, or, implies, iff and parentheses in {line.strip()[:60]!r}",
-            wanted=f"at most {MOST_CONNECTIVES}",
-            cause="Rules that hold together can stand on lines of their own.",
-        )
+    if sum(token in _CONNECTIVES for token in reader.tokens) > MOST_CONNECTIVES:  # calls would nest as the rule does
+        got, wanted = shown(line.strip()), f"at most {MOST_CONNECTIVES} of not, and, or, implies, iff and parentheses"
+        raise RuleSyntaxError("a rule has too many parts", got=got, wanted=wanted, cause="Cut it into several lines.")
     try:
         return reader.line(), reader.comment
     except _Miss:
