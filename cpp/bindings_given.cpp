@@ -35,8 +35,15 @@ std::shared_ptr<Choice> choice_of(const Dependent& one, const nb::object& told) 
     return made;
 }
 
-// Binds one batch. The GIL is held, but whenever Python is asked, another thread may bind the same rules meanwhile: what is
-// kept between batches is looked up again after each question.
+// The items of a list or a tuple, held: another thread may change a list while it is read. Null: it is neither.
+nb::object items_of(PyObject* x) {
+    if (PyTuple_CheckExact(x)) return nb::borrow(x);
+    if (PyList_CheckExact(x)) return nb::steal(PyList_AsTuple(x));
+    return {};
+}
+
+// Binds one batch. Other threads may bind the same rules meanwhile, so the mutex guards what is kept between batches; it is
+// never held while Python is asked. (With the GIL, the mutex does nothing: another thread can run only when Python is asked.)
 class Binder {
   public:
     // given(b): what comes with sequence b, or nothing
@@ -47,9 +54,7 @@ class Binder {
           N_(offsets[B]),
           given_of_(std::move(given)),
           of_(self.dependents.size()) {
-        if (self_.texts.size() > kMostTexts) self_.texts.clear(), self_.matches.clear();
-        for (Dependent& one : self_.dependents)
-            if (one.choices.size() > kMostChoices) one.known.clear(), one.choices.clear();
+        forget_if_many();
         bound_ = std::make_unique<PyBound>();
         BoundRules& b = bound_->core;
         b.words = static_cast<int>(words_of(self_.core.tables.m));
@@ -67,7 +72,7 @@ class Binder {
         if (tied) b.tied.assign(N_, 0);
     }
 
-    // texts: of all tokens (N), or None: those of given["tokens"]
+    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]
     std::unique_ptr<PyBound> run(const nb::object& texts) {
         const bool asked = !self_.users.empty();
         for (int64_t b = 0; b < B_; ++b) {
@@ -76,8 +81,7 @@ class Binder {
             for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
             if (asked && texts.is_none()) tokens(b, n);
             else if (asked)
-                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t)
-                    matched(match(PyList_GET_ITEM(texts.ptr(), t)), b, t);
+                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) match(PyTuple_GetItem(texts.ptr(), t), b, t);
         }
         gather();
         return std::move(bound_);
@@ -89,6 +93,13 @@ class Binder {
         std::vector<uint8_t> marks;                   // (N), if it has few places
         std::vector<uint64_t> wide;                   // (N), if it has many
     };
+
+    void forget_if_many() {
+        const nb::ft_lock_guard lock(self_.mutex);
+        if (self_.matches.size() > kMostTexts) self_.texts.clear(), self_.matches.clear();
+        for (Dependent& one : self_.dependents)
+            if (one.choices.size() > kMostChoices) one.known.clear(), one.choices.clear();
+    }
 
     static size_t words_of(int m) { return (static_cast<size_t>(m) + 63) / 64; }
 
@@ -105,24 +116,42 @@ class Binder {
         return self_.python.attr(method)(d, given_, b, more...);
     }
 
-    PyObject* value_of(const nb::object& key) {  // null: it is missing, or only Python can find it
-        if (!PyDict_CheckExact(given_.ptr())) return nullptr;
+    nb::object value_of(const nb::object& key) {  // null: it is missing, or only Python can find it
+        if (!PyDict_CheckExact(given_.ptr())) return {};
+#if defined(Py_GIL_DISABLED)
+        PyObject* found = nullptr;
+        if (PyDict_GetItemRef(given_.ptr(), key.ptr(), &found) < 0) throw nb::python_error();
+        return nb::steal(found);
+#else
         PyObject* found = PyDict_GetItemWithError(given_.ptr(), key.ptr());
         if (!found && PyErr_Occurred()) throw nb::python_error();
-        return found;
+        return nb::borrow(found);
+#endif
+    }
+
+    // Of a rule without keys: made when it is first needed, and never replaced.
+    const Choice* fixed(size_t d, int64_t b) {
+        Dependent& one = self_.dependents[d];
+        {
+            const nb::ft_lock_guard lock(self_.mutex);
+            if (one.fixed) return one.fixed.get();
+        }
+        auto made = choice_of(one, asked("choice", b, d));
+        const nb::ft_lock_guard lock(self_.mutex);
+        if (!one.fixed) one.fixed = std::move(made);
+        return one.fixed.get();
     }
 
     void dependent(size_t d, int64_t b, int n) {
         const Dependent& one = self_.dependents[d];
-        const Choice* choice = one.fixed.get();
+        const Choice* choice = nullptr;
         if (one.kind == Dependent::automata && !one.few) {
             // which automata it needs is known when all marks are
         } else if (!one.keys.empty()) {
             of_[d].choice[b] = chosen(d, b);
             choice = of_[d].choice[b].get();
-        } else if (!one.fixed && one.kind != Dependent::tied) {
-            self_.dependents[d].fixed = choice_of(one, asked("choice", b, d));
-            choice = self_.dependents[d].fixed.get();
+        } else if (one.kind != Dependent::tied) {
+            choice = fixed(d, b);
         }
         if (one.kind == Dependent::mask && one.places.empty()) {
             for (int64_t t = offsets_[b]; t < offsets_[b + 1] && !choice->token.empty(); ++t) narrow(t, choice->token);
@@ -154,12 +183,11 @@ class Binder {
     // Calls visit(item) for each item of a tuple or list until one says no; false then, or if it is neither.
     template <class Visit>
     static bool all_of(PyObject* x, const Visit& visit) {
-        if (!PyList_CheckExact(x) && !PyTuple_CheckExact(x)) return false;
-        const Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
-        PyObject** items = PySequence_Fast_ITEMS(x);
+        const nb::object items = items_of(x);
+        const Py_ssize_t count = items.is_valid() ? PyTuple_Size(items.ptr()) : 0;
         for (Py_ssize_t k = 0; k < count; ++k)
-            if (!visit(items[k])) return false;
-        return true;
+            if (!visit(PyTuple_GetItem(items.ptr(), k))) return false;
+        return items.is_valid();
     }
 
     static bool small(PyObject* x, int64_t& out) {  // a whole number that fits
@@ -171,9 +199,9 @@ class Binder {
 
     void positions(size_t d, size_t k, int64_t b, int n) {
         const Place& place = self_.dependents[d].places[k];
-        PyObject* value = place.key.is_valid() ? value_of(place.key) : place.fixed.ptr();
+        const nb::object value = place.key.is_valid() ? value_of(place.key) : place.fixed;
         spots_.clear();
-        const bool read = value && (place.spans ? spans(value, n) : points(value, n));
+        const bool read = value.is_valid() && (place.spans ? spans(value.ptr(), n) : points(value.ptr(), n));
         if (read) {
             for (int t : spots_) mark(d, k, b, offsets_[b] + t);
             return;
@@ -208,11 +236,13 @@ class Binder {
     // ---- names that come with the sequence ----------------------------------------------------------------------------
 
     // The value as a key of a dictionary: names as they are, lists as tuples; null if only Python can read it.
-    static nb::object hashable(PyObject* value) {
-        if (!value) return {};
-        if (PyUnicode_CheckExact(value)) return nb::borrow(value);
-        if (!all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; })) return {};
-        return PyTuple_CheckExact(value) ? nb::borrow(value) : nb::steal(PyList_AsTuple(value));
+    static nb::object hashable(const nb::object& value) {
+        if (!value.is_valid() || PyUnicode_CheckExact(value.ptr())) return value;
+        nb::object items = items_of(value.ptr());
+        return items.is_valid() && all_texts(items) ? items : nb::object();
+    }
+    static bool all_texts(const nb::object& items) {
+        return all_of(items.ptr(), [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
     }
 
     std::shared_ptr<Choice> chosen(size_t d, int64_t b) {
@@ -222,18 +252,20 @@ class Binder {
             nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(one.keys.size())));
             for (size_t k = 0; k < one.keys.size() && all.is_valid(); ++k) {
                 nb::object part = hashable(value_of(one.keys[k]));
-                if (part.is_valid()) PyTuple_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(k), part.release().ptr());
+                if (part.is_valid()) PyTuple_SetItem(all.ptr(), static_cast<Py_ssize_t>(k), part.release().ptr());
                 else all.reset();
             }
             key = all;
         }
         if (key.is_valid()) {
+            const nb::ft_lock_guard lock(self_.mutex);
             PyObject* known = PyDict_GetItemWithError(one.known.ptr(), key.ptr());
             if (known) return one.choices[PyLong_AsSize_t(known)];
             if (PyErr_Occurred()) throw nb::python_error();
         }
         auto made = choice_of(one, asked("choice", b, d));
         if (key.is_valid()) {
+            const nb::ft_lock_guard lock(self_.mutex);
             one.known[key] = one.choices.size();
             one.choices.push_back(made);
         }
@@ -242,20 +274,24 @@ class Binder {
 
     // ---- texts of tokens ------------------------------------------------------------------------------------------------
 
-    // The row of `matches` that tells which patterns match a text.
-    int32_t match(nb::handle text) {
-        PyObject* known = PyDict_GetItemWithError(self_.texts.ptr(), text.ptr());
-        if (known) return static_cast<int32_t>(PyLong_AsLong(known));
-        if (PyErr_Occurred()) throw nb::python_error();
+    // Marks the places of all rules whose patterns match the text of a token.
+    void match(nb::handle text, int64_t b, int64_t t) {
+        {
+            const nb::ft_lock_guard lock(self_.mutex);
+            PyObject* known = PyDict_GetItemWithError(self_.texts.ptr(), text.ptr());
+            if (known) return matched(self_.matches[PyLong_AsSize_t(known)], b, t);
+            if (PyErr_Occurred()) throw nb::python_error();
+        }
         std::vector<int> found;
         for (nb::handle pattern : self_.python.attr("matching")(text)) found.push_back(nb::cast<int>(pattern));
+        matched(found, b, t);
+        const nb::ft_lock_guard lock(self_.mutex);
         self_.texts[text] = self_.matches.size();
         self_.matches.push_back(std::move(found));
-        return static_cast<int32_t>(self_.matches.size()) - 1;
     }
 
-    void matched(int32_t row, int64_t b, int64_t t) {
-        for (int pattern : self_.matches[row])
+    void matched(const std::vector<int>& patterns, int64_t b, int64_t t) {
+        for (int pattern : patterns)
             for (const auto& [d, k] : self_.users[pattern]) mark(d, k, b, t);
     }
 
@@ -267,19 +303,11 @@ class Binder {
     }
 
     void tokens(int64_t b, int n) {
-        PyObject* value = value_of(self_.tokens);
-        nb::object listed;
-        const bool usual = value && (PyList_CheckExact(value) || PyTuple_CheckExact(value)) &&
-                           PySequence_Fast_GET_SIZE(value) == n &&
-                           all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
-        if (!usual) {
-            const size_t d = first_user();
-            listed = asked("tokens", b, d, n);
-            value = listed.ptr();
-        }
-        // Python may run while a text is matched, and change the caller's list.
-        const nb::object held = nb::steal(PySequence_Tuple(value));
-        for (int t = 0; t < n; ++t) matched(match(PyTuple_GET_ITEM(held.ptr(), t)), b, offsets_[b] + t);
+        const nb::object value = value_of(self_.tokens);
+        nb::object held = value.is_valid() ? items_of(value.ptr()) : nb::object();
+        if (!held.is_valid() || PyTuple_Size(held.ptr()) != n || !all_texts(held))
+            held = nb::steal(PySequence_Tuple(asked("tokens", b, first_user(), n).ptr()));
+        for (int t = 0; t < n; ++t) match(PyTuple_GetItem(held.ptr(), t), b, offsets_[b] + t);
     }
 
     // ---- automata of all rules, in order -----------------------------------------------------------------------------------
@@ -364,8 +392,9 @@ class Binder {
 
 std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts) {
     PyCompiled& self = nb::cast<PyCompiled&>(compiled);
-    const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) &&
-                                            PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
+    if (PyList_Check(texts.ptr())) texts = nb::steal(PyList_AsTuple(texts.ptr()));
+    const bool listed = texts.is_none() ||
+                        (PyTuple_Check(texts.ptr()) && PyTuple_Size(texts.ptr()) == offsets.data()[offsets.size() - 1]);
     if (!listed) throw nb::value_error("texts: a list with one text per token");
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
     auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);

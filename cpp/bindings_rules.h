@@ -43,6 +43,7 @@ struct PyCompiled {
     std::vector<Dependent> dependents;                    // ordered by rule
     std::vector<std::vector<std::pair<int, int>>> users;  // (patterns) the rules and places that ask for each
     nb::object tokens = nb::str("tokens");
+    nb::ft_mutex mutex;                     // guards `texts`, `matches` and the choices of `dependents`
     nb::dict texts;                         // text -> row of matches
     std::vector<std::vector<int>> matches;  // patterns that match a text
     nb::object python;                      // answers what is not read here; must not refer to this object
