@@ -356,7 +356,7 @@ TOGETHER = {
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
-OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "pickling", "readme", "structure"}
+OF_ALL = {"bad_input", "benchmarks", "browser", "contract", "docs", "pickling", "project", "readme", "structure"}
 
 
 def named_after(module: str) -> set[str]:
