@@ -366,6 +366,7 @@ OF_ALL = {
     "docs",
     "models_altered",
     "pickling",
+    "project",
     "readme",
     "structure",
 }
