@@ -13,7 +13,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test test-fast coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz-kernels bench soak \
+.PHONY: help demo test test-fast coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
   docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
@@ -30,6 +30,7 @@ help:
 	@echo "make stub-check  is it up to date?"
 	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
 	@echo "make sanitize    the kernels under ASan and UBSan"
+	@echo "make fuzz        50,000 damaged files of every format, read in watched processes (FUZZ='--files 2000 --only arrow')"
 	@echo "make tsan        what runs in threads, under TSan"
 	@echo "make fuzz-kernels  the kernels against enumeration on problems that libFuzzer makes, under ASan and UBSan (SECONDS=60)"
 	@echo "make bench       Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
@@ -181,6 +182,10 @@ bench: $(VENV)/.bench
 soak: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python tests/soak.py --tiers all --log build/soak.jsonl $(SOAK)
+
+# Files that are damaged by chance: none may crash, hang, fill the memory or raise what is no BridleError.
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzz.py $(FUZZ)
 
 # Warnings are errors. Pages of rules are made from the library, so that they go anew with every build.
 docs: $(VENV)/.docs

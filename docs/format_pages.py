@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bridle.data import Example, formats, npz, read, scores
+from bridle.data import Example, formats, limits, npz, read, scores
 from bridle.data.base import Format, format_named
 
 EXAMPLES = {
@@ -33,10 +33,11 @@ LIKE = {"arrow": "jsonl", "parquet": "jsonl"}  # the others: rows as the lines o
 
 
 def text() -> str:
-    """All formats and the score files, as Markdown."""
+    """All formats, the score files and the limits of all, as Markdown."""
     names = sorted(formats(), key=lambda name: (name in LIKE, name))
     sections = [line for name in names for line in section(format_named(name, {}))]
-    return "\n".join([*sections, *score_files()])
+    large = ["", "## How large files may be", "", limits.__doc__ or ""]
+    return "\n".join([*sections, *score_files(), *large])
 
 
 def section(format: Format) -> Iterator[str]:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from bridle.data import Example, Examples, formats, load, read, write
 from bridle.data.base import Format
-from bridle.data.source import LONGEST, Source
+from bridle.data.limits import LONGEST
+from bridle.data.source import Source
 from bridle.errors import FileError
 
 TEXT = ["conll", "conllu", "jsonl", "parserator", "segmented", "segments", "slashed", "tagged"]
@@ -256,7 +257,7 @@ def test_a_long_line_takes_no_time(tmp_path: Path, name: str, piece: str) -> Non
 
 def test_a_line_must_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert LONGEST >= 10_000_000
-    monkeypatch.setattr("bridle.data.source.LONGEST", 300_000)
+    monkeypatch.setattr("bridle.data.limits.LONGEST", 300_000)
     with pytest.raises(FileError, match="x:2: a line is too long"):
         list(read(saved(tmp_path / "x", "a B\n" + "x" * 10_000_000), "conll"))
 

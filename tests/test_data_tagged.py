@@ -251,10 +251,10 @@ def test_tables_of_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"words": [["a"]]}, "x: sequence 0: there are no tokens"),
+        ({"words": [["a"]]}, "x: there are no tokens"),
         ({"tokens": [["a"], ["b", None]]}, "x: sequence 1: tokens are not a list of strings"),
         ({"tokens": [["a"]], "labels": [["X", "Y"]]}, "x: sequence 0: labels and tokens differ in length"),
-        ({"tokens": [["a"]], "labels": [[1]]}, "x: sequence 0: labels are not a list of strings"),
+        ({"tokens": [["a"]], "labels": [[1]]}, "x: labels is not a column of lists of strings; got list<"),
         ({"tokens": [["a"]], "given": ["{"]}, "x: sequence 0: given is not JSON"),
     ],
 )

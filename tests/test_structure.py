@@ -327,6 +327,7 @@ TOGETHER = {
     "test_cli_stream": "cli/bars __main__",
     "test_cli_training": "cli/evaluating cli/learners cli/reading cli/tagging",
     "test_data_conll": "data/conllu data/segmented data/slashed",
+    "test_data_limits": "data/packed data/tables",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
     "test_decoding_decoder": "decoding/judge decoding/plan decoding/problem decoding/ranking "
@@ -364,6 +365,7 @@ OF_ALL = {
     "cli_hostile",
     "contract",
     "docs",
+    "fuzz",
     "models_altered",
     "pickling",
     "project",

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import LatticeError
+from bridle.errors import LatticeError, shown
 from bridle.labels import MOST_SQUARE
 
 Scores = npt.NDArray[np.float64]
@@ -157,7 +157,7 @@ def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     except ValueError:  # ragged lists
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "iu":
-        raise LatticeError(f"{name} are not whole numbers", got=repr(values)[:60], wanted="a list of whole numbers")
+        raise LatticeError(f"{name} are not whole numbers", got=shown(values), wanted="a list of whole numbers")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 

@@ -19,9 +19,33 @@ An error carries data (which sequence, which rule, which argument); its text is 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+LONGEST = 1000  # characters of each part of a message: files may hold names and values of any length
+
+
+def clipped(value: object, most: int = LONGEST) -> str:
+    """The text of a value, cut where it becomes too long to be read.
+
+    >>> clipped("x" * 30, most=20)
+    'xxxxxxxxxx... (30 characters)'
+    """
+    text = value if isinstance(value, str) else shown(value, most) if isinstance(value, (list, dict)) else str(value)
+    return text if len(text) <= most else f"{text[: most // 2]}... ({len(text):,} characters)"
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value as Python writes it, cut short; of a large one only the first items are looked at.
+
+    >>> shown([1] * 10**6), shown("x" * 10**6, 20)
+    ('[1, 1, 1, 1, 1, 1, ...]', "'xxxxxxx...xxxxxxxx'")
+    """
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = most
+    return short.repr(value)[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +166,8 @@ class BridleError(Exception):
         """
 
         def spelt(text: object) -> str:
-            return str(text) if self.argument is None else str(text).replace("{argument}", spell(self.argument))
+            cut = clipped(text)
+            return cut if self.argument is None else cut.replace("{argument}", clipped(spell(self.argument)))
 
         what = self.what if self.what[-2:-1] in ("", " ", "/", ".") else self.what.removesuffix(".")  # "cannot read ."
         what = spelt(what)
@@ -151,10 +176,10 @@ class BridleError(Exception):
         elif self.sequence is not None:
             what = f"sequence {self.sequence}: {what}"
         if self.rule is not None:
-            what += f" (in the rule: {self.rule})"
+            what += f" (in the rule: {clipped(self.rule)})"
         parts = [what]
         if self.got is not None:
-            parts.append(f"got {self.got}")
+            parts.append(f"got {clipped(self.got)}")
         if self.wanted is not None:
             parts.append(f"wanted {spelt(self.wanted)}")
         text = "; ".join(parts)

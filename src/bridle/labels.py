@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import Argument, EngineError, LabelError
+from bridle.errors import Argument, EngineError, LabelError, shown
 from bridle.recent import RecentCache
 from bridle.schemes import FIRST, LAST, PREFIXES
 from bridle.schemes import UNTYPED as UNTYPED
@@ -76,7 +76,7 @@ class Labels:
 
     def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
         if not isinstance(names, Iterable) or (isinstance(names, str) and not names.isalpha()):  # "BMES" is a list too
-            raise LabelError("labels are not a list of names", got=repr(names), wanted="a list of strings")
+            raise LabelError("labels are not a list of names", got=shown(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
         self.automata = RecentCache(4096, 1 << 26)  # of rules about these labels, for all decoders (rules/compiled.py)
         self.scheme: Scheme | None = scheme
@@ -94,19 +94,19 @@ class Labels:
             )
         for name in self.names:
             if not isinstance(name, str) or not name:
-                raise LabelError("a label is not a name", got=repr(name), wanted="non-empty strings")
+                raise LabelError("a label is not a name", got=shown(name), wanted="non-empty strings")
         self._ids = {name: i for i, name in enumerate(self.names)}
         if len(self._ids) < len(self.names):
             twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
             raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
         if not (scheme is None or isinstance(scheme, str)) or scheme not in PREFIXES:
-            raise LabelError("unknown tagging scheme", got=repr(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'")
+            raise LabelError("unknown tagging scheme", got=shown(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'")
         if scheme not in (None, "IO"):
             for name in self.names:
                 if self._split(name)[0] not in PREFIXES[scheme] and name != outside:
                     raise LabelError(
                         f"a label does not fit the scheme {scheme}",
-                        got=repr(name),
+                        got=shown(name),
                         wanted=f"{outside!r} or a name that begins with one of {', '.join(PREFIXES[scheme])}",
                         cause="Is the scheme right? Pass {argument} for labels without a scheme.",
                         argument=Argument("scheme", None),
@@ -247,7 +247,7 @@ class Labels:
         known = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
         types = f" or a type among {', '.join(sorted(self.types)[:12])}" if self.scheme not in (None, "IO") else ""
         return LabelError(
-            "unknown label", got=repr(name), wanted=f"one of {known}{types}", cause="A misspelt name, or other labels?"
+            "unknown label", got=shown(name), wanted=f"one of {known}{types}", cause="A misspelt name, or other labels?"
         )
 
     @cached_property

@@ -28,7 +28,7 @@ from bridle.cli.reading import (
     tell_unknown,
 )
 from bridle.data import Example
-from bridle.errors import FileError
+from bridle.errors import FileError, shown
 from bridle.models import Tagger
 from bridle.report import Scores, score
 from bridle.report.metrics import COLUMNS, rows
@@ -147,7 +147,7 @@ def _together(gold: Iterable[Example], guess: Iterable[Example]) -> Iterator[tup
             raise b.error(f"another number of tokens than {a.where}", got=len(b), wanted=len(a))
         if list(a.tokens) != list(b.tokens):
             pair = next(pair for pair in zip(a.tokens, b.tokens, strict=True) if pair[0] != pair[1])
-            raise b.error(f"another text than {a.where}", got=repr(pair[1])[:60], wanted=repr(pair[0])[:60])
+            raise b.error(f"another text than {a.where}", got=shown(pair[1]), wanted=shown(pair[0]))
         yield a, b
 
 

@@ -16,7 +16,7 @@ from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.base import warn
 from bridle.cli.options import FORMATS
 from bridle.data import Example, Examples, read
-from bridle.errors import FileError, ModelFileError, RuleError
+from bridle.errors import FileError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.rules.base import Rule
 from bridle.rules.files import load_lines
@@ -69,7 +69,7 @@ class Reader:
         kept = notes.get("reader", {})
         fits = isinstance(kept, dict) and set(kept) <= {"format", "options"}
         if not fits or not isinstance(kept.get("options", {}), dict):
-            raise ModelFileError("the model does not say how its data was read", got=repr(kept)[:60], wanted="a reader")
+            raise ModelFileError("the model does not say how its data was read", got=shown(kept), wanted="a reader")
         format, options = kept.get("format"), dict(kept.get("options", {}))
         if labels == "missing" and format in _MARKUP:
             return cls("text", {"tokens": options.get("tokens", "blanks")})

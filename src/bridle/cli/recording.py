@@ -18,7 +18,7 @@ import typer
 from bridle.atomic import write_text
 from bridle.cli.base import json_line
 from bridle.data import Example
-from bridle.errors import FileError
+from bridle.errors import FileError, shown
 from bridle.models import Tagger
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.report import Scores
@@ -51,11 +51,11 @@ def read_config(path: Path) -> dict[str, Any]:
     """What `write_config` wrote."""
     try:
         found = json.loads(text_of(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         wanted = "what bridle train writes beside a model"
         raise FileError("not JSON", got=str(error), wanted=wanted, where=str(path)) from None
     if not isinstance(found, dict) or found.get("command") != _COMMAND or not isinstance(found.get("settings"), dict):
-        got = "other JSON" if not isinstance(found, dict) or "command" not in found else repr(found["command"])[:60]
+        got = "other JSON" if not isinstance(found, dict) or "command" not in found else shown(found["command"])
         wanted = f'"command": "{_COMMAND}", settings'
         raise FileError("no configuration of a training", got=got, wanted=wanted, where=str(path))
     return found
@@ -78,7 +78,7 @@ def _set(context: typer.Context, path: Path | None) -> Path | None:
     data = settings.get("data") or []
     if not isinstance(data, list) or not all(isinstance(one, str) for one in data):
         wanted = '"data": ["train.txt", ...]'
-        raise FileError('"data" is not a list of files', got=repr(data)[:60], wanted=wanted, where=str(path))
+        raise FileError('"data" is not a list of files', got=shown(data), wanted=wanted, where=str(path))
     context.default_map = {name: value for name, value in settings.items() if value is not None}
     return path
 

@@ -18,7 +18,7 @@ from bridle.atomic import replacing
 from bridle.data.examples import Example
 from bridle.data.output import Lines
 from bridle.data.source import Source
-from bridle.errors import Argument, FileError
+from bridle.errors import Argument, FileError, shown
 
 _FORMATS: dict[str, type[Format]] = {}
 
@@ -182,5 +182,5 @@ def plain_path(path: str | os.PathLike[str] | None) -> str | None:
     if path is None or path == "-":
         return None
     if not isinstance(path, (str, os.PathLike)) or "\0" in (name := os.fspath(path)):
-        raise FileError("this is no path", got=repr(path)[:60], wanted="a path, or None for standard output")
+        raise FileError("this is no path", got=shown(path), wanted="a path, or None for standard output")
     return name

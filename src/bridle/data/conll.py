@@ -22,10 +22,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
-from bridle.errors import Argument, FileError
+from bridle.errors import Argument, FileError, shown
 
 DOCSTART = "-DOCSTART-"
 BLANK = " \t"
@@ -106,7 +107,7 @@ class Conll(Format):
             None if self.separator == "auto" else self.separator == "tab",
             len(self.columns or ()),
         )
-        begun, held = 1, list[str]()  # lines that stand together, and the number of the first
+        begun, held, size = 1, list[str](), 0  # lines that stand together, the number of the first, their characters
         for number, lines in source.runs(self.encoding):
             at = 0
             # lines of blanks only are empty too
@@ -114,9 +115,13 @@ class Conll(Format):
                 if held or k > at:
                     if (example := table.example(begun, held + lines[at:k])) is not None:
                         yield example
-                    held = []
+                    held, size = [], 0
                 at, begun = k + 1, number + k + 1
-            held += lines[at:]
+            if at < len(lines):
+                held += lines[at:]
+                size += sum(map(len, lines[at:]))
+                if size > limits.LONGEST or len(held) > limits.MOST_LINES:
+                    raise source.too_long(begun, size, len(held))
         if held and (example := table.example(begun, held)) is not None:
             yield example
         if not table.names and table.doubtful:  # nothing else is in the file
@@ -131,7 +136,7 @@ class Conll(Format):
         prefix = "# " if self.comment in ("auto", None) else str(self.comment)
         for line in example.comments:
             if not line.startswith(prefix) or "\n" in line or "\r" in line:
-                raise example.error("this is no comment", got=repr(line)[:80], wanted=f"one line, {prefix!r} first")
+                raise example.error("this is no comment", got=shown(line, 80), wanted=f"one line, {prefix!r} first")
         between = " " if self.separator == "blanks" else "\t"
         rows = list(zip(*columns, strict=True))
         lines = list(map(between.join, rows))
@@ -152,7 +157,7 @@ class Conll(Format):
             if not whole or empty or "\n" in line or "\r" in line or "\0" in line:
                 raise example.error(
                     "a token cannot be written as one line",
-                    got=repr(row)[:80],
+                    got=shown(row, 80),
                     wanted="strings, labels not empty, without line ends, NULs and " + ("blanks" if blanks else "TABs"),
                 )
 

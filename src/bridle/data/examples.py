@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Self
 
 from bridle.data.source import Source
-from bridle.errors import FileError
+from bridle.errors import FileError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Example:
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
-            raise self.error("a sequence has no columns", got=repr(self.columns)[:60], wanted="{'word': [...], ...}")
+            raise self.error("a sequence has no columns", got=shown(self.columns), wanted="{'word': [...], ...}")
         n = -1
         for name, column in (*self.columns.items(), ("labels", self.labels)):
             if column is None and name == "labels":
                 continue
             if type(column) is not list and (isinstance(column, str) or not isinstance(column, Sequence)):
-                raise self.error(f"{name!r} is no list of strings", got=repr(column)[:60], wanted="['He', 'left']")
+                raise self.error(f"{name!r} is no list of strings", got=shown(column), wanted="['He', 'left']")
             if n < 0:
                 n = len(column)
             if len(column) != n:

@@ -16,8 +16,9 @@ from typing import Any
 
 from bridle.data.base import Format
 from bridle.data.examples import Example
+from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
-from bridle.errors import Argument, BridleError, FileError
+from bridle.errors import Argument, BridleError, FileError, shown
 
 KEYS = ("id", "tokens", "labels", "given")
 
@@ -47,7 +48,7 @@ class Keyed(Format):
         if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
             raise FileError("`columns` must be a list of names", got=repr(names), wanted="['pos', ...]")
 
-    def example(self, record: Mapping[str, Any], where: str) -> Example:
+    def example(self, record: Mapping[str, Any], where: str | None) -> Example:
         """The sequence that a record tells of."""
         try:
             return self._example(record, where)
@@ -55,7 +56,7 @@ class Keyed(Format):
             error.at(where=where)
             raise
 
-    def _example(self, record: Mapping[str, Any], where: str) -> Example:
+    def _example(self, record: Mapping[str, Any], where: str | None) -> Example:
         if self.tokens not in record:
             raise FileError(
                 "there are no tokens",
@@ -66,11 +67,11 @@ class Keyed(Format):
             )
         words = _strings(record[self.tokens])
         if words is None:
-            got = repr(record[self.tokens])[:60]
+            got = shown(record[self.tokens])
             raise FileError("tokens are not a list of strings", got=got, wanted='["He", "left"]')
         labels = None if self.label is None else record.get(self.label)
         if labels is not None and (labels := _strings(labels)) is None:
-            got = repr(record[str(self.label)])[:60]
+            got = shown(record[str(self.label)])
             raise FileError("labels are not a list of strings", got=got, wanted='["B-NP", "B-VP"]')
         given = record.get("given")
         if given is not None and not isinstance(given, dict):
@@ -84,7 +85,7 @@ class Keyed(Format):
                 elif column is not None or self.columns is not None:
                     raise FileError(
                         f"{name!r} is not a column",
-                        got=repr(value)[:60],
+                        got=shown(value),
                         wanted=f"a list of {len(words)} strings",
                         cause="Pass {argument} with the columns to read; others are skipped.",
                         argument=Argument("columns", [...]),
@@ -94,7 +95,7 @@ class Keyed(Format):
                 raise FileError("there is no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
         if labels is not None and len(labels) != len(words):
             raise FileError("labels and tokens differ in length", got=len(labels), wanted=len(words))
-        return Example(columns, labels, given or {}, (), where, record.get("id"))
+        return Example(columns, labels, given or {}, (), where or "", record.get("id"))
 
     def record(self, example: Example) -> dict[str, Any]:
         """What `example` makes a sequence of."""
@@ -107,7 +108,7 @@ class Keyed(Format):
                 raise example.error(f"{self.name} has no room for this column", got=repr(name), wanted="another name")
             made[name] = list(column)
         if bad := [x for value in made.values() if isinstance(value, list) for x in value if not isinstance(x, str)]:
-            raise example.error("a column holds what is no text", got=repr(bad[0])[:60], wanted="strings")
+            raise example.error("a column holds what is no text", got=shown(bad[0]), wanted="strings")
         return made | {"given": dict(example.given)} if example.given else made
 
 
@@ -155,10 +156,11 @@ class JsonLines(Keyed):
                 raise source.error(
                     number, "a line is no object", got=type(record).__name__, wanted='{"tokens": [...], ...}'
                 )
+            check_keys(record, f"{source.name}:{number}")
             for key in record if self.columns is None else ():
-                near = get_close_matches(key, known, n=1, cutoff=0.8) if key not in known else []
-                if near and near[0] not in record:
-                    raise source.error(number, "unknown key", got=repr(key), wanted=repr(near[0]), cause="Misspelt?")
+                near = near_key(key, known)
+                if near and near not in record:
+                    raise source.error(number, "unknown key", got=repr(key), wanted=repr(near), cause="Misspelt?")
             yield self.example(record, f"{source.name}:{number}")
 
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
@@ -168,6 +170,25 @@ class JsonLines(Keyed):
                 yield json.dumps(record, ensure_ascii=False)
             except (TypeError, ValueError, RecursionError) as error:
                 raise example.error("a value is not JSON", got=str(error), wanted="plain values") from None
+
+
+def check_keys(record: dict[str, Any], where: str) -> None:
+    """Raise if an object has more keys than a sequence can have."""
+    if len(record) > MOST_KEYS:
+        raise FileError(
+            "an object has too many keys",
+            got=f"{len(record):,}",
+            wanted=f"at most {MOST_KEYS:,}",
+            cause="One sequence per line; does this one hold many?",
+            where=where,
+        )
+
+
+def near_key(key: str, known: Sequence[str]) -> str | None:
+    """The known key that an unknown one is likely to mean."""
+    if key in known or len(key) > 2 * max(map(len, known)):  # a long one is like none, and takes long to compare
+        return None
+    return next(iter(get_close_matches(key, known, n=1, cutoff=0.8)), None)
 
 
 def _strings(value: Any) -> list[str] | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple, Protocol
 
+from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
@@ -88,7 +89,7 @@ class Markup(Format):
     def elements(self, source: Source, element: str) -> Iterator[Record]:
         """What stands between <element> and </element>, each time."""
         mark = re.compile(rf"<(/?){re.escape(element)}{ATTRIBUTES}>")
-        begun, parts, line = 0, list[str](), 1  # begun: the line of the open element, 0 if none is open
+        begun, parts, line, size = 0, list[str](), 1, 0  # begun: the line of the open element, 0 if none is open
         for line, text in source.lines(self.encoding):
             at = 0
             for found in mark.finditer(text):
@@ -101,8 +102,11 @@ class Markup(Format):
                     self.wrong(source, line, f"</{element}> without its beginning", wanted=f"<{element}> before it")
                 else:
                     self.stray(source, line, piece, element)
-                begun, parts = 0 if closes else line, []
+                begun, parts, size = 0 if closes else line, [], 0
             if begun:
+                size += len(text) - at
+                if size > limits.LONGEST or line - begun > limits.MOST_LINES:
+                    raise source.too_long(begun, size, line - begun)
                 parts.append(text[at:])
             else:
                 self.stray(source, line, text[at:], element)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from typing import IO, Any, ClassVar
 from bridle.atomic import replacing
 from bridle.data.examples import Example
 from bridle.data.jsonl import Keyed
+from bridle.data.limits import PIPED
+from bridle.data.packed import check_messages, check_pages
 from bridle.data.source import Source
-from bridle.errors import BridleError, FileError
+from bridle.data.tables import Part, is_null, is_plain, is_strings, slices
+from bridle.errors import BridleError, FileError, clipped, shown
 
 BATCH = 1024  # rows
 ARROW = "ARROW1"
@@ -60,45 +64,85 @@ class Parquet(Keyed):
     def read(self, source: Source) -> Iterator[Example]:
         if source.total == 0:
             return
-        pa = _library("pyarrow")
-        count = 0
+        _library("pyarrow")
         try:
-            file: IO[bytes] = source.raw
-            if source.total is None:  # a pipe; but such a file is read from its end
-                file = io.BytesIO(b"".join(source.blocks()))
-            file.seek(0)
-            for batch, share in self.batches(file):
-                for row in batch.to_pylist():
+            yield from self.examples(source)
+        except BridleError as error:
+            error.at(where=source.name)
+            raise
+        except MemoryError:
+            raise self.unreadable(source, "more than fits into memory") from None
+        # pyarrow raises a dozen kinds on broken files: its own, OSError, KeyError, SystemError, UnicodeDecodeError, ...
+        except Exception as error:
+            raise self.unreadable(source, str(error) or type(error).__name__) from None
+
+    def unreadable(self, source: Source, got: str) -> FileError:
+        """The error for a file that pyarrow does not take."""
+        return FileError(
+            f"cannot read this {self.name} file",
+            got=clipped(got, 200),
+            wanted=f"a file of the format {self.name}",
+            cause="Is it cut off, or of another format?",
+            where=source.name,
+        )
+
+    def examples(self, source: Source) -> Iterator[Example]:
+        """The sequences of a table."""
+        file: IO[bytes] = source.raw
+        if source.total is None:  # a pipe; but such a file is read from its end
+            file = _held(source)
+        size, count = file.seek(0, io.SEEK_END), 0
+        for batch, share in self.batches(file, size):
+            batch.validate(full=True)
+            for rows in slices(batch):
+                for row in rows.to_pylist():
                     where = f"{source.name}: sequence {count}"
                     yield self.example(_plain(row, where), where)
                     count += 1
-                source.reached(share)
-            source.reached(1)
-        except BridleError:
-            raise
-        except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-            raise FileError(
-                f"cannot read this {self.name} file",
-                got=str(error)[:200],
-                wanted=f"a {self.name} file",
-                cause="Is it cut off, or of another format?",
-                where=source.name,
-            ) from None
+            source.reached(share)
+        source.reached(1)
 
-    def batches(self, file: IO[bytes]) -> Iterator[tuple[Any, float]]:
+    def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
         """Record batches of a file, each with the share of the file that has been read after it."""
-        table = _library("pyarrow.parquet").ParquetFile(file)
+        parquet = _library("pyarrow.parquet")
+        known = parquet.read_metadata(Part(file, 0, size))
+        names = self.wanted(known.schema.to_arrow_schema())
+        leaves = {}
+        for k in range(known.num_columns):
+            path = known.schema.column(k).path
+            if path.split(".")[0] in names:
+                leaves[k] = path
+        for group in range(known.num_row_groups):
+            for k, path in leaves.items():
+                check_pages(Part(file, 0, size), path, known.row_group(group).column(k))
+        # strings stay in their dictionary, so that one long one that comes often takes no more memory
+        texts = [leaves[k] for k in leaves if known.schema.column(k).physical_type == "BYTE_ARRAY"]
+        table = parquet.ParquetFile(Part(file, 0, size), metadata=known, read_dictionary=texts, pre_buffer=False)
         done = 0
-        for batch in table.iter_batches(BATCH, columns=self.wanted(table.schema_arrow)):
+        for batch in table.iter_batches(BATCH, columns=names, use_threads=False):
             done += batch.num_rows
-            yield batch, done / table.metadata.num_rows
+            yield batch, done / max(known.num_rows, 1)
 
     def wanted(self, schema: Any) -> list[str]:
-        """The columns to read out of a table."""
-        types = _library("pyarrow").types
-        keep = {"id", "given", self.tokens, self.label, *(self.columns or ())}
-        lists = {field.name for field in schema if types.is_list(field.type) or types.is_large_list(field.type)}
-        return [name for name in schema.names if name in keep or (self.columns is None and name in lists)]
+        """The columns to read out of a table; raise if one that is needed is of a type that is not read."""
+        if len(set(schema.names)) < len(schema.names):
+            raise FileError("columns have the same name", got=shown(schema.names), wanted="each name once")
+        if self.tokens not in schema.names:
+            self.example(dict.fromkeys(schema.names), None)  # which says so
+        needed, found = {self.tokens, self.label, *(self.columns or ())}, list[str]()
+        for field in schema:
+            name, kind = field.name, field.type
+            if name in ("id", "given") and name not in needed:
+                if is_plain(kind):
+                    found.append(name)
+                elif name == "given":
+                    raise FileError("given is not an object", got=clipped(kind, 200), wanted="a struct, or JSON")
+            elif is_strings(kind) and (name in needed or self.columns is None):
+                found.append(name)
+            elif name in needed and not is_null(kind):
+                got, wanted = clipped(kind, 200), "list<string>"
+                raise FileError(f"{name} is not a column of lists of strings", got=got, wanted=wanted)
+        return found
 
     def save(self, path: str | None, examples: Iterable[Example]) -> None:
         pa = _library("pyarrow")
@@ -175,22 +219,43 @@ class Arrow(Parquet):
     def looks_like(cls, head: str) -> bool:
         return head.startswith(ARROW)
 
-    def batches(self, file: IO[bytes]) -> Iterator[tuple[Any, float]]:
+    def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
+        """As a stream, which is what stands between head and foot of a file too: so nothing depends on its foot."""
         ipc = _library("pyarrow").ipc
-        whole = file.read(len(ARROW)) == ARROW.encode()
+        begin, end = 0, size
         file.seek(0)
-        if whole:
-            table = ipc.open_file(file)
-            names, last = self.wanted(table.schema), table.num_record_batches
-            for k in range(last):
-                yield table.get_batch(k).select(names), (k + 1) / last
-        else:
-            stream = ipc.open_stream(file)
-            names = self.wanted(stream.schema)
-            yield from ((batch.select(names), 0) for batch in stream)  # nobody knows how many will come
+        if file.read(len(ARROW)) == ARROW.encode():
+            file.seek(max(size - len(ARROW) - 4, 0))
+            foot, mark = struct.unpack(f"<i{len(ARROW)}s", file.read(len(ARROW) + 4))
+            begin, end = 8, size - len(ARROW) - 4 - foot
+            if mark != ARROW.encode() or not begin <= end <= size - len(ARROW) - 4:
+                raise ValueError("the end of the file is missing")
+        check_messages(file, begin, end)
+        schema = ipc.open_stream(Part(file, begin, end)).schema
+        names = self.wanted(schema)
+        options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.names.index(name) for name in names])
+        part = Part(file, begin, end)
+        for batch in ipc.open_stream(part, options=options):
+            yield batch.select(names), part.tell() / max(end - begin, 1)
 
     def writer(self, file: IO[bytes], schema: Any) -> Any:
         return _library("pyarrow").ipc.new_file(file, schema)
+
+
+def _held(source: Source) -> IO[bytes]:
+    """All that comes through a pipe."""
+    blocks, size = list[bytes](), 0
+    for block in source.blocks():
+        blocks.append(block)
+        size += len(block)
+        if size > PIPED:
+            raise FileError(
+                "too much for standard input",
+                got=f"more than {PIPED:,} bytes",
+                wanted=f"at most {PIPED:,}",
+                cause="Such a file is read from its end, so all of it must be held: save it first, and pass its name.",
+            )
+    return io.BytesIO(b"".join(blocks))
 
 
 def _plain(row: dict[str, Any], where: str) -> dict[str, Any]:

@@ -16,21 +16,24 @@ import sys
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from bridle.atomic import replacing
+from bridle.data import limits
 from bridle.data.chunk import Chunk, Pace, ScoreFile
+from bridle.data.jsonl import check_keys, near_key
 from bridle.data.npz import Array, open_npz
-from bridle.errors import BridleError, FileError
+from bridle.errors import BridleError, FileError, shown
 from bridle.lattice import Batch, Lattice
 
 __all__ = ["Chunk", "Pace", "ScoreFile", "open_scores", "save_scores"]
 _KEYS = ("id", "unary", "pairwise", "start", "end", "tokens", "given", "labels")
 _HEADS = ("pairwise", "start", "end")
+_MOST_AXES = 3  # positions x labels x labels
 
 
 def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None) -> ScoreFile:
@@ -147,8 +150,18 @@ class _Lines:
         try:
             peek = getattr(self.stream, "peek", None)
             packed = peek is not None and peek(2)[:2] == b"\x1f\x8b"
-            lines: Iterable[bytes] = gzip.GzipFile(fileobj=self.stream) if packed else self.stream
-            for line in lines:
+            lines: Any = gzip.GzipFile(fileobj=self.stream) if packed else self.stream
+            number = 1
+            while line := lines.readline(limits.LONGEST + 1):
+                if len(line) > limits.LONGEST:
+                    raise FileError(
+                        "a line is too long",
+                        got=f"more than {limits.LONGEST:,} bytes",
+                        wanted=f"at most {limits.LONGEST:,}",
+                        cause="One sequence per line; for larger ones write an npz file.",
+                        where=f"{self.name}:{number}",
+                    )
+                number += 1
                 self.read = self.stream.tell() if packed and self.stream.seekable() else self.read + len(line)
                 yield line
         except (OSError, EOFError, zlib.error) as error:
@@ -165,7 +178,8 @@ class _Lines:
                     continue
                 where = f"{self.name}:{number}"
                 try:
-                    lattice, given, name = self._item(_parsed(raw, first=number == 1))
+                    check_keys(line := _parsed(raw, first=number == 1), where)
+                    lattice, given, name = self._item(line)
                 except BridleError as error:
                     error.at(where=where)
                     raise
@@ -174,8 +188,8 @@ class _Lines:
 
     def _item(self, line: dict[str, Any]) -> tuple[Lattice, dict[str, Any], Any]:
         for key in line:
-            if key not in _KEYS and (near := get_close_matches(key, _KEYS, n=1, cutoff=0.8)):
-                raise FileError("unknown key", got=repr(key), wanted=f"{near[0]!r}", cause="A misspelt key?")
+            if near := near_key(key, _KEYS):
+                raise FileError("unknown key", got=repr(key), wanted=repr(near), cause="A misspelt key?")
         if "unary" not in line:
             raise FileError("no scores", got=", ".join(map(repr, line)) or "no keys", wanted="the key 'unary'")
         if (names := line.get("labels")) is not None:
@@ -196,7 +210,7 @@ class _Lines:
             raise FileError("given is not an object", got=type(given).__name__, wanted='such as {"verb": 3}')
         if (tokens := line.get("tokens")) is not None:
             if not isinstance(tokens, list) or not all(isinstance(x, str) for x in tokens):
-                raise FileError("tokens are not a list of strings", got=repr(tokens)[:60], wanted='["I", "left", ...]')
+                raise FileError("tokens are not a list of strings", got=shown(tokens), wanted='["I", "left", ...]')
             if len(tokens) != len(lattice):
                 raise FileError("tokens and unary differ in length", got=len(tokens), wanted=len(lattice))
             given = {"tokens": tokens, **given}
@@ -204,7 +218,7 @@ class _Lines:
 
     def _name(self, names: Any) -> None:
         if not isinstance(names, list) or not all(isinstance(x, str) for x in names):
-            raise FileError("labels are not a list of names", got=repr(names)[:60], wanted='["O", "A0", ...]')
+            raise FileError("labels are not a list of names", got=shown(names), wanted='["O", "A0", ...]')
         if self.labels is None:
             self.labels = tuple(names)
         if self.labels != tuple(names):
@@ -243,24 +257,27 @@ def _parsed(raw: bytes, first: bool) -> dict[str, Any]:
 def as_array(name: str, value: Any) -> Array:
     """Numbers out of JSON; null, "-inf" and "-Infinity" are -inf."""
     what, wanted = f"{name} is not an array of numbers", "numbers, null for -inf"
+    axes, items = 0, [value]
+    while axes < _MOST_AXES and set(map(type, items)) == {list}:
+        if len(set(map(len, items))) > 1:
+            raise FileError(what, got="lists of different lengths", wanted=wanted)
+        axes, items = axes + 1, list(chain.from_iterable(items))
+    # NumPy would make strings of all numbers if one is a string, each as long as the longest
+    plain = set(map(type, items)) <= {int, float}
+    if not plain and (odd := [x for x in items if type(x) not in (int, float) and not _impossible(x)]):
+        raise FileError(what, got=shown(odd[0]), wanted=wanted)
     try:
-        array = np.asarray(value)
-    except (ValueError, RecursionError):
-        raise FileError(what, got="lists of different lengths, or too deep ones", wanted=wanted) from None
-    try:
-        return np.asarray(value if array.dtype.kind in "fiu" else _numbers(value), dtype=np.float64)
+        return np.asarray(value if plain else _numbers(value), dtype=np.float64)
     except (ValueError, OverflowError) as error:
         raise FileError(what, got=str(error), wanted=wanted) from None
 
 
+def _impossible(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value in ("-inf", "-Infinity"))
+
+
 def _numbers(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_numbers(x) for x in value]
-    if value is None or value in ("-inf", "-Infinity"):
-        return -np.inf
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(repr(value)[:60])
-    return float(value)
+    return [_numbers(x) for x in value] if isinstance(value, list) else -np.inf if _impossible(value) else float(value)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------

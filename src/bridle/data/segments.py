@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.markup import TOKENS, Tokens, check_tokens, runs_of
@@ -47,12 +48,12 @@ class Segments(Format):
         return bool(lines) and all(" |" in line.strip() and line.rpartition("|")[2].strip() for line in lines)
 
     def read(self, source: Source) -> Iterator[Example]:
-        words, labels, begun = list[str](), list[str](), 0
+        words, labels, begun, size = list[str](), list[str](), 0, 0
         for number, line in source.lines(self.encoding):
             if not line.strip():
                 if words:
                     yield Example({"word": words}, labels, where=f"{source.name}:{begun}")
-                words, labels, begun = [], [], 0
+                words, labels, begun, size = [], [], 0, 0
                 continue
             text, mark, label = (part.strip() for part in line.rpartition(self.separator))
             if not mark or not label:
@@ -60,7 +61,9 @@ class Segments(Format):
                     number, "a segment without a label", got=repr(line[:60]), wanted=f"text {self.separator}label"
                 )
             found = TOKENS[self.tokens].findall(text)
-            begun = begun or number
+            begun, size = begun or number, size + len(line)
+            if size > limits.LONGEST or number - begun > limits.MOST_LINES:
+                raise source.too_long(begun, size, number - begun)
             words += found
             labels += [label] * len(found)
         if words:

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from bridle.errors import Argument, FileError
+from bridle.data import limits
+from bridle.errors import Argument, FileError, shown
 
 BLOCK = 1 << 18  # bytes read at once
-LONGEST = 1 << 28  # characters of one line; more is no text but a mistake, or an attack
 
 
 class Source:
@@ -28,7 +28,7 @@ class Source:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
-            raise FileError("this is no path", got=repr(path)[:60], wanted="a path, or '-' for standard input")
+            raise FileError("this is no path", got=shown(path), wanted="a path, or '-' for standard input")
         self.name = "<stdin>" if path == "-" else os.fspath(path)  # what messages call it
         self.total: int | None = None  # bytes, if known
         self.left_out: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Source:
         cut = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
         return FileError(
             "cannot read this file",
-            got=getattr(error, "strerror", None) or str(error),
+            got=getattr(error, "strerror", None) or str(error) or type(error).__name__,
             wanted="a whole gzip file" if cut else "a file that can be read",
             cause="It is cut off or damaged." if cut else None,
             where=self.name,
@@ -64,6 +64,16 @@ class Source:
     def error(self, line: int, what: str, **parts: Any) -> FileError:
         """An error about one line."""
         return FileError(what, where=f"{self.name}:{line}", **parts)
+
+    def too_long(self, begun: int, characters: int, lines: int) -> FileError:
+        """The error for the sequence that began on a line and has become too long to be one."""
+        return self.error(
+            begun,
+            "a sequence is too long",
+            got=f"{characters:,} characters on {lines:,} lines so far",
+            wanted=f"at most {limits.LONGEST:,} characters on {limits.MOST_LINES:,} lines",
+            cause="Is what separates sequences missing, or is it another format?",
+        )
 
     def leave_out(self, what: str, count: int = 1) -> None:
         """Note that something was passed over."""
@@ -153,8 +163,14 @@ class Source:
                 held, size = [], 0
             held.append(text[end + 1 :])
             size += len(held[-1])
-            if size > LONGEST:
-                raise self.error(number, "a line is too long", got=f"{size:,} characters", wanted=f"{LONGEST:,}")
+            if size > limits.LONGEST:
+                raise self.error(
+                    number,
+                    "a line is too long",
+                    got=f"{size:,} characters so far",
+                    wanted=f"at most {limits.LONGEST:,}",
+                    cause="Is it a file of another format?",
+                )
         if tail := "".join(held).removesuffix("\r"):
             yield number, [tail]
 

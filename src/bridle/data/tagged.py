@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bridle.data import limits
 from bridle.data.examples import Example
 from bridle.data.markup import (
     TAG,
@@ -82,14 +83,16 @@ class Tagged(Markup):
         """The text of each sequence."""
         start = source.opening(self.encoding).lstrip()
         if start.startswith(NEW):
-            begun, parts = 0, list[str]()
+            begun, parts, size = 0, list[str](), 0
             for line, text in source.lines(self.encoding):
                 if text.strip() == NEW:
                     if parts:
                         yield Record(begun, "\n".join(parts))
-                    begun, parts = 0, []
+                    begun, parts, size = 0, [], 0
                 elif text.strip():
-                    begun = begun or line
+                    begun, size = begun or line, size + len(text)
+                    if size > limits.LONGEST or line - begun > limits.MOST_LINES:
+                        raise source.too_long(begun, size, line - begun)
                     parts.append(text)
             if parts:
                 yield Record(begun, "\n".join(parts))
@@ -101,21 +104,23 @@ class Tagged(Markup):
     def pieces(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
         """Label and text of each segment. A tag ends at the next end of its name; one that has none is left out."""
         last = {tag["name"]: tag.start() for tag in TAG.finditer(text) if tag["end"]}
-        at, label = 0, ""  # label: of the tag that is open
+        at, label, alone = 0, "", 0  # label: of the tag that is open; alone: tags without a partner
         for tag in TAG.finditer(text):
-            name = tag["name"]
-            if label and name == label and tag["end"]:
-                yield label, TAG.sub(" ", text[at : tag.start()])
+            (end, name), (start, after) = tag.group("end", "name"), tag.span()
+            if label and name == label and end:
+                yield label, TAG.sub(" ", text[at:start])
                 label = ""
             elif label:
                 continue
             else:
-                yield from self.between(source, text[at : tag.start()])
-                if not tag["end"] and last.get(name, -1) > tag.start():
+                if at < start:
+                    yield from self.between(source, text[at:start])
+                if not end and last.get(name, -1) > start:
                     label = name
                 else:
-                    source.leave_out("tags without a partner")
-            at = tag.end()
+                    alone += 1
+            at = after
+        source.leave_out("tags without a partner", alone)
         yield from self.between(source, text[at:])
 
     def between(self, source: Source, text: str) -> Iterator[tuple[str, str]]:

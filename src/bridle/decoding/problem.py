@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.checks import is_integer
-from bridle.errors import Argument, EngineError, GivenError, LatticeError
+from bridle.errors import Argument, EngineError, GivenError, LatticeError, shown
 from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
 
@@ -225,7 +225,7 @@ def check_given(given: Givens, count: int, name: str = "given") -> None:
 def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenError:
     """The error for values of a sequence that have no names."""
     wanted = "a dict, such as {'verb': 3}"
-    return GivenError(f"{name} is not a dict", got=repr(got)[:60], wanted=wanted, sequence=sequence)
+    return GivenError(f"{name} is not a dict", got=shown(got), wanted=wanted, sequence=sequence)
 
 
 def _other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:

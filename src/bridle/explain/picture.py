@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bridle.errors import LabelError
+from bridle.errors import LabelError, shown
 from bridle.explain.why import Explanation
 from bridle.explain.words import price
 from bridle.lattice import Scores
@@ -23,7 +23,7 @@ def tokens_of(told: Explanation, tokens: Sequence[str] | None) -> list[str]:
     if isinstance(found, str) or len(found) != n:
         raise LabelError(
             "tokens do not fit the labelling",
-            got=repr(found)[:60] if isinstance(found, str) else len(found),
+            got=shown(found) if isinstance(found, str) else len(found),
             wanted=f"a list of {n} texts",
             cause="One text per position; are they of another sequence?",
         )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import FeatureError
+from bridle.errors import FeatureError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
 def _not_columns(k: int, got: Any, cause: str) -> FeatureError:
     return FeatureError(
         "templates cannot be applied to this sequence",
-        got=repr(got)[:60],
+        got=shown(got),
         sequence=k,
         wanted='{"word": [...], "pos": [...]}, a list of texts, or a list of one dict per token',
         cause=cause,

@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import FeatureError
+from bridle.errors import FeatureError, shown
 from bridle.features.columns import check_sequences
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
@@ -144,7 +144,7 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
 def _no_features(what: str, got: Any) -> FeatureError:
     return FeatureError(
         f"{what} has no features",
-        got=repr(got)[:60],
+        got=shown(got),
         wanted="a list of strings, or a dict of names and values, per token",
         cause="Columns of text need templates: features='chunking', or your own.",
     )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import FeatureError
+from bridle.errors import FeatureError, shown
 
 Ids = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -24,7 +24,7 @@ def joined(texts: Sequence[str]) -> bytes:
         k = next(k for k, text in enumerate(texts) if not isinstance(text, str))
         raise FeatureError(
             "a token is not a string",
-            got=repr(texts[k])[:60],
+            got=shown(texts[k]),
             wanted="str",
             cause="Numbers and None must be turned into text first.",
         ) from None

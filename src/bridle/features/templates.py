@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from bridle.errors import FeatureError
+from bridle.errors import FeatureError, shown
 from bridle.features.derived import OF_PLACE, OF_TEXT
 
 _PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d{1,6})\]")
@@ -141,7 +141,7 @@ class Templates:
                 )
             lines = lines.splitlines()
         if not isinstance(lines, Iterable):
-            raise FeatureError("these are no templates", got=repr(lines)[:60], wanted="lines such as word[0]")
+            raise FeatureError("these are no templates", got=shown(lines), wanted="lines such as word[0]")
         made: dict[Template, None] = {}
         bigram = False
         for number, line in enumerate(lines, start=1):

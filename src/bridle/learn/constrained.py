@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.threads import in_threads
-from bridle.errors import ModelError, ModelFileError
+from bridle.errors import ModelError, ModelFileError, shown
 from bridle.features import TemplateFeatures, Templates
 from bridle.labels import Labels, scheme_of
 from bridle.learn.decided import UNDECIDED, Decided
@@ -195,7 +195,7 @@ class ConstrainedTagger(Estimator):
         count_of("width", self.width)
         check_seed(self.seed)
         if self.rules is not None and not isinstance(self.rules, DeterministicRules):
-            got = repr(self.rules)[:60]
+            got = shown(self.rules)
             raise ModelError("rules are no deterministic rules", got=got, wanted="DeterministicRules()")
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
             raise ModelError("folds is not a number of folds", got=repr(self.folds), wanted="a whole number >= 2")

@@ -27,7 +27,7 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of
 from bridle.decoding.threads import over_parts
 from bridle.engines import Search, solve_one
-from bridle.errors import LabelError, ModelError, RuleError
+from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattices, subset
 from bridle.learn.weights import Given, Ids, counter, penalty_of, priced
@@ -305,7 +305,7 @@ class JointWeights(Estimator):
 
     def _check(self) -> Labels:
         if isinstance(self.rules, Rule) or not isinstance(self.rules, Iterable):
-            raise RuleError("rules are not a list", got=repr(self.rules)[:60], wanted="a list of rules")
+            raise RuleError("rules are not a list", got=shown(self.rules), wanted="a list of rules")
         one_of("scale", self.scale, ("fixed", "learned"))
         one_of("start", self.start, ("zero", "penalties"))
         one_of("average", self.average, ("averaged", "last"))
@@ -318,7 +318,7 @@ class JointWeights(Estimator):
         if isinstance(self.of, Tagger):
             return self.of.decoder().labels
         if not isinstance(self.of, Labels):
-            raise LabelError("whose weights?", got=repr(self.of)[:60], wanted="a model, or the Labels of lattices")
+            raise LabelError("whose weights?", got=shown(self.of), wanted="a model, or the Labels of lattices")
         return self.of
 
     def _measure(self, held: _Data, labels: Labels, rules: list[Rule]) -> Callable[[Found], float]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bridle.checks import is_integer
 from bridle.decoding.problem import check_given
-from bridle.errors import LabelError, ModelError
+from bridle.errors import LabelError, ModelError, shown
 from bridle.features.columns import check_sequences, columns_of
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.learn import candidates_labels, candidates_tokens  # noqa: F401  (their kinds join KINDS)
@@ -207,7 +207,7 @@ class RelationalRules(Estimator):
 
     def _check(self) -> None:
         if isinstance(self.kinds, str) or not all(isinstance(kind, str) for kind in self.kinds):
-            raise ModelError("kinds is not a list of kinds", got=repr(self.kinds)[:60], wanted=", ".join(ALL))
+            raise ModelError("kinds is not a list of kinds", got=shown(self.kinds), wanted=", ".join(ALL))
         for kind in self.kinds:
             one_of("kind of rule", kind, ALL)
         one_of("select", self.select, ("cover", "all"))
@@ -276,7 +276,7 @@ class RelationalRules(Estimator):
 def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
     """Wrong labellings as ids, several per sequence."""
     if not hasattr(wrong, "__len__") or len(wrong) != len(data):
-        raise LabelError("wrong labellings do not fit y", got=repr(wrong)[:60], wanted=f"{len(data)} lists of them")
+        raise LabelError("wrong labellings do not fit y", got=shown(wrong), wanted=f"{len(data)} lists of them")
     found = [[data.labels.ids(labels).astype(np.int64) for labels in some] for some in wrong]
     for k, some in enumerate(found):
         for labels in some:

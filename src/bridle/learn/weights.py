@@ -25,7 +25,7 @@ from bridle import _native
 from bridle.decoding.problem import Limits, Problem, check_given
 from bridle.decoding.threads import in_threads
 from bridle.engines import Search, solve_one
-from bridle.errors import LabelError
+from bridle.errors import LabelError, shown
 from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.learn.evidence import Learned
@@ -206,6 +206,6 @@ def packed(labellings: Sequence[Sequence[str]], labels: Labels) -> tuple[Ids, Of
     """Labellings as ids, end to end, and where each of them begins."""
     for k, one in enumerate(labellings):
         if isinstance(one, str) or not isinstance(one, Sequence):
-            raise LabelError(f"labelling {k} is not a list of labels", got=repr(one)[:60], wanted="a label per token")
+            raise LabelError(f"labelling {k} is not a list of labels", got=shown(one), wanted="a label per token")
     ids = labels.ids(list(chain.from_iterable(labellings))).astype(np.int32)
     return ids, np.cumsum([0, *map(len, labellings)]).astype(np.int64)

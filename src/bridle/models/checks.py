@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.checks import is_integer
 from bridle.decoding.threads import cores
-from bridle.errors import Argument, BridleError, LabelError, ModelError
+from bridle.errors import Argument, BridleError, LabelError, ModelError, shown
 from bridle.features import Encoded, Features, PlainFeatures
 from bridle.labels import Labels
 
@@ -47,14 +47,14 @@ def check_seed(value: Any) -> None:
 def path_of(name: str, value: Any) -> Path | None:
     """A path, or None."""
     if value is not None and not isinstance(value, (str, os.PathLike)):
-        raise ModelError(f"{name} is not a path", got=repr(value)[:60], wanted="a path, or None")
+        raise ModelError(f"{name} is not a path", got=shown(value), wanted="a path, or None")
     return None if value is None else Path(value)
 
 
 def check_pair(dev: Any) -> None:
     """A development set is a pair of X and y."""
     if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
-        raise ModelError("dev is not a development set", got=repr(dev)[:60], wanted="(X, y)")
+        raise ModelError("dev is not a development set", got=shown(dev), wanted="(X, y)")
 
 
 @contextmanager
@@ -91,14 +91,14 @@ def names_of(y: Any) -> list[str]:
     names: set[Any] = set()
     for k, labels in enumerate(y):
         if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
-            got = repr(labels)[:60]
+            got = shown(labels)
             raise LabelError("the labels are not a list", got=got, wanted="one label per token", sequence=k)
         try:
             names.update(labels)
         except TypeError:
             names.add(None)
     if wrong := [name for name in names if not isinstance(name, str)]:
-        raise LabelError("a label is not a name", got=repr(wrong[0])[:60], wanted="non-empty strings")
+        raise LabelError("a label is not a name", got=shown(wrong[0]), wanted="non-empty strings")
     if len(names) < 2:
         raise LabelError(
             "there is nothing to learn",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from bridle.decoding.decoder import Decoder
-from bridle.errors import ModelError
+from bridle.errors import ModelError, shown
 from bridle.features import Features, Templates
 from bridle.models.checks import Given, check_settings
 from bridle.models.likelihood import Likelihood
@@ -114,7 +114,7 @@ class CRF(Tagger):
     def _rules(self) -> tuple[Rule, ...]:
         rules: Any = self.rules
         if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, (Rule, str)) for rule in rules):
-            raise ModelError("rules are not a list of rules", got=repr(rules)[:60], wanted="[rule, ...]")
+            raise ModelError("rules are not a list of rules", got=shown(rules), wanted="[rule, ...]")
         return tuple(rule if isinstance(rule, Rule) else parse(rule) for rule in rules)
 
     def _iterations(self) -> int:

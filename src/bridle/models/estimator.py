@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-from bridle.errors import ModelError
+from bridle.errors import ModelError, shown
 
 
 class Estimator:
@@ -65,7 +65,7 @@ class Estimator:
         known = self._defaults()
         for name, value in params.items():
             if name not in known:
-                raise ModelError(f"unknown setting {name!r}", got=repr(value)[:60], wanted=", ".join(known))
+                raise ModelError(f"unknown setting {name!r}", got=shown(value), wanted=", ".join(known))
             setattr(self, name, value)
         return self
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
-from bridle.errors import ModelError
+from bridle.errors import ModelError, shown
 from bridle.features import Encoded, Features, check_sequences
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models.checks import (
@@ -101,7 +101,7 @@ def plan_of(
     if patience is not None:
         count_of("patience", patience)
     if watch is not None and not callable(watch):
-        raise ModelError("watch cannot be called", got=repr(watch)[:60], wanted="a function of a Step")
+        raise ModelError("watch cannot be called", got=shown(watch), wanted="a function of a Step")
     if patience is not None and dev is None:
         raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
     return Plan(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import Argument, LabelError
+from bridle.errors import Argument, LabelError, shown
 from bridle.report.metrics import Counts, Scores
 
 Ints = npt.NDArray[np.int64]
@@ -264,7 +264,7 @@ def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise LabelError(
             f"the labels in {side} are not a list",
-            got=repr(labels)[:80],
+            got=shown(labels, 80),
             wanted="a list of labels",
             cause="Was one sequence passed instead of a list of sequences?",
             sequence=k,
@@ -277,5 +277,5 @@ def _no_label(flat: tuple[list[str], list[str]], lengths: Sequence[int], first: 
     at, label = next((t, y) for side in flat for t, y in enumerate(side) if not isinstance(y, str))
     k = first + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
     return LabelError(
-        "a label is not a name", got=repr(label)[:80], wanted="a string", cause="Are these ids?", sequence=k
+        "a label is not a name", got=shown(label, 80), wanted="a string", cause="Are these ids?", sequence=k
     )

@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError
+from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError, shown
 from bridle.rules.base import Rule
 from bridle.rules.text import parse, parse_line
+
+LARGEST = 1 << 24  # bytes of a file that people write
+MOST_RULES = 10_000  # of a file
 
 
 def as_rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
@@ -17,7 +20,7 @@ def as_rules(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
     if isinstance(rules, (str, os.PathLike, Rule)) or not isinstance(rules, Iterable):
         file = isinstance(rules, os.PathLike) or str(rules).endswith(".rules")
         cause = f"A file? Pass bridle.rules.load({str(rules)!r})." if file else "One rule? Pass [rule]."
-        raise RuleError("rules are not a list", got=repr(rules)[:60], wanted="a list of rules", cause=cause)
+        raise RuleError("rules are not a list", got=shown(rules), wanted="a list of rules", cause=cause)
     found = tuple(parse(rule) if isinstance(rule, str) else rule for rule in rules)
     for rule in found:
         if not isinstance(rule, Rule):
@@ -61,6 +64,8 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
 
     Raises
     ------
+    FileError
+        If there are more than 10,000.
     RuleSyntaxError
         About the first bad line; its field `others` holds the errors of all further ones.
 
@@ -81,10 +86,23 @@ def parse_lines(lines: Iterable[str], file: str | None = None) -> list[Line]:
         except BridleError as error:
             parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "rule", "argument")}
             wrong.append(RuleSyntaxError(error.what, file=file, line=number, **parts))
+        if len(found) + len(wrong) > MOST_RULES:
+            raise too_many_rules(file)
     if wrong:
         wrong[0].others = tuple(wrong[1:])
         raise wrong[0]
     return found
+
+
+def too_many_rules(file: str | None = None) -> FileError:
+    """The error for a file with more rules than it may have."""
+    return FileError(
+        "there are too many rules",
+        got=f"more than {MOST_RULES:,}",
+        wanted=f"at most {MOST_RULES:,}",
+        cause="Can one rule with a list of labels say what many do?",
+        where=file,
+    )
 
 
 def load(path: str | Path) -> list[Rule]:
@@ -93,7 +111,7 @@ def load(path: str | Path) -> list[Rule]:
     Parameters
     ----------
     path : str or Path
-        The file: one rule per line, UTF-8, comments after ``#``.
+        The file: one rule per line, UTF-8, comments after ``#``; at most 16,777,216 bytes and 10,000 rules.
 
     Returns
     -------
@@ -103,7 +121,7 @@ def load(path: str | Path) -> list[Rule]:
     Raises
     ------
     FileError
-        If it cannot be read as text.
+        If it cannot be read as text, or is too large.
     RuleSyntaxError
         If lines are not rules; all bad lines are reported at once.
 
@@ -130,7 +148,18 @@ def load_lines(path: str | Path) -> list[Line]:
 def text_of(path: str | Path, what: str = "this file") -> str:
     """The text of a file that people write."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark in front
+        with Path(path).open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise FileError(
+                f"{what} is too large",
+                got=f"more than {LARGEST:,} bytes",
+                wanted=f"at most {LARGEST:,}",
+                cause="Is it another file?",
+                where=str(path),
+            )
+        text = data.decode("utf-8-sig")  # some editors put a byte order mark in front
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
         raise FileError(

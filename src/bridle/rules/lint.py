@@ -20,18 +20,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bridle.automata import CountingAutomaton, from_regex
+from bridle.automata import DFA, CountingAutomaton, from_regex
 from bridle.errors import Argument, BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.backtracking import may_explode
 from bridle.rules.base import Names, Place, Rule, Soft
 from bridle.rules.boolean import Matches, Not, _Formula
-from bridle.rules.files import Line, parse_lines
+from bridle.rules.files import MOST_RULES, Line, parse_lines, too_many_rules
 from bridle.rules.neighbours import ImmediatelyFollowedBy
 from bridle.rules.questions import Questions, Static, TooLarge
 from bridle.rules.refer import Given, Tokens
 
 Level = Literal["error", "warning", "info"]
+_MOST_STATES = 100_000  # of all automata together: a second or two
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,6 +63,8 @@ def lint(
         except BridleError as error:
             error.where = None  # the finding has the line
             found.append(Finding(number, "error", "syntax", _one_line(error.message(spell))))
+        if len(rules) + len(found) > MOST_RULES:
+            raise too_many_rules()
     if not rules and not found:
         found.append(Finding(0, "info", "no-rules", "the file has no rules"))
     found += _duplicates(rules)
@@ -207,25 +210,33 @@ def _fixed(rule: Rule) -> bool:
     return all(isinstance(field, Names) and field.fixed for field in rule.names())
 
 
-def _static(line: Line, labels: Labels) -> Static | None:
-    """The automaton of a rule that looks at no positions and at nothing given."""
+def _static(line: Line, labels: Labels, known: dict[Rule, tuple[DFA, ...]]) -> Static | None:
+    """The automaton of a rule that looks at no positions and at nothing given. known: those made so far."""
     rule = _core(line.rule)
     if rule.places() or not _fixed(rule):
         return None
-    automata = rule.automata(_resolved(rule, labels), labels)
-    return Static(line.number, line.rule, tuple(CountingAutomaton.build(one, len(labels)).dfa() for one in automata))
+    if rule not in known:
+        automata = rule.automata(_resolved(rule, labels), labels)
+        known[rule] = tuple(CountingAutomaton.build(one, len(labels)).dfa() for one in automata)
+    return Static(line.number, line.rule, known[rule])
 
 
 def _compared(lines: list[Line], labels: Labels, skip: set[int]) -> list[Finding]:
     out: list[Finding] = []
     ask = Questions()
     rules: list[Static] = []
+    known: dict[Rule, tuple[DFA, ...]] = {}
+    states = 0
     for line in lines:
+        before = len(known)
         try:
-            if (made := _static(line, labels)) is not None:
+            if (made := _static(line, labels, known)) is not None:
                 rules.append(made)
+                states += sum(part.n_states for part in made.parts) if len(known) > before else 0
         except RuleError:
             out.append(_large(line.number))
+        if states > _MOST_STATES:
+            return [*out, _large(0)]
     sound = []
     for rule in rules:
         finding = _alone(rule, ask)

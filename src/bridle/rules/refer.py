@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bridle.checks import is_integer
-from bridle.errors import Argument, GivenError, RuleError
+from bridle.errors import Argument, GivenError, RuleError, shown
 from bridle.labels import Bools, Labels
 from bridle.rules.patterns import TextEngine, check_pattern, matcher
 
@@ -27,7 +27,7 @@ class Given:
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str) or not re.fullmatch(r"\w+", self.key):
-            raise RuleError("a given value needs a plain name", got=repr(self.key), wanted="letters, digits and _")
+            raise RuleError("a given value needs a plain name", got=shown(self.key), wanted="letters, digits and _")
 
     def of(self, given: Mapping[str, Any]) -> Any:
         """The value in one sequence's `given`."""
@@ -84,7 +84,7 @@ class Names:
         if not items or not all(isinstance(x, Given) or (isinstance(x, str) and x) for x in items):
             raise RuleError(
                 "labels of a rule",
-                got=repr(value),
+                got=shown(value),
                 wanted="a name, a list of names or given(...)",
                 cause="An empty list says nothing; leave the rule out instead.",
             )
@@ -107,7 +107,7 @@ def label_names(value: Any, key: str) -> tuple[str, ...]:
     """The names in a given value."""
     names = (value,) if isinstance(value, str) else tuple(value) if _listed(value) else (None,)
     if not all(isinstance(name, str) for name in names):
-        raise GivenError(f"given[{key!r}] should hold labels", got=repr(value), wanted="a name or a list of names")
+        raise GivenError(f"given[{key!r}] should hold labels", got=shown(value), wanted="a name or a list of names")
     return names
 
 
@@ -171,7 +171,7 @@ def tokens_of(given: Mapping[str, Any], n: int) -> list[str]:
     """The texts of the tokens of a sequence."""
     tokens = Given("tokens").of(given)
     if not _listed(tokens):
-        raise GivenError("given['tokens'] should be the tokens", got=repr(tokens), wanted="a list of strings")
+        raise GivenError("given['tokens'] should be the tokens", got=shown(tokens), wanted="a list of strings")
     texts = list(map(str, tokens))
     if len(texts) != n:
         raise GivenError("given['tokens'] has another length than the sequence", got=len(texts), wanted=n)
@@ -207,7 +207,7 @@ def positions_in(value: Any, what: str) -> tuple[int, ...]:
         return (int(value),)
     items = tuple(value) if _listed(value) else (None,)
     if not all(is_integer(i) for i in items):
-        raise RuleError(f"{what} should be positions", got=repr(value), wanted="a whole number or a list of them")
+        raise RuleError(f"{what} should be positions", got=shown(value), wanted="a whole number or a list of them")
     return tuple(int(i) for i in items)
 
 
@@ -221,7 +221,7 @@ def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
         if not (len(item) == 2 and all(is_integer(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
                 f"{what} should be spans",
-                got=repr(value),
+                got=shown(value),
                 wanted="pairs (start, end) with 0 <= start <= end",
                 cause="The end is not part of the span, as in Python slices.",
             )

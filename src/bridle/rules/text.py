@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
-from bridle.errors import RuleSyntaxError
+from bridle.errors import RuleSyntaxError, shown
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import And, Iff, Implies, Not, Or, _Pair
 from bridle.rules.refer import Given, Names, Place, Tokens
@@ -28,6 +28,7 @@ _TOKEN = re.compile(
 )
 # from the tightest to the loosest
 _PAIRS: dict[str, Callable[[Rule, Rule], _Pair]] = {"and": And, "or": Or, "implies": Implies, "iff": Iff}
+MOST_CONNECTIVES = 200  # of one line: not, and, or, implies, iff, opened parentheses
 _WORDS = {"not", *_PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
 
 
@@ -45,6 +46,9 @@ class _Sentence(NamedTuple):
     kind: type[Rule]
     pieces: list[str | _Slot]
     words: frozenset[str]  # those among the pieces
+
+
+_CONNECTIVES = {_Token("mark", "("), *(_Token("word", word) for word in ("not", *_PAIRS))}
 
 
 @cache
@@ -146,7 +150,7 @@ class _Reader:
         while at < end:
             found = _TOKEN.match(line, at)
             if found is None:
-                raise RuleSyntaxError("cannot read this", got=repr(line[at:].strip()), wanted="a closed quotation")
+                raise RuleSyntaxError("cannot read this", got=shown(line[at:].strip()), wanted="a closed quotation")
             kind = found.lastgroup or ""
             if kind == "comment":
                 self.comment = found[kind][1:].strip()
@@ -338,7 +342,8 @@ def parse(line: str) -> Rule:
     Parameters
     ----------
     line : str
-        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is passed over.
+        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is passed over. It may have 200
+        of not, and, or, implies, iff and opened parentheses.
 
     Returns
     -------
@@ -367,12 +372,16 @@ def parse_line(line: str) -> tuple[Rule | None, str]:
     reader = _Reader(line)
     if not reader.tokens:
         return None, reader.comment
+    count = sum(token in _CONNECTIVES for token in reader.tokens)
+    if count > MOST_CONNECTIVES:  # they may be nested, and so are the calls that read, print and compile the rule
+        raise RuleSyntaxError(
+            "a rule has too many parts",
+            got=f"{count:,} of not, and, or, implies, iff and parentheses in {line.strip()[:60]!r}",
+            wanted=f"at most {MOST_CONNECTIVES}",
+            cause="Rules that hold together can stand on lines of their own.",
+        )
     try:
         return reader.line(), reader.comment
-    except RecursionError:
-        raise RuleSyntaxError(
-            "a rule is nested too deeply", got=repr(line.strip()[:60]), wanted="fewer parentheses inside each other"
-        ) from None
     except _Miss:
         _no_rule(reader, line)
 

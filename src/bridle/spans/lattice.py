@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bridle.arrays import Scores, as_array, own_scores
 from bridle.checks import is_integer
-from bridle.errors import GivenError, LatticeError
+from bridle.errors import GivenError, LatticeError, shown
 
 Ints = npt.NDArray[np.int32]
 Path = Sequence[int] | npt.NDArray[np.integer]  # arcs, left to right
@@ -327,7 +327,7 @@ def _integers(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning:
             return array.astype(np.int64)
     except ValueError:  # ragged lists
         pass
-    raise LatticeError(f"{name} are not {meaning}", got=repr(values)[:60], wanted=f"whole numbers, {meaning}")
+    raise LatticeError(f"{name} are not {meaning}", got=shown(values), wanted=f"whole numbers, {meaning}")
 
 
 def _crosses(n: int, spans: Ints, at: Iterable[int]) -> npt.NDArray[np.bool_]:

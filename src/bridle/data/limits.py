@@ -1,0 +1,38 @@
+"""How large the parts of a file may be: a small file, or one of a few bytes that unpacks to many, fills no memory.
+
+| what | at most |
+|---|---|
+| a line of text | 16,777,216 (2^24) characters |
+| a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^24 characters, 2,097,152 (2^21) lines |
+| a row of a table (`arrow`, `parquet`) | 2^24 tokens and bytes of text, together |
+| a column of a row group (`parquet`) | 33,554,432 (2^25) tokens, or 64 per byte if that is more |
+| keys of a JSON object that is a sequence | 1,000 |
+| what unpacks at once: a record batch, a page of a column, rows of an npz array | 67,108,864 (2^26) bytes, or 16 \
+times its packed size if that is more |
+| a table from standard input | 268,435,456 (2^28) bytes |
+
+Data that is not packed takes no more memory than the file has bytes, times a small factor: it has no other limit.
+"""
+
+from __future__ import annotations
+
+from bridle.errors import FileError
+
+LONGEST = 1 << 24  # characters of a line, or of a sequence; more is no text but a mistake, or an attack
+MOST_LINES = 1 << 21  # of one sequence
+MOST_KEYS = 1000  # of a JSON object
+UNPACKED = 1 << 26  # bytes of what is unpacked at once,
+RATIO = 16  # if they are more than so many times what they were packed to
+PIPED = 1 << 28  # bytes of a file that must be held to be read
+
+
+def check_unpacked(what: str, unpacked: int, packed: int) -> None:
+    """Raise if a part of a file unpacks to more than it should, before any memory is taken for it."""
+    most = max(UNPACKED, RATIO * packed)
+    if unpacked > most:
+        raise FileError(
+            f"{what} unpacks to too much",
+            got=f"{unpacked:,} bytes out of {packed:,}",
+            wanted=f"at most {most:,} bytes",
+            cause="Is the file damaged, or meant to fill the memory? Write it again in smaller parts, or not packed.",
+        )
