@@ -2,30 +2,47 @@
 
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SAN    := build/sanitize
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Versions: those of requirements/constraints.txt; make NEWEST=1 takes the newest, make OLDEST=1 the oldest that are allowed.
+PINS   := requirements/$(if $(OLDEST),oldest,constraints).txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(NEWEST),--upgrade,-c $(PINS))
 SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
-NATIVE := pyproject.toml CMakeLists.txt $(wildcard cpp/*.* cpp/simd/*)
+NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test test-fast check lint types stub stub-check test-tiers sanitize bench soak fuzz docs clean
+.PHONY: help demo test test-fast coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
+  docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      references in styles that the tagger has never seen, without and with rules; a report in HTML"
-	@echo "make test      all tests"
+	@echo "make demo        references in styles that the tagger has never seen, without and with rules; a report in HTML"
+	@echo "make test        all tests (TESTS='tests/test_rules.py': some)"
 	@echo "make test-fast   all but the slow ones, which take more than a second each"
-	@echo "make check     ruff, mypy --strict, the stub of the kernels, all tiers of vector instructions, ASan and UBSan"
+	@echo "make coverage    the same, with the share of lines that they reach; fails below the floor in pyproject.toml"
+	@echo "make check       lint, types, stub-check, test-tiers and sanitize"
+	@echo "make lint        ruff, clang-format, codespell, the workflows against their schema; changes nothing"
+	@echo "make format      let ruff and clang-format format the tree"
+	@echo "make types       mypy --strict"
+	@echo "make stub        write $(STUB) anew, after a change of cpp/bindings.cpp"
+	@echo "make stub-check  is it up to date?"
 	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
-	@echo "make bench     Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
-	@echo "make soak      200,000 random problems against enumeration (SOAK='--problems 1000000'; it goes on where it was stopped)"
-	@echo "make fuzz      50,000 damaged files of every format, read in watched processes (FUZZ='--files 2000 --jobs 2 --seed 0 --only arrow')"
-	@echo "make docs      tutorials, rules, how it works, API: HTML in docs/_build/html"
-	@echo "make stub      write $(STUB) anew, after a change of cpp/bindings.cpp"
-	@echo "make clean     remove .venv, build and caches"
+	@echo "make sanitize    the kernels under ASan and UBSan"
+	@echo "make fuzz        50,000 damaged files of every format, read in watched processes (FUZZ='--files 2000 --only arrow')"
+	@echo "make tsan        what runs in threads, under TSan"
+	@echo "make fuzz-kernels  the kernels against enumeration on problems that libFuzzer makes, under ASan and UBSan (SECONDS=60)"
+	@echo "make bench       Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
+	@echo "make soak        200,000 random problems against enumeration (SOAK='--problems 1000000'; it goes on where it was stopped)"
+	@echo "make docs        tutorials, rules, how it works, API: HTML in docs/_build/html"
+	@echo "make wheel       sdist and wheels in dist/, for every Python from 3.11 to 3.14 that is found (PYTHONS='...')"
+	@echo "make test-wheel  install those wheels where no compiler is, and try them, on each of these Pythons"
+	@echo "make wheels      wheels for this platform as they are published, by cibuildwheel"
+	@echo "make pins        write requirements/*.txt anew: the newest versions of all that is used here"
+	@echo "make release-check  may this be published? Name, addresses, version, changelog"
+	@echo "make clean       remove .venv, build and caches"
+	@echo "NEWEST=1 or OLDEST=1 (after make clean): with the newest or the oldest dependencies instead of the pinned ones"
 
 demo: $(VENV)/.installed
 	@$(BIN)/bridle demo
@@ -35,6 +52,9 @@ test: $(VENV)/.test
 
 test-fast: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
+
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=xml:build/coverage.xml $(TESTS)
 
 # ---- the environment ------------------------------------------------------------------------------------------------
 
@@ -58,7 +78,7 @@ $(VENV)/.tools: pyproject.toml
 	@echo "bridle: making $(VENV)"
 	@rm -rf $(VENV) && "$(PYTHON)" -m venv $(VENV)
 	@$(call SETTING,["build-system"]["requires"],$(VENV)/build.txt)
-	@$(INSTALL) -r $(VENV)/build.txt cmake ninja
+	@$(INSTALL) -r $(VENV)/build.txt 'cmake>=3.20' 'ninja>=1.11'
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCE)
@@ -66,8 +86,8 @@ $(VENV)/.installed: $(VENV)/.tools $(SOURCE)
 	@$(INSTALL) --no-build-isolation .
 	@touch $@
 
-# What else a chore needs: make test, make check, make bench, make docs.
-$(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.installed
+# What else a chore needs: make test, make check, make bench, make docs, make wheel.
+$(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel: $(VENV)/.%: $(VENV)/.installed
 	@$(call SETTING,["project"]["optional-dependencies"]["$*"],$(VENV)/$*.txt)
 	@$(INSTALL) -r $(VENV)/$*.txt
 	@touch $@
@@ -76,8 +96,20 @@ $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.
 
 check: lint types stub-check test-tiers sanitize
 
+CPP := $(wildcard cpp/*.cpp cpp/*.h cpp/simd/*.* fuzz/*.cpp fuzz/*.h) benchmarks/peak.cpp
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+	$(BIN)/codespell
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.readthedocs .readthedocs.yaml
+
+format: $(VENV)/.check
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
 
 types: $(VENV)/.check $(VENV)/.test
 	$(BIN)/mypy
@@ -99,23 +131,48 @@ test-tiers: $(VENV)/.test
 	  echo "BRIDLE_SIMD=$$tier"; export BRIDLE_SIMD=$$tier; \
 	  $(BIN)/python tests/soak.py --problems 500 && $(BIN)/python -m pytest -m "not slow" $(TIER_TESTS) || exit 1; done
 
-# A second build of the kernels, 600 problems of the contract, and the other tests that drive the kernels: on the best tier and
-# on AVX2.
-# (Python itself is not instrumented: libasan must be loaded before it, and what the interpreter never frees is no leak of
-# ours.)
-SAN_RUN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+# A second build of the kernels, with sanitizers: 600 problems of the contract, and the other tests that drive the kernels, on the
+# best tier and on AVX2. (Python itself is not instrumented: the library of the sanitizer must be loaded before it, and what
+# the interpreter never frees is no leak of ours.)
+#   $(call SAN_BUILD,address,undefined)   into $(SAN)/package
+#   $(call SAN_RUN,libasan libubsan)      Python with it
+define SAN_BUILD
+@$(BIN)/cmake -S . -B $(SAN) -G Ninja -DCMAKE_BUILD_TYPE=Release -DBRIDLE_SANITIZE="$(strip $(1))" \
+  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
+@$(BIN)/cmake --build $(SAN)
+@rm -rf $(SAN)/package && mkdir -p $(SAN)/package && cp -R src/bridle $(SAN)/package/
+@rm -f $(SAN)/package/bridle/_native*.so && cp $(SAN)/_native*.so $(SAN)/package/bridle/
+endef
+SAN_RUN = LD_PRELOAD="$(foreach library,$(1),$$(gcc -print-file-name=$(library).so))" \
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SAN)/package $(BIN)/python
+ASAN_RUN = $(call SAN_RUN,libasan libubsan)
+COMMA := ,
 sanitize: $(VENV)/.check $(VENV)/.test
-	@$(BIN)/cmake -S . -B $(SAN) -G Ninja -DCMAKE_BUILD_TYPE=Release -DBRIDLE_SANITIZE=ON \
-	  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
-	@$(BIN)/cmake --build $(SAN)
-	@rm -rf $(SAN)/package && mkdir -p $(SAN)/package && cp -R src/bridle $(SAN)/package/
-	@rm -f $(SAN)/package/bridle/_native*.so && cp $(SAN)/_native*.so $(SAN)/package/bridle/
-	$(SAN_RUN) tests/soak.py --problems 600
-	$(SAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS)
+	$(call SAN_BUILD,address$(COMMA)undefined)
+	$(ASAN_RUN) tests/soak.py --problems 600
+	$(ASAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS)
 	@! $(BIN)/python -c 'import bridle, sys; sys.exit("avx512" not in bridle.simd().available)' || { \
 	  echo "BRIDLE_SIMD=avx2"; export BRIDLE_SIMD=avx2; \
-	  $(SAN_RUN) tests/soak.py --problems 200 && $(SAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
+	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
+
+THREAD_TESTS := $(addprefix tests/test_,decoding_threads.py decoding_outcomes.py rules_compiled.py kernels_learning.py \
+  kernels_attributes.py models_theory.py learn_deterministic.py)
+tsan: SAN := build/tsan
+tsan: $(VENV)/.check $(VENV)/.test
+	$(call SAN_BUILD,thread)
+	TSAN_OPTIONS=exitcode=66 $(call SAN_RUN,libtsan) -m pytest -p no:cacheprovider -m "not slow" $(THREAD_TESTS)
+
+FUZZ_BUILD := build/fuzz-kernels
+SECONDS ?= 60
+fuzz-kernels: $(VENV)/.tools
+	@clang=$$(command -v "$$CLANG" clang++ clang++-14 clang++-16 clang++-18 | head -n 1); [ -n "$$clang" ] || { \
+	  echo "bridle: libFuzzer comes with Clang; install clang and its runtime (Debian: clang libclang-rt-14-dev)" >&2; exit 1; }; \
+	$(BIN)/cmake -S fuzz -B $(FUZZ_BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$$clang" \
+	  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" --log-level=WARNING
+	@$(BIN)/cmake --build $(FUZZ_BUILD)
+	@for target in search text; do mkdir -p $(FUZZ_BUILD)/corpus_$$target; \
+	  $(FUZZ_BUILD)/fuzz_$$target $(FUZZ_BUILD)/corpus_$$target -max_total_time=$(SECONDS) -max_len=400 -rss_limit_mb=1000 \
+	    -timeout=10 -verbosity=0 -print_final_stats=1 -artifact_prefix=$(FUZZ_BUILD)/ || exit 1; done
 
 # ---- proofs that take longer ----------------------------------------------------------------------------------------
 
@@ -135,6 +192,23 @@ docs: $(VENV)/.docs
 	@rm -rf docs/_build docs/rules/generated
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "bridle: open docs/_build/html/index.html"
+
+# ---- wheels and releases --------------------------------------------------------------------------------------------
+
+wheel: $(VENV)/.wheel
+	$(BIN)/python tools/wheels.py build $(PYTHONS)
+
+test-wheel: $(VENV)/.wheel
+	$(BIN)/python tools/wheels.py test $(PYTHONS)
+
+wheels: $(VENV)/.wheel
+	$(BIN)/python -m cibuildwheel --output-dir dist
+
+pins: $(VENV)/.wheel
+	$(BIN)/python tools/pins.py
+
+release-check: $(VENV)/.tools
+	$(BIN)/python tools/release.py
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/rules/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -34,8 +34,15 @@ std::shared_ptr<Choice> choice_of(const Dependent& one, const nb::object& told) 
     return made;
 }
 
-// Binds one batch. The GIL is held, but whenever Python is asked, another thread may bind the same rules meanwhile: what is
-// kept between batches is looked up again after each question.
+// The items of a list or a tuple, held: another thread may change a list while it is read. Null: it is neither.
+nb::object items_of(PyObject* x) {
+    if (PyTuple_CheckExact(x)) return nb::borrow(x);
+    if (PyList_CheckExact(x)) return nb::steal(PyList_AsTuple(x));
+    return {};
+}
+
+// Binds one batch. Other threads may bind the same rules meanwhile, so the mutex guards what is kept between batches; it is
+// never held while Python is asked. (With the GIL, the mutex does nothing: another thread can run only when Python is asked.)
 class Binder {
   public:
     // given(b): what comes with sequence b, or nothing
@@ -63,7 +70,7 @@ class Binder {
         if (tied) b.tied.assign(N_, 0);
     }
 
-    // texts: of all tokens (N), or None: those of given["tokens"]
+    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]
     std::unique_ptr<PyBound> run(const nb::object& texts) {
         const bool asked = !self_.users.empty();
         for (int64_t b = 0; b < B_; ++b) {
@@ -72,8 +79,7 @@ class Binder {
             for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
             if (asked && texts.is_none()) tokens(b, n);
             else if (asked)
-                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t)
-                    matched(match(PyList_GET_ITEM(texts.ptr(), t)), b, t);
+                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) match(PyTuple_GetItem(texts.ptr(), t), b, t);
         }
         gather();
         return std::move(bound_);
@@ -101,24 +107,42 @@ class Binder {
         return self_.python.attr(method)(d, given_, b, more...);
     }
 
-    PyObject* value_of(const nb::object& key) {  // null: it is missing, or only Python can find it
-        if (!PyDict_CheckExact(given_.ptr())) return nullptr;
+    nb::object value_of(const nb::object& key) {  // null: it is missing, or only Python can find it
+        if (!PyDict_CheckExact(given_.ptr())) return {};
+#if defined(Py_GIL_DISABLED)
+        PyObject* found = nullptr;
+        if (PyDict_GetItemRef(given_.ptr(), key.ptr(), &found) < 0) throw nb::python_error();
+        return nb::steal(found);
+#else
         PyObject* found = PyDict_GetItemWithError(given_.ptr(), key.ptr());
         if (!found && PyErr_Occurred()) throw nb::python_error();
-        return found;
+        return nb::borrow(found);
+#endif
+    }
+
+    // Of a rule without keys: made when it is first needed, and never replaced.
+    const Choice* fixed(size_t d, int64_t b) {
+        Dependent& one = self_.dependents[d];
+        {
+            const nb::ft_lock_guard lock(self_.mutex);
+            if (one.fixed) return one.fixed.get();
+        }
+        auto made = choice_of(one, asked("choice", b, d));
+        const nb::ft_lock_guard lock(self_.mutex);
+        if (!one.fixed) one.fixed = std::move(made);
+        return one.fixed.get();
     }
 
     void dependent(size_t d, int64_t b, int n) {
         const Dependent& one = self_.dependents[d];
-        const Choice* choice = one.fixed.get();
+        const Choice* choice = nullptr;
         if (one.kind == Dependent::automata && !one.few) {
             // which automata it needs is known when all marks are
         } else if (!one.keys.empty()) {
             of_[d].choice[b] = chosen(d, b);
             choice = of_[d].choice[b].get();
-        } else if (!one.fixed && one.kind != Dependent::tied) {
-            self_.dependents[d].fixed = choice_of(one, asked("choice", b, d));
-            choice = self_.dependents[d].fixed.get();
+        } else if (one.kind != Dependent::tied) {
+            choice = fixed(d, b);
         }
         if (one.kind == Dependent::mask && one.places.empty()) {
             for (int64_t t = offsets_[b]; t < offsets_[b + 1] && !choice->token.empty(); ++t) narrow(t, choice->token);
@@ -150,12 +174,11 @@ class Binder {
     // Calls visit(item) for each item of a tuple or list until one says no; false then, or if it is neither.
     template <class Visit>
     static bool all_of(PyObject* x, const Visit& visit) {
-        if (!PyList_CheckExact(x) && !PyTuple_CheckExact(x)) return false;
-        const Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
-        PyObject** items = PySequence_Fast_ITEMS(x);
+        const nb::object items = items_of(x);
+        const Py_ssize_t count = items.is_valid() ? PyTuple_Size(items.ptr()) : 0;
         for (Py_ssize_t k = 0; k < count; ++k)
-            if (!visit(items[k])) return false;
-        return true;
+            if (!visit(PyTuple_GetItem(items.ptr(), k))) return false;
+        return items.is_valid();
     }
 
     static bool small(PyObject* x, int64_t& out) {  // a whole number that fits
@@ -166,10 +189,10 @@ class Binder {
     }
 
     void positions(size_t d, size_t k, int64_t b, int n) {
-        const Place& place = self_.dependents[d].places[k];
-        PyObject* value = place.key.is_valid() ? value_of(place.key) : place.fixed.ptr();
+        const RulePlace& place = self_.dependents[d].places[k];
+        const nb::object value = place.key.is_valid() ? value_of(place.key) : place.fixed;
         spots_.clear();
-        const bool read = value && (place.spans ? spans(value, n) : points(value, n));
+        const bool read = value.is_valid() && (place.spans ? spans(value.ptr(), n) : points(value.ptr(), n));
         if (read) {
             for (int t : spots_) mark(d, k, b, offsets_[b] + t);
             return;
@@ -204,15 +227,13 @@ class Binder {
     // ---- names that come with the sequence ----------------------------------------------------------------------------
 
     // The value as a key of a dictionary: names as they are, lists as tuples; null if only Python can read it.
-    static nb::object hashable(PyObject* value) {
-        if (!value) return {};
-        if (PyUnicode_CheckExact(value)) return nb::borrow(value);
-        if (!all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; })) return {};
-        return PyTuple_CheckExact(value) ? nb::borrow(value) : nb::steal(PyList_AsTuple(value));
+    static nb::object hashable(const nb::object& value) {
+        if (!value.is_valid() || PyUnicode_CheckExact(value.ptr())) return value;
+        nb::object items = items_of(value.ptr());
+        return items.is_valid() && all_texts(items) ? items : nb::object();
     }
-
-    static std::shared_ptr<Choice> held_by(PyObject* capsule) {
-        return *static_cast<std::shared_ptr<Choice>*>(nb::borrow<nb::capsule>(capsule).data());
+    static bool all_texts(const nb::object& items) {
+        return all_of(items.ptr(), [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
     }
 
     std::shared_ptr<Choice> chosen(size_t d, int64_t b) {
@@ -222,37 +243,53 @@ class Binder {
             nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(one.keys.size())));
             for (size_t k = 0; k < one.keys.size() && all.is_valid(); ++k) {
                 nb::object part = hashable(value_of(one.keys[k]));
-                if (part.is_valid()) PyTuple_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(k), part.release().ptr());
+                if (part.is_valid()) PyTuple_SetItem(all.ptr(), static_cast<Py_ssize_t>(k), part.release().ptr());
                 else all.reset();
             }
             key = all;
         }
         if (!key.is_valid()) return choice_of(one, asked("choice", b, d));
-        if (PyObject* known = one.choices.young(key.ptr())) return held_by(known);
-        PyObject* known = one.choices.old(key.ptr());
-        const std::shared_ptr<Choice> made = known ? held_by(known) : choice_of(one, asked("choice", b, d));
+        const auto held_by = [](const nb::object& capsule) {
+            return *static_cast<std::shared_ptr<Choice>*>(nb::borrow<nb::capsule>(capsule).data());
+        };
+        const auto weight = [](const Choice& choice) { return std::max(choice.bytes(), kLeastChoice); };
+        {
+            const nb::ft_lock_guard lock(self_.mutex);
+            const nb::object known = one.choices.find(key, [&](const nb::object& x) { return weight(*held_by(x)); });
+            if (known.is_valid()) return held_by(known);
+        }
+        std::shared_ptr<Choice> made = choice_of(one, asked("choice", b, d));
         const nb::capsule kept(new std::shared_ptr<Choice>(made),
                                [](void* p) noexcept { delete static_cast<std::shared_ptr<Choice>*>(p); });
-        one.choices.keep(key, kept, std::max(made->bytes(), kLeastChoice));
+        const nb::ft_lock_guard lock(self_.mutex);
+        one.choices.keep(key, kept, weight(*made));
         return made;
     }
 
     // ---- texts of tokens ------------------------------------------------------------------------------------------------
 
     // The patterns that match a text: a tuple of numbers.
-    nb::object match(nb::handle text) {
-        const bool kept = PyUnicode_CheckExact(text.ptr()) && PyUnicode_GET_LENGTH(text.ptr()) <= kLongestText;
-        if (!kept) return self_.python.attr("matching")(text);
-        if (PyObject* known = self_.texts.young(text.ptr())) return nb::borrow(known);
-        PyObject* known = self_.texts.old(text.ptr());
-        const nb::object found = known ? nb::borrow(known) : self_.python.attr("matching")(text);
+    nb::object patterns_of(nb::handle text) {
+        if (!PyUnicode_CheckExact(text.ptr()) || PyUnicode_GetLength(text.ptr()) > kLongestText)
+            return self_.python.attr("matching")(text);
+        {
+            const nb::ft_lock_guard lock(self_.mutex);
+            nb::object known = self_.texts.find(text, [](const nb::object&) { return size_t{1}; });
+            if (known.is_valid()) return known;
+        }
+        nb::object found = self_.python.attr("matching")(text);
+        const nb::ft_lock_guard lock(self_.mutex);
         self_.texts.keep(text, found, 1);
         return found;
     }
 
-    void matched(const nb::object& patterns, int64_t b, int64_t t) {
-        for (nb::handle pattern : patterns)
-            for (const auto& [d, k] : self_.users[PyLong_AsSize_t(pattern.ptr())]) mark(d, k, b, t);
+    // Marks the places of all rules whose patterns match the text of a token.
+    void match(nb::handle text, int64_t b, int64_t t) {
+        const nb::object patterns = patterns_of(text);
+        const Py_ssize_t count = PyTuple_Size(patterns.ptr());
+        for (Py_ssize_t p = 0; p < count; ++p)
+            for (const auto& [d, k] : self_.users[PyLong_AsSize_t(PyTuple_GetItem(patterns.ptr(), p))])
+                mark(d, k, b, t);
     }
 
     size_t first_user() const {  // of the texts of tokens
@@ -263,19 +300,11 @@ class Binder {
     }
 
     void tokens(int64_t b, int n) {
-        PyObject* value = value_of(self_.tokens);
-        nb::object listed;
-        const bool usual = value && (PyList_CheckExact(value) || PyTuple_CheckExact(value)) &&
-                           PySequence_Fast_GET_SIZE(value) == n &&
-                           all_of(value, [](PyObject* item) { return PyUnicode_CheckExact(item) != 0; });
-        if (!usual) {
-            const size_t d = first_user();
-            listed = asked("tokens", b, d, n);
-            value = listed.ptr();
-        }
-        // Python may run while a text is matched, and change the caller's list.
-        const nb::object held = nb::steal(PySequence_Tuple(value));
-        for (int t = 0; t < n; ++t) matched(match(PyTuple_GET_ITEM(held.ptr(), t)), b, offsets_[b] + t);
+        const nb::object value = value_of(self_.tokens);
+        nb::object held = value.is_valid() ? items_of(value.ptr()) : nb::object();
+        if (!held.is_valid() || PyTuple_Size(held.ptr()) != n || !all_texts(held))
+            held = nb::steal(PySequence_Tuple(asked("tokens", b, first_user(), n).ptr()));
+        for (int t = 0; t < n; ++t) match(PyTuple_GetItem(held.ptr(), t), b, offsets_[b] + t);
     }
 
     // ---- automata of all rules, in order -----------------------------------------------------------------------------------
@@ -360,8 +389,9 @@ class Binder {
 
 std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts) {
     PyCompiled& self = nb::cast<PyCompiled&>(compiled);
-    const bool listed = texts.is_none() || (PyList_Check(texts.ptr()) &&
-                                            PyList_GET_SIZE(texts.ptr()) == offsets.data()[offsets.size() - 1]);
+    if (PyList_Check(texts.ptr())) texts = nb::steal(PyList_AsTuple(texts.ptr()));
+    const bool listed = texts.is_none() ||
+                        (PyTuple_Check(texts.ptr()) && PyTuple_Size(texts.ptr()) == offsets.data()[offsets.size() - 1]);
     if (!listed) throw nb::value_error("texts: a list with one text per token");
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
     auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);

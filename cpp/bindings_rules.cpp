@@ -54,8 +54,8 @@ void add_automaton(PyCompiled& self, int rule, nb::object automaton) {
     self.kept.push_back(std::move(automaton));
 }
 
-Place place_of(const nb::tuple& from) {
-    Place place;
+RulePlace place_of(const nb::tuple& from) {
+    RulePlace place;
     const auto kind = nb::cast<std::string>(from[0]);
     place.spans = nb::cast<bool>(from[2]);
     if (kind == "given") place.key = from[1];

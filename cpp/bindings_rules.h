@@ -11,13 +11,21 @@
 namespace bridle {
 
 // Values by Python keys; those used lately are kept. There are two generations: what is asked for is, or goes, into the young
-// one. When that is full it becomes the old one, and what was old is dropped.
+// one. When that is full it becomes the old one, and what was old is dropped. Who uses it sees to it that nobody else does.
 class RecentCache {
   public:
     explicit RecentCache(size_t most) : most_(most) {}
 
-    PyObject* young(PyObject* key) const { return find(young_, key); }  // borrowed, or null
-    PyObject* old(PyObject* key) const { return find(old_, key); }      // the same; who uses it, keeps it again
+    // The value of a key, or nothing. weight(value): of one that was old and is kept again.
+    template <class Weight>
+    nb::object find(nb::handle key, const Weight& weight) {
+        if (PyObject* found = look(young_, key)) return nb::borrow(found);
+        PyObject* found = look(old_, key);
+        if (!found) return {};
+        const nb::object value = nb::borrow(found);
+        keep(key, value, weight(value));
+        return value;
+    }
     void keep(const nb::handle& key, const nb::handle& value, size_t weight) {
         if (2 * weight > most_) return;
         if (2 * (weight_ + weight) > most_) {
@@ -29,8 +37,8 @@ class RecentCache {
     }
 
   private:
-    static PyObject* find(const nb::dict& in, PyObject* key) {
-        PyObject* found = PyDict_GetItemWithError(in.ptr(), key);
+    static PyObject* look(const nb::dict& in, nb::handle key) {  // borrowed, or null
+        PyObject* found = PyDict_GetItemWithError(in.ptr(), key.ptr());
         if (!found && PyErr_Occurred()) throw nb::python_error();
         return found;
     }
@@ -60,7 +68,7 @@ constexpr size_t kMostChoiceBytes = size_t{1} << 25;              // of all of t
 constexpr size_t kLeastChoice = kMostChoiceBytes / kMostChoices;  // what a small one counts as
 
 // Positions that a rule speaks of: by a value that comes with the sequence, by the text of tokens, or always the same.
-struct Place {
+struct RulePlace {
     nb::object key;    // of `given`
     nb::object fixed;  // a tuple
     int pattern = -1;  // its number
@@ -71,7 +79,7 @@ struct Place {
 struct Dependent {
     enum Kind { mask, tied, automata } kind;
     int rule;
-    std::vector<Place> places;
+    std::vector<RulePlace> places;
     std::vector<nb::object> keys;           // of label names that come with the sequence
     bool few;                               // few places: every combination of them is a mark
     std::shared_ptr<Choice> fixed;          // without keys: made when first needed
@@ -84,6 +92,7 @@ struct PyCompiled {
     std::vector<Dependent> dependents;                    // ordered by rule
     std::vector<std::vector<std::pair<int, int>>> users;  // (patterns) the rules and places that ask for each
     nb::object tokens = nb::str("tokens");
+    nb::ft_mutex mutex;             // guards `texts` and the choices of `dependents`
     RecentCache texts{kMostTexts};  // text -> a tuple of the patterns that match it
     nb::object python;              // answers what is not read here; must not refer to this object
     std::vector<nb::object> kept;

@@ -368,6 +368,7 @@ OF_ALL = {
     "fuzz",
     "models_altered",
     "pickling",
+    "project",
     "readme",
     "structure",
 }

@@ -187,7 +187,7 @@ class Labels:
             If one is not a label.
         """
         if isinstance(names, np.ndarray) and names.ndim == 1 and names.dtype.kind in "iu":
-            found = np.where((names >= 0) & (names < len(self)), names, -1).astype(np.intp)
+            found = np.where((names >= 0) & (names < len(self)), names.astype(np.intp), -1)
         else:
             found = np.array([self._checked(y) for y in names], dtype=np.intp)
         if found.size and found.min() < 0:

@@ -1,0 +1,33 @@
+"""May this be published? `make release-check` names what is missing, and exits with 1 if something is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TAKEN = {"bridle"}  # names on PyPI that belong to other projects
+
+
+def missing() -> list[str]:
+    """What must be done before a release, one line each."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    version, tag, found = project["version"], os.environ.get("GITHUB_REF_NAME", ""), []
+    if project["name"] in TAKEN:
+        found.append(f"pyproject.toml: on PyPI the name {project['name']} belongs to another project; choose one")
+    if any("OWNER" in url for url in project["urls"].values()):
+        found.append("pyproject.toml: [project.urls] has a placeholder; write where the repository is")
+    if f"## [{version}]" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
+        found.append(f"CHANGELOG.md: no section [{version}]")
+    if tag.startswith("v") and tag != f"v{version}":
+        found.append(f"the tag is {tag}, the version in pyproject.toml is {version}")
+    return found
+
+
+if __name__ == "__main__":
+    todo = missing()
+    print(*todo, sep="\n", end="\n" if todo else "")
+    sys.exit(1 if todo else 0)
