@@ -14,7 +14,7 @@ import fuzz
 import fuzz_doors
 from bridle.data import formats
 from bridle.models import files
-from fuzz_changes import signed
+from fuzz_binary import signed
 from fuzz_doors import doors, seeds
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
