@@ -109,9 +109,6 @@ def test_workflows_call_only_make(path: Path) -> None:
     assert called <= targets()
 
 
-def test_targets_that_are_ahead_are_not_there() -> None:
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_are_careful(path: Path) -> None:
     """Least rights, no endless jobs, actions by commit."""
