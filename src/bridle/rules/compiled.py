@@ -242,7 +242,7 @@ def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labe
     if found is None:
         m = len(labels.names)
         built = [CountingAutomaton.build(lazy, m, marks) for lazy in rule.automata(sets, labels)]
-        found = [to_native(automaton) for automaton in built], sum(one.n_states for one in built)
+        found = [to_native(automaton) for automaton in built], sum(len(one.final) for one in built)
         labels.automata.keep(key, found, sum(one.step.nbytes + one.violations.nbytes + 2 * m for one in built))
     return found
 
