@@ -267,5 +267,5 @@ def test_the_automata_of_all_rules_have_a_limit(monkeypatch: pytest.MonkeyPatch)
     rules = [r.at_most(k, of="A", count="tokens") for k in range(1, 9)]
     assert Decoder(LABELS, rules).decode(FLAT).optimal
     monkeypatch.setattr("bridle.rules.compiled._MOST_STATES", 20)
-    with pytest.raises(RuleError, match="the automata of all rules together are too large .*; got 2"):
+    with pytest.raises(RuleError, match=r"the automata of all rules together are too large .*; got 2"):
         Decoder(LABELS, rules)
