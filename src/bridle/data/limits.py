@@ -10,8 +10,13 @@
 | what unpacks at once: a record batch, a page of a column, rows of an npz array | 67,108,864 (2^26) bytes, or 16 \
 times its packed size if that is more |
 | a table from standard input | 268,435,456 (2^28) bytes |
+| an npz file | 2^24 sequences, labels of 1,024 characters, tokens of 65,536 |
+| a `.rules` file | 2^24 bytes, 10,000 rules, on a line 150 of not, and, or, implies, iff and parentheses |
+| the automata of all rules of a decoder, together | 262,144 (2^18) states |
+| the header of a model or checkpoint, the foot of a `parquet` file | 2^24 bytes |
 
 Data that is not packed takes no more memory than the file has bytes, times a small factor: it has no other limit.
+Time grows in proportion to the text, unpacked.
 """
 
 from __future__ import annotations

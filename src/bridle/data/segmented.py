@@ -46,7 +46,7 @@ class Segmented(Format):
         for number, line in source.lines(self.encoding):
             words = line.split()  # by all white space: bakeoff files use U+3000 too
             if words:
-                labels = None if self.scheme is None else [y for word in words for y in self.labels(len(word))]
+                labels = None if self.scheme is None else list("".join(map(self.labels, map(len, words))))
                 yield Example({self.column: list("".join(words))}, labels, where=f"{source.name}:{number}")
 
     def labels(self, n: int) -> str:

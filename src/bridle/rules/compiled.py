@@ -29,7 +29,7 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 Absorb = Literal["masks", "words", "nothing", "relaxed"]
 _HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/problem.h
 _MOST_PLACES, _MOST_MARKS = 62, 256
-_MOST_STATES = 1 << 19  # of all automata of a decoder, but for those of given values: a few seconds
+_MOST_STATES = 1 << 18  # of all automata of a decoder, but for those of given values: a few seconds
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
 
 
