@@ -370,3 +370,16 @@ def test_readers_of_messages_are_found(text: str) -> None:
 def test_no_code_reads_messages(path: Path) -> None:
     found = list(_readers(ast.parse(path.read_text(encoding="utf-8"))))
     assert [node.lineno for node in found if isinstance(node, (ast.expr, ast.stmt))] == []
+
+
+def test_long_values_are_clipped_in_messages() -> None:
+    """Files may hold names and values of any length; the fields keep them."""
+    long = "x" * 10**6
+    error = errors.FileError(long, got=long, wanted=[long] * 10**5, cause=long, rule=long)
+    assert len(str(error)) < 6000 and "(1,000,000 characters)" in str(error) and error.got == long
+    deep: list[object] = []
+    for _ in range(10**5):
+        deep = [deep]
+    assert len(errors.shown(deep)) <= 60 and len(errors.clipped(deep)) <= 1000
+    while deep:  # one by one: to free it at once would take as many calls within each other
+        deep = deep[0]  # type: ignore[assignment]

@@ -14,7 +14,7 @@ import fuzz
 import fuzz_doors
 from bridle.data import formats
 from bridle.models import files
-from fuzz_changes import signed
+from fuzz_binary import signed
 from fuzz_doors import doors, seeds
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
@@ -40,6 +40,7 @@ def text(content: str) -> Callable[[Path], None]:
 # What failed once and takes more room than a small file: by the name of its door.
 LARGER: dict[str, Callable[[Path], None]] = {
     "rules--deep": text("(" * 5000 + "present A" + ")" * 5000),
+    "rules--parentheses": text("(" * 199 + "present A" + ")" * 199),
     "rules--not": text("not " * 900 + "present A"),
     "rules--and": text("present A and " * 5000 + "present A"),
     "rules--long": text("at most 1 segment of " + "x" * 100_000),
@@ -57,6 +58,15 @@ def test_what_failed_once_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}{doors()[door].suffix}"
     LARGER[name](path)
     assert fuzz.verdict(door, str(path)) == fuzz.REFUSED
+
+
+@pytest.mark.parametrize(
+    "rule", ["(" * 150 + "present A" + ")" * 150, "not " * 150 + "present A", "present A" + " or present A" * 150]
+)
+def test_rules_may_be_nested(rule: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.rules"
+    path.write_text(rule)
+    assert fuzz.verdict("rules", str(path)) == fuzz.ACCEPTED
 
 
 def test_every_format_has_a_door_and_seeds_that_are_accepted(tmp_path: Path) -> None:

@@ -261,3 +261,11 @@ def test_many_rules_are_compiled_in_time() -> None:
     began = time.perf_counter()
     decoder = Decoder(names, rules)
     assert time.perf_counter() - began < 5 and decoder.compiled.native("masks").n_automata == len(rules)
+
+
+def test_the_automata_of_all_rules_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [r.at_most(k, of="A", count="tokens") for k in range(1, 9)]
+    assert Decoder(LABELS, rules).decode(FLAT).optimal
+    monkeypatch.setattr("bridle.rules.compiled._MOST_STATES", 20)
+    with pytest.raises(RuleError, match=r"the automata of all rules together are too large .*; got 2"):
+        Decoder(LABELS, rules)

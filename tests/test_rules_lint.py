@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from bridle import Labels
+from bridle import FileError, Labels, rules
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lint import Finding, lint
 from strategies import random_labels, random_rule, random_soft, seeds
@@ -153,3 +154,24 @@ def agrees(f: Finding, rules: list[Rule], words: list[tuple[int, ...]], labels: 
         assert rule is not None and all(rule.holds(w, labels) for w in legal), f
     elif f.code == "always-broken":
         assert rule is not None and not any(rule.holds(w, labels) for w in legal), f
+
+
+def test_large_files_of_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Automata are made once per rule, and only so many; rules beyond the maximum are refused."""
+    labels = Labels(["A", "B"])
+    lines = [f"at most {k} tokens of A  [penalty 1]" for k in range(1, 9)] * 2
+    assert "too-large" not in {finding.code for finding in lint(lines, labels)}
+    monkeypatch.setattr("bridle.rules.lint._MOST_STATES", 20)
+    assert "too-large" in {finding.code for finding in lint(lines, labels)}
+    path = tmp_path / "x.rules"
+    path.write_text("\n".join(lines))
+    assert len(rules.load(path)) == 16
+    monkeypatch.setattr("bridle.rules.files.MOST_RULES", 15)
+    monkeypatch.setattr("bridle.rules.lint.MOST_RULES", 15)
+    with pytest.raises(FileError, match=r"x\.rules: there are too many rules; got more than 15"):
+        rules.load(path)
+    with pytest.raises(FileError, match="there are too many rules"):
+        lint(lines, labels)
+    monkeypatch.setattr("bridle.rules.files.LARGEST", 100)
+    with pytest.raises(FileError, match="the rules file is too large; got more than 100 bytes"):
+        rules.load(path)

@@ -29,6 +29,7 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 Absorb = Literal["masks", "words", "nothing", "relaxed"]
 _HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/problem.h
 _MOST_PLACES, _MOST_MARKS = 62, 256
+_MOST_STATES = 1 << 19  # of all automata of a decoder, but for those of given values: a few seconds
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence
 
 
@@ -110,7 +111,7 @@ class CompiledRules:
     def _compile(self, absorb: Absorb) -> _native.CompiledRules:
         masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
-        dependents = []
+        dependents, states = [], 0
         for one in self._conjuncts:
             try:
                 if one.places or one.keys:
@@ -121,8 +122,10 @@ class CompiledRules:
                 sets = tuple(names.resolve(self.labels, {}) for names in one.names)
                 mask = one.rule.mask(sets, self.labels) if one.absorbed(absorb) else None
                 if mask is None:
-                    found = _automata_of(one.rule, sets, (0,), self.labels)
+                    found, size = _automata_of(one.rule, sets, (0,), self.labels)
                     automata += [(one.number, automaton) for automaton in found]
+                    if (states := states + size) > _MOST_STATES:
+                        raise _too_many_states(states)
                     continue
             except BridleError as error:
                 error.at(rule=self.rules[one.number])
@@ -206,7 +209,7 @@ class _Source:
                 got, wanted = f"{len(marks)} combinations", "a few; split the rule"
                 raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
             all_marks = tuple(marks) or tuple(range(1 << len(one.places)))
-            return _automata_of(one.rule, sets, all_marks, self._labels)
+            return _automata_of(one.rule, sets, all_marks, self._labels)[0]
         except BridleError as error:
             raise self._about(one, sequence, error) from None
 
@@ -229,16 +232,28 @@ class _Source:
             raise self._about(self._dependents[number], sequence, error) from None
 
 
-def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> list[_native.CountingAutomaton]:
+_Built = tuple[list[_native.CountingAutomaton], int]  # with the number of their states
+
+
+def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> _Built:
     """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
     key = (rule, sets, marks)
-    found: list[_native.CountingAutomaton] | None = labels.automata.get(key)
+    found: _Built | None = labels.automata.get(key)
     if found is None:
         m = len(labels.names)
         built = [CountingAutomaton.build(lazy, m, marks) for lazy in rule.automata(sets, labels)]
-        found = [to_native(automaton) for automaton in built]
+        found = [to_native(automaton) for automaton in built], sum(len(one.final) for one in built)
         labels.automata.keep(key, found, sum(one.step.nbytes + one.violations.nbytes + 2 * m for one in built))
     return found
+
+
+def _too_many_states(states: int) -> RuleError:
+    return RuleError(
+        "the automata of all rules together are too large",
+        got=f"{states:,} states or more",
+        wanted=f"at most {_MOST_STATES:,}",
+        cause="Many rules with large counts? Leave out those that follow from others.",
+    )
 
 
 def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
 )
 # from the tightest to the loosest
 _PAIRS: dict[str, Callable[[Rule, Rule], _Pair]] = {"and": And, "or": Or, "implies": Implies, "iff": Iff}
-MOST_CONNECTIVES = 200  # of one line: not, and, or, implies, iff, opened parentheses
+MOST_CONNECTIVES = 150  # of one line: not, and, or, implies, iff, opened parentheses
 _WORDS = {"not", *_PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
 
 
@@ -342,7 +342,7 @@ def parse(line: str) -> Rule:
     Parameters
     ----------
     line : str
-        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is passed over. It may have 200
+        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is passed over. It may have 150
         of not, and, or, implies, iff and opened parentheses.
 
     Returns
@@ -372,16 +372,13 @@ def parse_line(line: str) -> tuple[Rule | None, str]:
     reader = _Reader(line)
     if not reader.tokens:
         return None, reader.comment
-    count = sum(token in _CONNECTIVES for token in reader.tokens)
-    if count > MOST_CONNECTIVES:  # they may be nested, and so are the calls that read, print and compile the rule
-        raise RuleSyntaxError(
-            "a rule has too many parts",
-            got=f"{count:,} of not, and, or, implies, iff and parentheses in {line.strip()[:60]!r}",
-            wanted=f"at most {MOST_CONNECTIVES}",
-            cause="Rules that hold together can stand on lines of their own.",
-        )
     try:
+        if sum(token in _CONNECTIVES for token in reader.tokens) > MOST_CONNECTIVES:
+            raise RecursionError  # calls nest as the rule does
         return reader.line(), reader.comment
+    except RecursionError:
+        wanted = f"at most {MOST_CONNECTIVES} of not, and, or, implies, iff and parentheses on a line"
+        raise RuleSyntaxError("a rule has too many parts", got=shown(line.strip()), wanted=wanted) from None
     except _Miss:
         _no_rule(reader, line)
 
