@@ -237,6 +237,37 @@ def test_types_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["arrow", "parquet"])
+def test_rows_of_nothing(tmp_path: Path, name: str) -> None:
+    write = arrow if name == "arrow" else parquet
+    assert texts(tmp_path, write(pa.table({"tokens": pa.nulls(0)})), name) == []
+    many = pa.nulls(2**31 - 1 if name == "arrow" else 1000)
+    assert "sequence 0: there are no tokens" in refused(tmp_path, write(pa.table({"tokens": many})), name)
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_dictionaries_become_strings(tmp_path: Path, kind: Callable[..., Any]) -> None:
+    rows = [["a", "b"], [], ["a"], ["c", "a", "b"]] * 600
+    words = pa.array(rows, kind(pa.string())).cast(kind(pa.dictionary(pa.int8(), pa.string())))
+    assert texts(tmp_path, arrow(pa.table({"tokens": words})), "arrow") == rows
+    words = pa.array([None, *rows], kind(pa.string())).cast(kind(pa.dictionary(pa.int8(), pa.string())))
+    assert "sequence 0: there are no tokens" in refused(tmp_path, arrow(pa.table({"tokens": words})), "arrow")
+
+
+@pytest.mark.parametrize("kind", [7, 8, 12, 1, 9])
+def test_headers_with_lists_that_have_no_end(kind: int) -> None:
+    """Of doubles, bytes, structs, truth values, lists: 2^62 of them, of which none is there."""
+    endless = bytes([0x19, 0xF0 | kind]) + b"\xff" * 8 + b"\x3f"
+    with pytest.raises(ValueError, match=r"ends too early|unknown kind"):
+        packed._Compact(endless).struct({1: [...]})
+
+
+def test_a_foot_that_pyarrow_dies_of(tmp_path: Path) -> None:
+    """Numbers in the metadata of a column on which pyarrow, if asked for them, ends the process."""
+    path = Path(__file__).parent / "corpus" / "parquet--histogram.parquet"
+    assert "cannot read this parquet file" in refused(tmp_path, path.read_bytes(), "parquet")
+
+
+@pytest.mark.parametrize("name", ["arrow", "parquet"])
 def test_columns_of_other_types(tmp_path: Path, name: str) -> None:
     """Those that are needed are refused, others are passed over."""
     write = arrow if name == "arrow" else parquet

@@ -1,8 +1,7 @@
 """How much the parts of Arrow and Parquet files unpack to, read from their headers before memory is taken for them.
 
 Both formats say so in front of the data, in FlatBuffers (Arrow) and in Thrift's compact protocol (Parquet). Only what
-is needed for the sizes is read here; pyarrow checks the rest. What is wrong raises ValueError, IndexError or
-struct.error.
+is needed for the sizes is read here; pyarrow checks the rest. What is wrong raises ValueError or struct.error.
 
     Arrow, a message     [ffffffff] length metadata body; each packed buffer of the body begins with its size, 8 bytes
     Parquet, a page      header (type, unpacked size, packed size, ..., number of values) data
@@ -12,8 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from io import RawIOBase
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from bridle.data.limits import check_unpacked
 from bridle.errors import FileError
@@ -25,6 +23,12 @@ _DICTIONARY, _BATCH = 2, 3  # kinds of Arrow messages
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 _DEEPEST = 16  # structs within each other in a header
 _HEADER = 1 << 16  # bytes of a page header; those of long strings have their smallest and largest value in them
+_FOOT = 1 << 24  # bytes of the foot of a file
+_BYTES = 6  # the type of text
+# What is read: type, path, number of values, size and places of columns; sizes and numbers of values of pages.
+_FILE = {4: [{1: [{3: {1: ..., 3: [...], 5: ..., 7: ..., 9: ..., 11: ...}}]}]}
+_COUNTS = (5, 7, 8)  # a page of values; a dictionary; a page of the second version
+_PAGE = {2: ..., 3: ..., **{part: {1: ...} for part in _COUNTS}}
 
 
 # ---- Arrow ----------------------------------------------------------------------------------------------------------
@@ -114,33 +118,51 @@ class _Table:
 # ---- Parquet --------------------------------------------------------------------------------------------------------
 
 
-def check_pages(file: IO[bytes] | RawIOBase, name: str, chunk: Any) -> None:
-    """Raise unless the pages of a column chunk (of pyarrow's metadata) unpack to what they may."""
-    begin, size = chunk.data_page_offset, chunk.total_compressed_size
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        begin = min(begin, chunk.dictionary_page_offset)
-    if begin < 0 or size < 0:
-        raise ValueError("a column lies outside of the file")
-    at, values = begin, 0
-    _check_values(name, chunk.num_values, size)
-    while at < begin + size and values < chunk.num_values:
+class Chunk(NamedTuple):
+    """A column of a row group, as the foot of a Parquet file tells it."""
+
+    path: str  # in the schema, such as tokens.list.element
+    is_text: bool
+    n_values: int
+    begin: int
+    size: int  # bytes in the file
+
+
+def chunks_of(file: IO[bytes], size: int) -> list[Chunk]:
+    """The columns of all row groups. (pyarrow has them too, but ends the process if some numbers are wrong.)"""
+    file.seek(max(size - 8, 0))
+    foot, mark = struct.unpack("<I4s", file.read(8))
+    if mark != b"PAR1" or foot > min(size - 12, _FOOT):
+        raise ValueError("the end of the file is missing, or too long")
+    file.seek(size - 8 - foot)
+    found = []
+    for group in _Compact(file.read(foot)).struct(_FILE).get(4, ()):
+        for column in group.get(1, ()):
+            known = column.get(3, {})
+            path, places = known.get(3, []), [known[key] for key in (9, 11) if key in known]
+            if len(places) == 0 or not {5, 7} <= set(known) or min(*places, known[5], known[7]) < 0:
+                raise ValueError("a column without its place or size")
+            text = b".".join(path).decode("utf-8", "replace")
+            found.append(Chunk(text, known.get(1) == _BYTES, known[5], min(places), known[7]))
+    return found
+
+
+def check_pages(file: IO[bytes], chunk: Chunk) -> None:
+    """Raise unless the pages of a column unpack to what they may."""
+    at, values = chunk.begin, 0
+    _check_values(chunk.path, chunk.n_values, chunk.size)
+    while at < chunk.begin + chunk.size and values < chunk.n_values:
         file.seek(at)
-        header = _Compact(file.read(_HEADER) or b"")
-        page = header.struct()
-        unpacked, packed = page.get(2), page.get(3)
-        if not isinstance(unpacked, int) or not isinstance(packed, int) or packed < 0 or unpacked < 0:
-            raise ValueError("a page without its size")
-        check_unpacked(f"a page of column {name!r}", unpacked, packed)
-        for part in (5, 7, 8):  # a page of values; a dictionary; a page of the second version
-            counts = page.get(part)
-            count = counts.get(1) if isinstance(counts, dict) else 0
-            if not isinstance(count, int) or count < 0:
-                raise ValueError("a page without the number of its values")
-            if part == 7:
-                _check_values(name, count, packed)
-            else:
-                values += count
-        _check_values(name, values, size)
+        header = _Compact(file.read(_HEADER))
+        page = header.struct(_PAGE)
+        unpacked, packed = page.get(2, -1), page.get(3, -1)
+        counts = [page[part].get(1, -1) if part in page else 0 for part in _COUNTS]
+        if min(unpacked, packed, *counts) < 0:
+            raise ValueError("a page without its size or the number of its values")
+        check_unpacked(f"a page of column {chunk.path!r}", unpacked, packed)
+        _check_values(chunk.path, counts[1], packed)  # a dictionary's do not count
+        values += counts[0] + counts[2]
+        _check_values(chunk.path, values, chunk.size)
         at += header.at + packed
 
 
@@ -156,19 +178,25 @@ def _check_values(name: str, values: int, size: int) -> None:
 
 
 class _Compact:
-    """Thrift's compact protocol: structs as dicts from the numbers of fields to numbers and structs."""
+    """Thrift's compact protocol: structs as dicts from the numbers of fields to values, but only of wanted fields.
+
+    What is wanted is `...` for a number or bytes, a dict by fields for a struct, and a list of one of them for a list.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
+    def skip(self, size: int) -> bytes:
+        """The next bytes, which must be there."""
+        begin, self.at = self.at, self.at + size
+        if self.at > len(self.data):
+            raise ValueError("a header that ends too early")
+        return self.data[begin : self.at]
 
     def varint(self) -> int:
         value = shift = 0
         while True:
-            byte = self.byte()
+            byte = self.skip(1)[0]
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
@@ -180,34 +208,43 @@ class _Compact:
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
-    def struct(self, depth: int = 0) -> dict[int, Any]:
+    def struct(self, wanted: Any, depth: int = 0) -> dict[int, Any]:
         """The fields of the struct that begins here."""
         if depth > _DEEPEST:
             raise ValueError("a header with too many structs within each other")
         found: dict[int, Any] = {}
+        fields = wanted if isinstance(wanted, dict) else {}
         field = 0
-        while (byte := self.byte()) != _STOP:
+        while (byte := self.skip(1)[0]) != _STOP:
             field = field + (byte >> 4) if byte >> 4 else self.integer()
             kind = byte & 0x0F
-            found[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self.value(kind, depth)
+            value = None if kind in (_TRUE, _FALSE) else self.value(kind, fields.get(field), depth)
+            if value is not None and field in fields:
+                found[field] = value
         return found
 
-    def value(self, kind: int, depth: int) -> Any:
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self.byte()
+    def value(self, kind: int, wanted: Any, depth: int) -> Any:
+        """A value; None unless it is of the type that is wanted."""
         if kind in (_I16, _I32, _I64):
-            return self.integer()
-        if kind == _DOUBLE:
-            self.at += 8
-        elif kind == _BINARY:
-            length = self.varint()  # which moves on itself
-            self.at += length
-        elif kind in (_LIST, _SET):
-            head = self.byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self.varint()):
-                self.value(head & 0x0F, depth + 1)
-        elif kind == _STRUCT:
-            return self.struct(depth + 1)
-        else:
+            number = self.integer()
+            return number if wanted is ... else None
+        if kind == _BINARY:
+            data = self.skip(self.varint())
+            return data if wanted is ... else None
+        if kind == _STRUCT:
+            made = self.struct(wanted, depth + 1)
+            return made if isinstance(wanted, dict) else None
+        if kind in (_LIST, _SET):
+            head = self.skip(1)[0]
+            inner = wanted[0] if isinstance(wanted, list) else None
+            count = head >> 4 if head >> 4 < 15 else self.varint()
+            items = []
+            for _ in range(count):
+                item = self.value(head & 0x0F, inner, depth + 1)
+                if item is not None:
+                    items.append(item)
+            return items if isinstance(wanted, list) else None
+        if kind not in (_TRUE, _FALSE, _BYTE, _DOUBLE):
             raise ValueError("a header with a value of an unknown kind")
+        self.skip(8 if kind == _DOUBLE else 1)
         return None

@@ -20,7 +20,7 @@ from bridle.atomic import replacing
 from bridle.data.examples import Example
 from bridle.data.jsonl import Keyed
 from bridle.data.limits import PIPED
-from bridle.data.packed import check_messages, check_pages
+from bridle.data.packed import check_messages, check_pages, chunks_of
 from bridle.data.source import Source
 from bridle.data.tables import Part, is_null, is_plain, is_strings, slices
 from bridle.errors import BridleError, FileError, clipped, shown
@@ -105,23 +105,17 @@ class Parquet(Keyed):
     def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
         """Record batches of a file, each with the share of the file that has been read after it."""
         parquet = _library("pyarrow.parquet")
-        known = parquet.read_metadata(Part(file, 0, size))
-        names = self.wanted(known.schema.to_arrow_schema())
-        leaves = {}
-        for k in range(known.num_columns):
-            path = known.schema.column(k).path
-            if path.split(".")[0] in names:
-                leaves[k] = path
-        for group in range(known.num_row_groups):
-            for k, path in leaves.items():
-                check_pages(Part(file, 0, size), path, known.row_group(group).column(k))
+        names = self.wanted(parquet.ParquetFile(Part(file, 0, size), pre_buffer=False).schema_arrow)
+        chunks = [chunk for chunk in chunks_of(file, size) if chunk.path.split(".")[0] in names]
+        for chunk in chunks:
+            check_pages(file, chunk)
         # strings stay in their dictionary, so that one long one that comes often takes no more memory
-        texts = [leaves[k] for k in leaves if known.schema.column(k).physical_type == "BYTE_ARRAY"]
-        table = parquet.ParquetFile(Part(file, 0, size), metadata=known, read_dictionary=texts, pre_buffer=False)
-        done = 0
+        texts = list({chunk.path for chunk in chunks if chunk.is_text})
+        table = parquet.ParquetFile(Part(file, 0, size), read_dictionary=texts, pre_buffer=False)
+        done, rows = 0, max(table.metadata.num_rows, 1)
         for batch in table.iter_batches(BATCH, columns=names, use_threads=False):
             done += batch.num_rows
-            yield batch, done / max(known.num_rows, 1)
+            yield batch, done / rows
 
     def wanted(self, schema: Any) -> list[str]:
         """The columns to read out of a table; raise if one that is needed is of a type that is not read."""
@@ -137,7 +131,9 @@ class Parquet(Keyed):
                     found.append(name)
                 elif name == "given":
                     raise FileError("given is not an object", got=clipped(kind, 200), wanted="a struct, or JSON")
-            elif is_strings(kind) and (name in needed or self.columns is None):
+            elif (is_strings(kind) and (name in needed or self.columns is None)) or (
+                is_null(kind) and name == self.tokens  # of a table without rows, or of rows without tokens
+            ):
                 found.append(name)
             elif name in needed and not is_null(kind):
                 got, wanted = clipped(kind, 200), "list<string>"

@@ -12,6 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import IO, Any
 
+import numpy as np
+
 from bridle.data.limits import LONGEST
 from bridle.errors import FileError
 
@@ -96,7 +98,7 @@ def slices(batch: Any) -> Iterator[Any]:
     while at < batch.num_rows:
         part = batch.slice(at, rows)
         if (weight := sum(map(_weight, part.columns))) <= LONGEST:
-            yield part
+            yield _decoded(part)
             at, rows = at + rows, ROWS
         elif rows > 1:
             rows //= 2
@@ -107,6 +109,19 @@ def slices(batch: Any) -> Iterator[Any]:
                 wanted=f"at most {LONGEST:,}",
                 cause="Is the file damaged, or are many sequences in one row?",
             )
+
+
+def _decoded(batch: Any) -> Any:
+    """The same with strings in the place of dictionaries, which become Python objects sooner."""
+    types, arrays = _types(), []
+    for array in batch.columns:
+        if is_strings(array.type) and types.is_dictionary(array.type.value_type):
+            lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(lengths.dtype)
+            values = array.flatten().dictionary_decode()  # of these rows alone, where a cast would take all
+            array = type(array).from_arrays(offsets, values, mask=array.is_null())
+        arrays.append(array)
+    return type(batch).from_arrays(arrays, names=batch.schema.names)
 
 
 def _weight(array: Any) -> int:
