@@ -211,5 +211,5 @@ release-check: $(VENV)/.tools
 	$(BIN)/python tools/release.py
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/rules/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .coverage build dist docs/_build docs/rules/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

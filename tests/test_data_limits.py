@@ -77,7 +77,7 @@ def test_a_sequence_has_so_many_characters(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_lines_of_scores_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LONGEST", 100)
+    monkeypatch.setattr(limits, "LONGEST_SCORES", 100)
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"unary": [[1, 2]]}\n' + b"[" * 1000))
     with pytest.raises(FileError, match=r"x\.jsonl\.gz:2: a line is too long"):

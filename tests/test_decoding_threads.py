@@ -246,6 +246,34 @@ def test_one_decoder_in_two_python_threads() -> None:
         assert all(map(same, found, alone[::-1]))
 
 
+def test_threads_share_what_a_decoder_has_met() -> None:
+    """Texts and label names that all threads meet for the first time, at once: with or without the GIL."""
+    rng = np.random.default_rng(7)
+    rules = [
+        r.fix("A", r.tokens(r"[0-4]\d*")).soft(2),
+        r.if_present("C", then=r.given("needs")),
+        r.fix("O", r.given("at")),
+    ]
+    texts = [[str(x) for x in rng.integers(0, 900, 8)] for _ in range(60)]
+    given = [{"tokens": t, "needs": [["A"], ["B"], ["A", "B"]][k % 3], "at": [k % 8]} for k, t in enumerate(texts)]
+    lattices = [Lattice(rng.normal(size=(8, M))) for _ in texts]
+    alone = one_by_one(Decoder(LABELS, rules), lattices, given)
+    for _ in range(5):
+        decoder, barrier, found = Decoder(LABELS, rules), threading.Barrier(4), {}
+
+        def work(number: int, decoder: Decoder = decoder, barrier: Any = barrier, found: Any = found) -> None:
+            barrier.wait()
+            one = number % 2 == 0
+            found[number] = one_by_one(decoder, lattices, given) if one else decoder.decode_batch(lattices, given)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 4 and all(all(map(same, some, alone)) for some in found.values())
+
+
 ENDLESS = """
 import sys
 import numpy as np

@@ -3,6 +3,7 @@
 | what | at most |
 |---|---|
 | a line of text | 16,777,216 (2^24) characters |
+| a line of scores (JSON lines) | 67,108,864 (2^26) bytes: 128,000 tokens of 33 labels fit; npz has no such limit |
 | a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^24 characters, 2,097,152 (2^21) lines |
 | a row of a table (`arrow`, `parquet`) | 2^24 tokens and bytes of text, together |
 | a column of a row group (`parquet`) | 33,554,432 (2^25) tokens, or 64 per byte if that is more |
@@ -24,6 +25,7 @@ from __future__ import annotations
 from bridle.errors import FileError
 
 LONGEST = 1 << 24  # characters of a line, or of a sequence; more is no text but a mistake, or an attack
+LONGEST_SCORES = 1 << 26  # bytes of a line of scores
 MOST_LINES = 1 << 21  # of one sequence
 MOST_KEYS = 1000  # of a JSON object
 UNPACKED = 1 << 26  # bytes of what is unpacked at once,

@@ -152,12 +152,12 @@ class _Lines:
             packed = peek is not None and peek(2)[:2] == b"\x1f\x8b"
             lines: Any = gzip.GzipFile(fileobj=self.stream) if packed else self.stream
             number = 1
-            while line := lines.readline(limits.LONGEST + 1):
-                if len(line) > limits.LONGEST:
+            while line := lines.readline(limits.LONGEST_SCORES + 1):
+                if len(line) > limits.LONGEST_SCORES:
                     raise FileError(
                         "a line is too long",
-                        got=f"more than {limits.LONGEST:,} bytes",
-                        wanted=f"at most {limits.LONGEST:,}",
+                        got=f"more than {limits.LONGEST_SCORES:,} bytes",
+                        wanted=f"at most {limits.LONGEST_SCORES:,}",
                         cause="One sequence per line; for larger ones write an npz file.",
                         where=f"{self.name}:{number}",
                     )

@@ -239,4 +239,5 @@ def _column_width(trellis: Trellis, column: Column) -> float:
 
 def _wide(text: str) -> float:
     """About how wide a text is, in px: nobody can measure it before it is shown."""
-    return sum(_SIZE if unicodedata.east_asian_width(c) in "WF" else _LETTER for c in text)
+    double = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return double * _SIZE + (len(text) - double) * _LETTER  # a sum of floats would depend on the version of Python
