@@ -165,7 +165,8 @@ tsan: $(VENV)/.check $(VENV)/.test
 FUZZ_BUILD := build/fuzz-kernels
 SECONDS ?= 60
 fuzz-kernels: $(VENV)/.tools
-	@clang=$$(command -v "$$CLANG" clang++ clang++-14 clang++-16 clang++-18 | head -n 1); [ -n "$$clang" ] || { \
+	@clang=$$(for name in "$$CLANG" clang++ clang++-19 clang++-18 clang++-16 clang++-14; do command -v "$$name" && break; done); \
+	[ -n "$$clang" ] || { \
 	  echo "bridle: libFuzzer comes with Clang; install clang and its runtime (Debian: clang libclang-rt-14-dev)" >&2; exit 1; }; \
 	$(BIN)/cmake -S fuzz -B $(FUZZ_BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$$clang" \
 	  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" --log-level=WARNING
