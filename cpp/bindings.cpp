@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "bindings_learning.h"
 #include "bindings_rules.h"
 #include "simd/tiers.h"
 #include "spans.h"
@@ -74,18 +75,7 @@ struct PyProblem {
 
     void rule(PyCompiled& compiled, const PyBound* bound) {
         options = &compiled.core.options;
-        problem.tables = &compiled.core.tables;
-        problem.groups = &compiled.core.groups;
-        problem.searches = &compiled.core.searches;
-        problem.m = problem.tables->m;
-        problem.rules = compiled.core.rules;
-        problem.automata = compiled.core.automata;
-        if (!bound) return;
-        const BoundRules& b = bound->core;
-        problem.automata = b.automata;
-        problem.words = b.words;
-        problem.allowed = b.allowed.empty() ? nullptr : b.allowed.data();
-        problem.tied = b.tied.empty() ? nullptr : b.tied.data();
+        problem = problem_of(compiled, bound);
     }
 };
 
@@ -121,8 +111,6 @@ int kernel_of(const std::string& name) {
     if (number < 0) throw nb::value_error("no such kernel");
     return number;
 }
-
-size_t memory_of(const Options& options) { return static_cast<size_t>(std::max<int64_t>(options.max_memory, 0)); }
 
 // left (B): seconds that are left for each sequence, or None.
 void decode(const PyProblem& self, int engine, const Stop& stop, Out<int32_t> ids, Out<double> score, Out<double> bound,
@@ -264,6 +252,7 @@ NB_MODULE(_native, module) {
         .def("set", [](Stop& stop) { stop.flag = true; })
         .def("is_set", [](const Stop& stop) { return stop.flag.load(); });
     bind_rules(module);
+    bind_perceptron(module);
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
                nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());

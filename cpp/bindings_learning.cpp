@@ -5,32 +5,14 @@
 #include <algorithm>
 
 #include "attributes.h"
-#include "bindings.h"
+#include "bindings_learning.h"
 #include "bundles.h"
-#include "constrained.h"
-#include "learn.h"
 #include "long_vectors.h"
 #include "majority.h"
 #include "strings.h"
 
 namespace bridle {
 namespace {
-
-struct PyExamples : Examples {
-    std::vector<nb::object> kept;
-};
-
-struct PyRows : Rows {
-    using Rows::Rows;
-    std::vector<nb::object> kept;
-};
-
-template <class T>
-const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
-    if (array.is_none()) return nullptr;
-    kept.push_back(array);
-    return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
-}
 
 void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::object attrs, nb::object values,
                    nb::object y) {
@@ -76,11 +58,6 @@ int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, I
     return self.encode(columns, mask, indptr.data(), attrs.data());
 }
 
-// The kernels trust lengths, so they are looked at here.
-void check_length(size_t got, int64_t wanted) {
-    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than it should");
-}
-
 void make_decider(Decider* self, const Attributes& attributes, In<int32_t> label_of) {
     check_length(label_of.size(), attributes.size());
     new (self) Decider(attributes, label_of.data());
@@ -121,10 +98,6 @@ bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
         if (self.add(text) != static_cast<int32_t>(k)) return false;
     }
     return begin == static_cast<int64_t>(bytes.size());
-}
-
-double* data_or_null(const nb::object& array) {
-    return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data();
 }
 
 void make_bundles(Bundles* self, const PyRows& rows, const PyExamples& x) {
@@ -171,68 +144,6 @@ void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> o
     std::vector<double> rows(static_cast<size_t>(count) * x.width);
     x.score(first, count, w.data(), rows.data());
     for (int64_t t = 0; t < count; ++t) std::copy_n(&rows[static_cast<size_t>(t) * x.width], x.m, out.data() + t * x.m);
-}
-
-struct PyMoving : AveragedWeights {
-    std::vector<nb::object> kept;
-    int64_t step = 0;
-    size_t slots = 0;
-};
-
-void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, nb::object pair_sum,
-                 nb::object pair_free, int64_t step) {
-    new (self) PyMoving();
-    const auto own = [&](const nb::object& array) {
-        self->kept.push_back(array);
-        return data_or_null(array);
-    };
-    self->w = own(w);
-    self->sum = own(sum);
-    self->pair = own(pair);
-    self->pair_sum = own(pair_sum);
-    self->pair_free = keep<uint8_t>(self->kept, pair_free);
-    self->step = step;
-    self->slots = nb::cast<Out<double>>(w, false).size();
-    check_length(nb::cast<Out<double>>(sum, false).size(), static_cast<int64_t>(self->slots));
-}
-
-int64_t pass_of(PyMoving& v, const Joined& x, In<int64_t> order) {
-    check_length(v.slots, x.n_slots());
-    return freely({}, -1, [&](Control& c) {
-        return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c);
-    });
-}
-
-nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, double rate, In<int64_t> order) {
-    check_length(v.slots, x.n_slots());
-    int64_t wrong = 0;
-    const int64_t updates = freely({}, -1, [&](Control& c) {
-        return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong,
-                          c);
-    });
-    return nb::make_tuple(wrong, updates);
-}
-
-void constrained_of(const Context& context, const PyRows& rows, const PyExamples& x, In<float> w, In<int32_t> fixed,
-                    In<int32_t> ahead, In<double> weights, int beam, Out<int32_t> out, const Stop& stop) {
-    check_length(weights.size(), context.size());
-    check_length(out.size(), x.n_tokens());
-    const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
-    freely(stop, -1, [&](Control& c) {
-        constrained_search(rows, x, w.data(), tokens, context, weights.data(), beam, out.data(), c);
-    });
-}
-
-int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
-                            Out<double> weights, Out<double> sums, int beam, In<int64_t> order) {
-    check_length(v.slots, x.n_slots());
-    check_length(weights.size(), context.size());
-    check_length(sums.size(), context.size());
-    const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
-    return freely({}, -1, [&](Control& c) {
-        return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, order.data(),
-                                static_cast<int64_t>(order.size()), v.step, c);
-    });
 }
 
 template <class T>
@@ -359,36 +270,6 @@ void bind_learning(nb::module_& module) {
         .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
              nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
         .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
-    nb::class_<PyMoving>(module, "AveragedWeights")
-        .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(),
-             nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))
-        .def_ro("step", &PyMoving::step)
-        .def("perceptron_pass", &pass_of, nb::arg("examples"), nb::arg("order"))
-        .def(
-            "perceptron_update",
-            [](PyMoving& v, const Joined& x, int64_t b, In<int32_t> guess) {
-                return perceptron_update(x, v, b, guess.data(), v.step);
-            },
-            nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
-        .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"),
-             nb::arg("order"));
-    nb::class_<Context>(module, "Context")
-        .def(
-            "__init__",
-            [](Context* c, int m, bool triple, bool ahead, bool into) {
-                new (c) Context{m, padded_row(m), triple, ahead, into};
-            },
-            nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
-        .def_prop_ro("size", &Context::size)
-        .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"),
-             nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
-        .def(
-            "learn",
-            [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
-               Out<double> weights, Out<double> sums, int beam,
-               In<int64_t> order) { return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); },
-            nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"),
-            nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
     module.def(
         "majority",
         [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {

@@ -92,6 +92,23 @@ nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words
 
 }  // namespace
 
+Problem problem_of(PyCompiled& compiled, const PyBound* bound) {
+    Problem problem;
+    problem.tables = &compiled.core.tables;
+    problem.groups = &compiled.core.groups;
+    problem.searches = &compiled.core.searches;
+    problem.m = problem.tables->m;
+    problem.rules = compiled.core.rules;
+    problem.automata = compiled.core.automata;
+    if (!bound) return problem;
+    const BoundRules& b = bound->core;
+    problem.automata = b.automata;
+    problem.words = b.words;
+    problem.allowed = b.allowed.empty() ? nullptr : b.allowed.data();
+    problem.tied = b.tied.empty() ? nullptr : b.tied.data();
+    return problem;
+}
+
 void bind_rules(nb::module_& module) {
     nb::class_<CountingAutomaton>(module, "CountingAutomaton")
         .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"),

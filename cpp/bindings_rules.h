@@ -1,6 +1,7 @@
 // Rules of a decoder as Python builds them, shared by the files at the border.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -107,6 +108,12 @@ struct PyBound {
     nb::object compiled;  // whose automata it points to; invalid: those of the caller
     std::vector<std::shared_ptr<Choice>> kept;
 };
+
+// A problem with its rules, but without sequences. It points into both; bound: null if no rule depends on the sequences.
+Problem problem_of(PyCompiled& compiled, const PyBound* bound);
+inline size_t memory_of(const Options& options) {
+    return static_cast<size_t>(std::max<int64_t>(options.max_memory, 0));
+}
 
 // The rules of a batch, and of one sequence of n tokens. texts (N): of all tokens, instead of given["tokens"]; or None.
 std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts);

@@ -77,8 +77,7 @@ Engine engine_numbered(int number) { return kEngines[number].run; }
 
 namespace {
 
-constexpr size_t kKeptBytes = size_t{1} << 26;  // of a search that is used again
-constexpr int64_t kBoundCells = 1 << 24;        // tokens x labels that are soon looked at
+constexpr int64_t kBoundCells = 1 << 24;  // tokens x labels that are soon looked at
 
 double largest(const double* scores, int64_t count) { return *std::max_element(scores, scores + count); }
 
@@ -155,6 +154,13 @@ void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict,
 
 }  // namespace
 
+Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
+             int64_t* counters) {
+    Answer answer = in_time(engine, s, options, control, search, counters);
+    if (!is_sound(answer, s.m)) answer = {Status::infeasible, -kInf, -kInf, {}};
+    return answer;
+}
+
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
          const double* left) {
     const size_t n_rules = problem.rules.size();
@@ -169,8 +175,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         if ((b & 15) == 0) control.check();
         const Sequence s(problem, b);
         int64_t counters[kCounters] = {};
-        Answer answer = in_time(engine, s, options, control, search, counters);
-        if (!is_sound(answer, s.m)) answer = {Status::infeasible, -kInf, -kInf, {}};
+        const Answer answer = solve(engine, s, options, control, search, counters);
         std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
@@ -181,8 +186,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         if (soft || answer.status == Status::relaxed)
             count_violations(s, answer, verdict, out.violations + b * n_rules);
     }
-    if (problem.searches && search.bytes() <= std::min(kKeptBytes, control.memory() / 8))
-        problem.searches->give_back(std::move(own));
+    if (problem.searches) problem.searches->give_back(std::move(own), control.memory());
 }
 
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {

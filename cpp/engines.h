@@ -58,6 +58,10 @@ struct Outputs {
 // too many scores to look at in no time.
 double bound_by_scores(const Sequence& s);
 
+// Decodes one sequence: what the engine finds, or what there is to show when the time is up. Throws Stopped.
+Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
+             int64_t* counters);
+
 // Decodes all sequences, or throws Stopped. left (B): seconds that are left for each, if there is a time limit; null: all of it.
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
          const double* left = nullptr);

@@ -14,7 +14,8 @@ constexpr int kLargeFold = 4096;             // the most states that are ever fo
 constexpr int kPasses = 80, kFewPasses = 8;  // that improve multipliers; few where some rules have none
 constexpr int64_t kTrust = 20;               // times as many expansions where every rule is counted
 constexpr int64_t kWorth = 50;  // expansions that an active rule stands for, when it is asked how many it will take
-constexpr int64_t kPatience = 20000;  // expansions before a larger fold is tried
+constexpr int64_t kPatience = 20000;            // expansions before a larger fold is tried
+constexpr size_t kKeptBytes = size_t{1} << 26;  // of a search that is used again
 
 BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
     const Scratch& scratch = instance.scratch;
@@ -296,7 +297,8 @@ std::unique_ptr<Search> SearchPool::take() {
     return search;
 }
 
-void SearchPool::give_back(std::unique_ptr<Search> search) {
+void SearchPool::give_back(std::unique_ptr<Search> search, size_t memory) {
+    if (search->bytes() > std::min(kKeptBytes, memory / 8)) return;
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(search));
 }

@@ -51,7 +51,8 @@ class Search {
 class SearchPool {
   public:
     std::unique_ptr<Search> take();
-    void give_back(std::unique_ptr<Search> search);
+    // memory: bytes that a sequence may take; a search that holds much of them is dropped.
+    void give_back(std::unique_ptr<Search> search, size_t memory);
 
   private:
     std::mutex mutex_;

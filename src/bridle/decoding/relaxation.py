@@ -19,7 +19,7 @@ from bridle.lattice import Lattice, subset
 if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
 
-_KERNEL = _native.engine("relaxed")
+KERNEL = _native.engine("relaxed")
 _COUNTERS = ("solves", "expansions", "hard_violations", "hard_violations_bound")  # and whether all is proved
 
 
@@ -33,7 +33,7 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
     found = Answers.blank(some.offsets, len(problem.rules), len(_COUNTERS) + 1)
     left = None if limits.time_limit is None else np.maximum(0.0, limits.time_limit - answers.seconds[chosen])
     some.native("relaxed").decode(
-        _KERNEL,
+        KERNEL,
         some.stop,
         found.ids,
         found.score,
@@ -68,7 +68,7 @@ def relaxed_one(
     ids = np.empty(len(lattice), dtype=np.int32)
     score, bound, status, violations, counters, _ = _native.decode_one(
         decoder.compiled.native("relaxed"),
-        _KERNEL,
+        KERNEL,
         lattice.unary,
         lattice.pairwise,
         lattice.start,

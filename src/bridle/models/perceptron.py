@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import INFEASIBLE
+from bridle.decoding.training import TrainingRules
 from bridle.errors import BridleError, ModelError
 from bridle.lattice import Lattice
 from bridle.models.task import Array, Task, Vector, check_state
@@ -92,25 +94,40 @@ class Perceptron(AveragedWeights):
     ) -> None:
         super().__init__(task, average, seed)
         self._decoder, self._given = decoder, given
+        self._rules = None if decoder is None else TrainingRules(decoder, task.encoded.offsets, given)
 
     def step(self) -> float:
         """One pass over the sequences; the share of wrong tokens on the way."""
         order = self._order(len(self._task.encoded))
-        if self._decoder is None:
+        if self._decoder is None or self._rules is None:
             wrong = self._native.perceptron_pass(self._task.joined, order)
         else:
-            wrong = sum(self._under_rules(self._decoder, b) for b in order.tolist())
+            wrong = self._under_rules(self._decoder, self._rules, order)
         return self._ended(wrong, "no mistakes left")
 
-    def _under_rules(self, decoder: Decoder, b: int) -> int:
+    def _under_rules(self, decoder: Decoder, rules: TrainingRules, order: npt.NDArray[np.int64]) -> int:
+        wrong = 0
+        while len(order):
+            done, more, status = self._native.perceptron_pass_under_rules(self._task.joined, rules.native, order)
+            wrong, order = wrong + more, order[done:]
+            if not len(order):
+                break
+            b = int(order[0])  # which the kernel has left to us
+            try:
+                if status == INFEASIBLE and rules.relax():
+                    continue
+                wrong, order = wrong + self._by_decoder(decoder, b), order[1:]
+            except BridleError as error:
+                error.at(sequence=b)
+                raise
+        return wrong
+
+    def _by_decoder(self, decoder: Decoder, b: int) -> int:
+        """One sequence as any other is decoded, which raises what there is to say about it."""
         low, high = self._task.encoded.offsets[b : b + 2].tolist()
         unary = np.empty((high - low, self._task.m))
         self._task.joined.score(low, self._w, unary)
-        try:
-            found = decoder.decode(Lattice(unary, self._pair), None if self._given is None else self._given[b])
-        except BridleError as error:
-            error.at(sequence=b)
-            raise
+        found = decoder.decode(Lattice(unary, self._pair), None if self._given is None else self._given[b])
         return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
 
 
