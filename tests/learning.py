@@ -92,10 +92,17 @@ class Case:
 
 
 def random_case(
-    rng: Generator, m: int, *, kind: str, longest: int = 5, values: str = "any", sequences: int = 3
+    rng: Generator,
+    m: int,
+    *,
+    kind: str,
+    shortest: int = 0,
+    longest: int = 5,
+    values: str = "any",
+    sequences: int = 3,
 ) -> Case:
-    """Tokens with 0 to 4 of 7 attributes, some of them twice; the first sequence may be empty."""
-    lengths = rng.integers(0, longest + 1, sequences)
+    """Tokens with 0 to 4 of 7 attributes, some of them twice; sequences may be empty."""
+    lengths = rng.integers(shortest, longest + 1, sequences)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 5, offsets[-1]))]).astype(np.int64)
     attrs = rng.integers(0, 7, indptr[-1]).astype(np.int32)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numpy.random import Generator
 
+from bridle import rules as r
+from bridle.decoding.decoder import Decoder
+from bridle.errors import BridleError, GivenError, LatticeError
 from bridle.features import Encoded
+from bridle.labels import Labels
+from bridle.lattice import Lattice
 from bridle.models.perceptron import Local, Perceptron
 from bridle.models.task import Task
 from learning import Case, Floats, random_case, random_task
-from strategies import seeds
+from strategies import RULE_KINDS, Values, random_labels, random_rule, random_soft, seeds
 
 
 class Slow:
@@ -106,6 +115,158 @@ def test_structured_perceptron_step_by_step() -> None:
             assert (learner.finished is not None) == (wrong == 0)
             _same(learner, slow)
             _same(again, slow)
+
+
+# ---- under rules ----------------------------------------------------------------------------------------------------
+
+
+class SlowUnderRules(Perceptron):
+    """The twin: each sequence is scored and decoded by itself, in Python."""
+
+    def __init__(self, task: Task, decoder: Decoder, given: Sequence[Values] | None, seed: int) -> None:
+        super().__init__(task, average="averaged", seed=seed)
+        self.by, self.its = decoder, given
+        self.statuses: set[str] = set()
+
+    def step(self) -> float:
+        return self._ended(sum(map(self.sequence, self._order(len(self._task.encoded)).tolist())), "no mistakes left")
+
+    def sequence(self, b: int) -> int:
+        low, high = self._task.encoded.offsets[b : b + 2].tolist()
+        unary = np.empty((high - low, self._task.m))
+        self._task.joined.score(low, self._w, unary)
+        found = self.by.decode(Lattice(unary, self._pair), None if self.its is None else self.its[b])
+        self.statuses.add(found.status)
+        return self._native.perceptron_update(self._task.joined, b, np.array(found.ids, dtype=np.int32))
+
+
+def identical(a: Perceptron, b: Perceptron) -> None:
+    mine, other = a.state(), b.state()
+    assert mine.keys() == other.keys()
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+def another(rng: Generator, given: Mapping[str, Any], n: int, labels: Labels) -> Values:
+    """Values of the same kinds for a sequence of n tokens."""
+
+    def like(value: Any) -> Any:
+        match value:
+            case str():
+                return str(rng.choice(labels.names))
+            case int():
+                return int(rng.integers(-n, n))
+            case tuple():  # a span
+                return tuple(sorted(rng.integers(0, n + 1, 2).tolist()))
+            case list():
+                return [like(item) for item in value]
+        return rng.integers(-n, n, len(value)) if value.ndim == 1 and n else value
+
+    out = {name: like(value) for name, value in given.items() if name != "tokens"}
+    if "tokens" in given:
+        out["tokens"] = rng.choice(["a", "b7", "12345", "x/y"], n).tolist()
+    return out
+
+
+def ruled(rng: Generator, kinds: Sequence[str], count: int = 8) -> tuple[Task, Decoder, list[Values]]:
+    """Sequences with gold labels, rules of these kinds, hard or soft, and what comes with the sequences."""
+    labels, shortest, given = random_labels(rng), int(rng.integers(0, 3)), dict[str, Any]()
+    rules = [random_rule(rng, labels, shortest, given, 1, kind)[0] for kind in kinds]
+    rules = [random_soft(rng, rule) if rng.random() < 0.4 else rule for rule in rules]
+    values = str(rng.choice(["any", "whole"]))  # whole numbers: many labellings score the same
+    sizes = {"shortest": shortest, "longest": shortest + int(rng.integers(0, 5)), "sequences": count}
+    case = random_case(rng, len(labels), kind="seen", values=values, **sizes)
+    lengths = np.diff(case.encoded.offsets).tolist()
+    its = [another(rng, given, n, labels) for n in lengths]
+    return random_task(case, rng), Decoder(labels, rules, on_infeasible="relax"), its
+
+
+def both(task: Task, decoder: Decoder, given: Sequence[Values] | None) -> Iterator[tuple[Perceptron, SlowUnderRules]]:
+    """A learner and its twin, after each of three passes in which they did the same to the bit."""
+    learner = Perceptron(task, average="averaged", seed=4, decoder=decoder, given=given)
+    slow = SlowUnderRules(task, decoder, given, 4)
+    for _ in range(3):
+        assert learner.step() == slow.step()
+        identical(learner, slow)
+        yield learner, slow
+
+
+@pytest.mark.parametrize("kind", RULE_KINDS)
+def test_training_under_rules_sequence_by_sequence(kind: str) -> None:
+    other = list(RULE_KINDS)
+    for rng in seeds(12, 9):
+        task, decoder, given = ruled(rng, [kind, *rng.choice(other, int(rng.integers(0, 3)))])
+        for _ in both(task, decoder, given):
+            pass
+
+
+def test_training_under_rules_meets_every_status() -> None:
+    """Some sequences are too short for the rules, some are empty, in some soft rules are violated."""
+    labels = Labels(["O", "A", "B"])
+    rules = [
+        r.at_least(2, of="A", count="tokens"),
+        r.forbid("B", at=r.tokens("x")),
+        r.at_most(1, of="B", count="tokens").soft(0.5, "violation"),
+        r.starts_with("O").soft(1.5, "sequence"),
+    ]
+    for rng in seeds(10, 10):
+        case = random_case(rng, 3, kind="seen", longest=4, sequences=30)
+        given = [{"tokens": rng.choice(["x", "y"], n).tolist()} for n in np.diff(case.encoded.offsets).tolist()]
+        decoder = Decoder(labels, rules, on_infeasible="relax")
+        for _, slow in both(random_task(case, rng), decoder, given):
+            assert slow.statuses == {"optimal", "relaxed"}
+
+
+def test_training_under_masks_alone() -> None:
+    for rng in seeds(10, 11):
+        case = random_case(rng, 3, kind="seen", sequences=20)
+        decoder = Decoder(["B-X", "I-X", "O"], [r.well_formed()], on_infeasible="relax")
+        assert decoder.plan.engine == "viterbi"
+        for _ in both(random_task(case, rng), decoder, None):
+            pass
+
+
+def test_training_under_rules_goes_on_from_a_state() -> None:
+    for rng in seeds(10, 12):
+        task, decoder, given = ruled(rng, ["AtMost", "AtLeast", "SameLabel"])
+        made = [Perceptron(task, average="averaged", seed=1, decoder=decoder, given=given) for _ in range(2)]
+        made[0].step()
+        made[1].restore({name: array.copy() for name, array in made[0].state().items()})
+        for learner in made:
+            learner.step()
+        identical(*made)
+
+
+def test_errors_of_training_under_rules_name_the_sequence() -> None:
+    case = random_case(np.random.default_rng(2), 2, kind="all", shortest=1, sequences=3, values="whole")
+    task = Task.of(case.encoded, case.y, (7, 2), "all", bigram=True)
+
+    def failure(given: list[Values] | None, kind: type[BridleError], spoil: bool = False) -> int | None:
+        decoder = Decoder(["X", "Y"], [r.forbid("Y", at=r.given("v"))] if given else [r.at_most(1, of="X")])
+        with pytest.raises(kind) as caught:
+            learner = Perceptron(task, average="last", seed=0, decoder=decoder, given=given)
+            if spoil and learner._pair is not None:
+                learner._pair[0, 0] = 1e291
+            learner.step()
+        return caught.value.sequence
+
+    assert failure([{"v": 0}, {"v": 0}, {}], GivenError) == 2
+    order = Perceptron(task, average="last", seed=0)._order(3)
+    assert failure(None, LatticeError, spoil=True) == order[0]
+
+
+def test_training_under_rules_can_be_interrupted() -> None:
+    rng = np.random.default_rng(0)
+    case = random_case(rng, 2, kind="seen", shortest=5, values="whole")
+    decoder = Decoder(["X", "Y"], [r.at_most(1, of="X")], on_infeasible="relax")
+    learner = Perceptron(random_task(case, rng), average="last", seed=0, decoder=decoder)
+    assert learner._rules is not None
+    threading.Timer(0.05, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):  # before the end of a pass of a minute
+        learner._native.perceptron_pass_under_rules(
+            learner._task.joined, learner._rules.native, np.zeros(50_000_000, dtype=np.int64)
+        )
+    learner.step()
 
 
 @pytest.mark.parametrize("algorithm", ["perceptron", "winnow"])

@@ -347,6 +347,7 @@ TOGETHER = {
     "test_many_labels": "rules/classes",
     "test_models_checks": "models/estimator models/predictor models/tagger",
     "test_models_files": "models/pickling",
+    "test_models_perceptron": "decoding/training",
     "test_models_theory": "models/crf models/likelihood models/local",
     "test_models_training": "models/fitting",
     "test_processor": "cli/info",
