@@ -123,7 +123,8 @@ stub-check: $(VENV)/.check $(VENV)/.test
 # The contract, the tests that drive the kernels, and models as a whole, once per tier of vector instructions; but for the best
 # tier, with which `make test` runs.
 KERNEL_TESTS := $(addprefix tests/test_,processor.py lattice_padded.py spans.py decoding_decoder.py decoding_outcomes.py \
-  decoding_threads.py engines.py features.py models_lbfgs.py learn_deterministic.py rules_compiled.py) \
+  decoding_threads.py engines.py features.py models_lbfgs.py models_perceptron.py learn_deterministic.py \
+  rules_compiled.py) \
   $(wildcard tests/test_kernels_*.py)
 TIER_TESTS := $(sort $(KERNEL_TESTS) $(wildcard tests/test_models_*.py))
 test-tiers: $(VENV)/.test

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "bindings_learning.h"
 #include "bindings_rules.h"
 #include "simd/tiers.h"
 #include "spans.h"

@@ -34,6 +34,7 @@ auto freely(const Stop& stop, double seconds, const Work& work, size_t memory = 
     }
 }
 
-void bind_learning(nb::module_& module);  // bindings_learning.cpp
+void bind_learning(nb::module_& module);    // bindings_learning.cpp
+void bind_perceptron(nb::module_& module);  // bindings_perceptron.cpp
 
 }  // namespace bridle

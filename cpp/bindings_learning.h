@@ -39,6 +39,4 @@ inline double* data_or_null(const nb::object& array) {
     return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data();
 }
 
-void bind_perceptron(nb::module_& module);  // bindings_perceptron.cpp
-
 }  // namespace bridle

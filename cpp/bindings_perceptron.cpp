@@ -1,4 +1,7 @@
 // The border to Python, learners that are driven by mistakes.
+#include <memory>
+#include <utility>
+
 #include "bindings_learning.h"
 #include "bindings_rules.h"
 #include "constrained.h"
