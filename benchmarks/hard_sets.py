@@ -133,7 +133,7 @@ def _learned(
     name: str, train: tuple[Any, Any], test: list[Any], kind: Literal["references", "real"]
 ) -> Iterator[Family]:
     """Rules that were learned from `train` on the sequences of `test`: with their penalties, and hard."""
-    model = bridle.CRF(features="fields").fit(*train)
+    model = bridle.CRF(features="fields", c1=0.0, c2=1.0).fit(*train)
     rules = tuple(RelationalRules().fit(*train).rules_)
     soft = RuleSet(model.labels_, rules, model.lattices(test), [{"tokens": list(x["word"])} for x in test])
     yield Family(f"{name}, {len(rules)} soft", (soft,), kind=kind, peers=4)

@@ -103,7 +103,7 @@ class Side:
     @classmethod
     def learned(cls, train: Set, test: Set, sets: dict[str, RelationalRules]) -> Side:
         """Model and rules from `train`; all labels of `test` must be known."""
-        model = bridle.CRF(features="fields").fit(*train)
+        model = bridle.CRF(features="fields", c1=0.0, c2=1.0).fit(*train)
         return cls(model, {name: miner.fit(*train).rules_ for name, miner in sets.items()}, *test)
 
     def decode(self, rules: list[Rule], **options: Any) -> tuple[list[list[str]], float]:

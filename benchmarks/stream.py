@@ -169,7 +169,7 @@ def measure(found: Found, folder: Path, scale: int) -> None:
     write_corpus(train, 20_000, 0, labelled=True)
     rules.write_text(RULES, encoding="utf-8")
     subprocess.run(
-        command("train", train, "-o", model, "--columns", "word,pos,chunk", "--iterations", 20, "--no-progress"),
+        command("train", train, "-o", model, "--columns", "word,pos,chunk", "--c2", 1, "--iterations", 20),
         check=True,
         stderr=subprocess.PIPE,
     )

@@ -2,6 +2,9 @@
 
 Three ways to the labels, all from the same scores: the best path (plain Viterbi), the best path under rules that were
 learned from the training references, and the best path under the few sentences of references.rules.
+
+The learned rules are priced by counts: of styles that are new the model knows nothing that a price could be set
+against. Where new data is like the training data, `bridle.learn.fit_rules` prices rules against the model.
 """
 
 from __future__ import annotations
@@ -103,7 +106,7 @@ def tell(*, say: Callable[[str], None] = lambda _: None, works: int = WORKS, see
     train, test = (references.references(*styles, of=of) for styles, of in ((SEEN, known), (UNSEEN, unknown)))
     say(f"training a CRF on {len(train)} references in the styles {' and '.join(SEEN)}")
     xs, ys = [dict(example.columns) for example in train], [list(example.labels or ()) for example in train]
-    model = CRF(features="fields").fit(xs, ys)
+    model = CRF(features="fields", c2=0.1).fit(xs, ys)
     say("learning rules from them")
     learned = RelationalRules(scheme="IO").fit(xs, ys).rules_
     text = (files("bridle.demo") / "references.rules").read_text(encoding="utf-8")

@@ -31,6 +31,12 @@ class Encoded:
         """The same for the kernels, with gold labels if there are any."""
         return _native.Examples(self.offsets, self.indptr, self.attrs, self.values, y)
 
+    def part(self, chosen: npt.NDArray[np.int64]) -> Encoded:
+        """Some of the sequences, in this order."""
+        tokens, offsets = _ranges(self.offsets, chosen)
+        rows, indptr = _ranges(self.indptr, tokens)
+        return Encoded(offsets, indptr, self.attrs[rows], None if self.values is None else self.values[rows])
+
     def keep(self, number: npt.NDArray[np.int32]) -> Encoded:
         """Attributes under new numbers; those whose number is negative are left out."""
         new = number[self.attrs]
@@ -39,3 +45,12 @@ class Encoded:
         np.cumsum(kept, out=before[1:])
         values = None if self.values is None else self.values[kept]
         return Encoded(self.offsets, before[self.indptr], new[kept], values)
+
+
+def _ranges(
+    cuts: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All of cuts[k] .. cuts[k + 1] - 1 for some k, end to end, and where each of them begins now."""
+    lengths = cuts[chosen + 1] - cuts[chosen]
+    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.arange(begin[-1]) + np.repeat(cuts[chosen] - begin[:-1], lengths), begin

@@ -61,6 +61,10 @@ class PlainFeatures:
         """The known attributes of the tokens; such tokens have no texts."""
         return self.encode(sequences), None
 
+    def key(self, x: Any) -> str:
+        """The same text for sequences with the same features."""
+        return repr([sorted(_pairs(token)) for token in x])
+
     def head(self) -> dict[str, Any]:
         """What a file's header keeps of it."""
         return {"kind": self.kind, "cutoff": self.cutoff}

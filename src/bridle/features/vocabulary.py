@@ -114,6 +114,10 @@ class TemplateFeatures:
         assert self._attributes is not None  # otherwise nothing could be prepared
         return self._run(self._attributes.encode, prepared), texts
 
+    def key(self, x: Any) -> str:
+        """The same text for sequences with the same tokens."""
+        return "\x1f".join(map(str, self.tokens(x)))
+
     def tokens(self, x: Any) -> Sequence[str]:
         """The texts of a sequence, for rules that speak of them."""
         main = self.templates.main

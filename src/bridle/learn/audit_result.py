@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from bridle.atomic import replacing
-from bridle.errors import FileError
+from bridle.report.bars import draw_bars
 from bridle.rules.base import Rule, Soft
 
 COLUMNS = (
@@ -192,31 +189,7 @@ class Audit:
         FileError
             If there is no matplotlib, or the file cannot be written.
         """
-        try:
-            drawing, canvas = import_module("matplotlib.figure"), import_module("matplotlib.backends.backend_agg")
-        except ImportError:
-            what = f"cannot draw {path}"
-            raise FileError(what, got="no package matplotlib", wanted="pip install matplotlib") from None
-        bars = self.gains()[::-1]
-        figure = drawing.Figure(figsize=(9, 1.2 + 0.28 * len(bars)), layout="constrained")
-        canvas.FigureCanvasAgg(figure)
-        axes = figure.subplots()
-        colours = ["tab:red" if gain < 0 else "tab:blue" for _, gain in bars]
-        axes.barh(range(len(bars)), [gain for _, gain in bars], color=colours)
-        axes.set_yticks(range(len(bars)), [rule if len(rule) < 60 else rule[:57] + "..." for rule, _ in bars])
-        axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_xlabel("gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
-        for label in axes.get_yticklabels():
-            label.set_parse_math(False)  # a rule may hold dollar signs
-        drawn = BytesIO()
-        try:
-            figure.savefig(drawn, format=Path(path).suffix.removeprefix(".") or "png")
-            with replacing(path) as file:
-                file.write(drawn.getvalue())
-        except (OSError, ValueError) as error:
-            got = getattr(error, "strerror", None) or str(error).split("\n")[0]
-            wanted = "a .png, .svg or .pdf file"
-            raise FileError("cannot draw this file", got=got, wanted=wanted, where=str(path)) from None
+        draw_bars(path, self.gains(), "gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
 
 
 def gain(before: Figures | None, after: Figures | None, told: Figures | None) -> tuple[Any, Any, Any]:

@@ -190,6 +190,18 @@ def check_settings(model: Any, words: Mapping[str, Sequence[str]], numbers: Sequ
             raise _no_number(name, value, "a number >= 0")
 
 
+def check_strength(name: str, value: Any) -> None:
+    """A strength of regularisation: a number >= 0, or "auto"."""
+    if value != "auto" and (isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value < math.inf):
+        raise _no_number(name, value, "a number >= 0, or 'auto'")
+
+
+def check_callable(name: str, value: Any, wanted: str) -> None:
+    """Something that is called to tell how far work is; or None."""
+    if value is not None and not callable(value):
+        raise ModelError(f"{name} cannot be called", got=shown(value), wanted=wanted)
+
+
 def one_of(name: str, value: Any, known: Sequence[str]) -> None:
     """A setting that takes one of some words."""
     if value not in known:

@@ -1,8 +1,9 @@
-"""What `fit` of a model does: encode examples, train on them, keep the weights that are not zero."""
+"""What `fit` of a model does: encode examples, choose settings, train, keep the weights that are not zero."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +13,14 @@ import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
-from bridle.errors import ModelError, shown
+from bridle.errors import ModelError
 from bridle.features import Encoded, Features, check_sequences
 from bridle.labels import Labels, Scheme, scheme_of
+from bridle.lattice import Batch
+from bridle.models import files
 from bridle.models.checks import (
     Given,
+    check_callable,
     check_pair,
     count_of,
     digest_of,
@@ -28,13 +32,18 @@ from bridle.models.checks import (
     path_of,
     with_tokens,
 )
+from bridle.models.crossfit import CrossFit, FoldedTask
+from bridle.models.folds import folds_of
 from bridle.models.layout import Layout
 from bridle.models.linear import Kind, Linear
+from bridle.models.seen import Hashes, hashes_of, sketch_of
 from bridle.models.task import Learner, Task
 from bridle.models.training import Found, Plan, Progress, Step, train
+from bridle.models.tuning import FEWEST, MOST_TOKENS, Tuning
 from bridle.rules.base import Rule
 
 Ids = npt.NDArray[np.int32]
+_NO_MATTER = ("threads", "folds", "tuning_seconds", "patience")  # under others, scores are still those of this model
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +70,14 @@ class Setup:
     bigram: bool  # are there weights of label bigrams?
     kind: Kind  # what the scores of the lattices are
     rules: tuple[Rule, ...]  # that are on in training
-    learner: Callable[[Task, Decoder, Sequence[Given] | None], Learner]
+    learner: Callable[[Task, Decoder, Sequence[Given] | None, Tuning | None], Learner]
     settings: Mapping[str, Any]  # by which a checkpoint tells this training from others
+    iterations: int  # at most
+    tune: Callable[[FoldedTask | None], tuple[Tuning, list[Batch]]] | None = (
+        None  # chooses settings; None: all are given
+    )
+    folds: int = 4  # for it, and for scores of sequences by models that have not seen them
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,9 @@ class Fitted:
     linear: Linear
     progress: Progress
     n_weights: int  # that could be learned
+    tuning: Tuning | None  # how settings were chosen
+    cross_fit: CrossFit | None  # what that left
+    seen: Hashes  # the sequences, for those who ask whether the model has seen theirs
     trouble: BaseException | None  # what ended training before its time
 
 
@@ -100,8 +118,7 @@ def plan_of(
     """Check the settings that say how long to train, what to show and what to keep."""
     if patience is not None:
         count_of("patience", patience)
-    if watch is not None and not callable(watch):
-        raise ModelError("watch cannot be called", got=shown(watch), wanted="a function of a Step")
+    check_callable("watch", watch, "a function of a Step")
     if patience is not None and dev is None:
         raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
     return Plan(
@@ -131,26 +148,38 @@ def labels_of(y: Sequence[Sequence[str]], scheme: str | None) -> Labels:
     return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
 
 
-def fit(setup: Setup, data: Data, dev: Data | None, plan: Plan, on_unknown: str = "raise") -> Fitted:
+def fit(
+    setup: Setup,
+    data: Data,
+    dev: Data | None,
+    plan: Plan,
+    on_unknown: str = "raise",
+    groups: Sequence[Hashable] | None = None,
+) -> Fitted:
     """Train on data; with a development set, keep the model that does best on it.
 
     on_unknown: labels of the development set that training does not know are an error ("raise"), or count as "wrong".
+    groups: sequences of a group are held out together where settings are chosen.
     """
     one_of("on_unknown", on_unknown, ("raise", "wrong"))
     features = setup.features
     encoded = features.fit(data.X)
     labels = labels_of(data.y, setup.scheme)
     gold = ids_of(labels, data.y, encoded.offsets)
-    task = Task.of(encoded, gold, (len(features), len(labels)), setup.pairs, setup.bigram)
     decoder = Decoder(labels, setup.rules, on_infeasible="relax")
     examples = _Examples(encoded, gold, with_tokens(features, data.X, data.given, decoder.required_inputs))
     identity = {**setup.settings, "data": fingerprint(encoded, gold), "given": digest_of(examples.given)}
-    measure = None
+    measure = held = None
     if dev is not None:
         held = _held_out(features, labels, decoder, dev, on_unknown)
-        measure = _accuracy_on(held, task.layout, decoder, setup.kind)
         identity |= {"dev": fingerprint(held.encoded, held.gold), "dev_given": digest_of(held.given)}
-    learner = setup.learner(task, decoder, examples.given)
+    tuning, cross_fit = _tuned(setup, examples, labels, plan, groups)
+    if tuning is not None:
+        identity["tuning"] = tuning.to_dict()
+    task = Task.of(encoded, gold, (len(features), len(labels)), setup.pairs, setup.bigram)
+    if held is not None:
+        measure = _accuracy_on(held, task.layout, decoder, setup.kind)
+    learner = setup.learner(task, decoder, examples.given, tuning)
     n_weights, layout = task.n_weights, task.layout
 
     def check(found: Found, task: Task = task) -> None:
@@ -158,10 +187,145 @@ def fit(setup: Setup, data: Data, dev: Data | None, plan: Plan, on_unknown: str 
         Linear.of(task.layout, *found)
 
     found, progress, trouble = train(learner, plan, measure, identity, check)
-    del learner, measure, task, examples, encoded, check  # they are larger than all that follows
+    del learner, measure, task, examples, encoded, held, check  # they are larger than all that follows
     kept, linear = Linear.of(layout, *found).pruned()
     features.keep(kept)
-    return Fitted(labels, features, linear, progress, n_weights, trouble)
+    seen = sketch_of(hashes_of(features, data.X))
+    return Fitted(labels, features, linear, progress, n_weights, tuning, cross_fit, seen, trouble)
+
+
+# ---- folds ----------------------------------------------------------------------------------------------------------
+
+
+def cross_fit(
+    setup: Setup,
+    data: Data,
+    plan: Plan,
+    labels: Labels | None,
+    tuning: Tuning | None,
+    groups: Sequence[Hashable] | None,
+    watch: Callable[[int, int], None] | None,
+) -> CrossFit:
+    """Score all sequences, each fold by a model that is trained on the others.
+
+    labels: those of a model that is trained already; None: those of the data. watch: hears how many folds are done.
+    """
+    features = setup.features
+    encoded = features.fit(data.X)
+    labels = labels or labels_of(data.y, setup.scheme)
+    gold = ids_of(labels, data.y, encoded.offsets)
+    decoder = Decoder(labels, setup.rules, on_infeasible="relax")
+    given = with_tokens(features, data.X, data.given, decoder.required_inputs)
+    examples = _Examples(encoded, gold, given)
+    folded = _folded(setup, examples, labels, np.arange(len(encoded)), groups)
+
+    if len(folded.tasks) < 2:
+        raise ModelError(
+            "there are too few sequences to hold some out",
+            got=len(encoded),
+            wanted="two or more",
+        )
+
+    def learn(fold: int, task: Task, sequences: npt.NDArray[np.int64]) -> Found:
+        its = None if given is None else [given[b] for b in sequences.tolist()]
+        found, _, trouble = train(setup.learner(task, decoder, its, tuning), plan, None, {})
+        if trouble is not None:
+            raise trouble
+        if watch is not None:
+            watch(fold + 1, len(folded.tasks))
+        return found
+
+    return folded.joined(folded.scores(learn, setup.kind), identity_of(setup, labels, examples, tuning, groups))
+
+
+def data_identity(
+    setup: Setup, data: Data, labels: Labels, tuning: Tuning | None, groups: Sequence[Hashable] | None
+) -> dict[str, Any]:
+    """The identity of cross-fitted scores of this data."""
+    encoded = setup.features.fit(data.X)
+    return identity_of(setup, labels, _Examples(encoded, ids_of(labels, data.y, encoded.offsets), None), tuning, groups)
+
+
+def identity_of(
+    setup: Setup, labels: Labels, examples: _Examples, tuning: Tuning | None, groups: Sequence[Hashable] | None
+) -> dict[str, Any]:
+    """What tells cross-fitted scores apart from those of other data and settings."""
+    strengths = {} if tuning is None else {"c1": tuning.c1, "c2": tuning.c2}
+    settings = {name: value for name, value in setup.settings.items() if name not in _NO_MATTER}
+    held = None if groups is None else hashlib.sha256(repr(list(groups)).encode("utf-8", "surrogatepass")).hexdigest()
+    return {
+        **settings,
+        **strengths,
+        "iterations": setup.iterations,
+        "labels": list(labels.names),
+        "scheme": labels.scheme,
+        "data": fingerprint(examples.encoded, examples.gold),
+        "groups": held,
+    }
+
+
+def _folded(
+    setup: Setup,
+    examples: _Examples,
+    labels: Labels,
+    chosen: npt.NDArray[np.int64],
+    groups: Sequence[Hashable] | None,
+) -> FoldedTask:
+    """Some of the examples in folds."""
+    whole, gold = examples.encoded, examples.gold
+    encoded = whole if len(chosen) == len(whole) else whole.part(chosen)
+    if encoded is not whole:
+        gold = gold[np.repeat(np.isin(np.arange(len(whole)), chosen, assume_unique=True), np.diff(whole.offsets))]
+    its = None if groups is None else [groups[b] for b in chosen.tolist()]
+    return FoldedTask.of(
+        encoded,
+        gold,
+        labels,
+        chosen,
+        folds_of(encoded, setup.folds, setup.seed, its),
+        n_attributes=len(setup.features),
+        pairs=setup.pairs,
+        bigram=setup.bigram,
+    )
+
+
+def _tuned(
+    setup: Setup, examples: _Examples, labels: Labels, plan: Plan, groups: Sequence[Hashable] | None
+) -> tuple[Tuning | None, CrossFit | None]:
+    """Settings that are chosen by cross-validation, and the scores of held-out sequences that this leaves."""
+    if setup.tune is None:
+        return None, None
+    if plan.resume is not None and (before := _tuning_in(plan.resume)) is not None:
+        return before, None
+    encoded = examples.encoded
+    folded = None
+    if len(encoded) >= FEWEST:
+        folded = _folded(setup, examples, labels, _sample(encoded, setup.seed), groups)
+    if folded is None or len(folded.tasks) < 2:
+        return setup.tune(None)[0], None
+    tuning, scores = setup.tune(folded)
+    made = folded.joined(scores, identity_of(setup, labels, examples, tuning, groups)) if scores else None
+    return tuning, made
+
+
+def _sample(encoded: Encoded, seed: int) -> npt.NDArray[np.int64]:
+    """The numbers of all sequences; of large data, of as many as there is time for."""
+    if encoded.n_tokens <= MOST_TOKENS:
+        return np.arange(len(encoded))
+    order = np.random.default_rng(seed).permutation(len(encoded))
+    enough = int(np.searchsorted(np.cumsum(np.diff(encoded.offsets)[order]), MOST_TOKENS))
+    return np.sort(order[: max(enough, FEWEST)])
+
+
+def _tuning_in(checkpoint: Path) -> Tuning | None:
+    """What was chosen before training was interrupted; `train` says what is wrong with a file that does not tell."""
+    try:
+        return Tuning.restored(files.open_file(checkpoint).head["identity"]["tuning"])
+    except files.UNFIT:
+        return None
+
+
+# ---- the development set --------------------------------------------------------------------------------------------
 
 
 def _held_out(features: Features, labels: Labels, decoder: Decoder, dev: Data, on_unknown: str) -> _Examples:

@@ -98,11 +98,22 @@ def _cut(count: int, parts: int) -> list[tuple[int, int]]:
 class Likelihood:
     """A CRF under way (Lafferty, McCallum, Pereira 2001)."""
 
-    def __init__(self, task: Task, *, c1: float, c2: float, threads: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        c1: float,
+        c2: float,
+        threads: int,
+        start: tuple[Vector, Vector | None] | None = None,  # weights to begin with; None: zeros
+    ) -> None:
         self.finished: str | None = None
         self._threads = threads
         self._objective = Objective(task, c2, threads)
-        self._optimiser = Lbfgs(self._objective, np.zeros(self._objective.size), c1=c1, threads=threads)
+        w = np.zeros(self._objective.size)
+        if start is not None:
+            w[:] = np.concatenate([part.ravel() for part in start if part is not None])
+        self._optimiser = Lbfgs(self._objective, w, c1=c1, threads=threads)
 
     def step(self) -> float:
         """One iteration of L-BFGS; the loss after it."""

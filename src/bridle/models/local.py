@@ -12,6 +12,7 @@ from bridle.models.linear import Kind
 from bridle.models.perceptron import Average, Local
 from bridle.models.tagger import Tagger
 from bridle.models.task import Learner, Task
+from bridle.models.tuning import Tuning
 
 
 class LocalTagger(Tagger):
@@ -103,7 +104,9 @@ class LocalTagger(Tagger):
     def _bigram(self, features: Features) -> bool:
         return False
 
-    def _learner(self, task: Task, decoder: Decoder, given: Sequence[Given] | None) -> Learner:
+    def _learner(
+        self, task: Task, decoder: Decoder, given: Sequence[Given] | None, tuning: Tuning | None = None
+    ) -> Learner:
         winnow = self.algorithm == "winnow"
         rate = self.rate if self.rate is not None else 0.1 if winnow else 1.0
         return Local(task, winnow=winnow, margin=self.margin, rate=rate, average=self.average, seed=self.seed)

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelFileError
 from bridle.features import FEATURES, Features, features_of
 from bridle.labels import MOST_SQUARE, Labels
+from bridle.lattice import Batch
 from bridle.models import files, fitting
 from bridle.models.checks import Given, check_seed, count_of_threads, jsonable
+from bridle.models.crossfit import CrossFit, FoldedTask
+from bridle.models.crossfitter import CrossFitter
 from bridle.models.estimator import Estimator
+from bridle.models.folds import FOLDS, check_groups
 from bridle.models.linear import Linear
 from bridle.models.predictor import Predictor
+from bridle.models.seen import Hashes
 from bridle.models.task import Learner, Task
 from bridle.models.training import Progress, Step
+from bridle.models.tuning import Trial, Tuning
 from bridle.rules.base import Rule
 
+Tuner = Callable[[FoldedTask | None], tuple[Tuning, list[Batch]]]
 
-class Tagger(Estimator, Predictor):
+
+class Tagger(Estimator, Predictor, CrossFitter):
     """Base of the models: `fit` on sequences with labels, then `predict`, with rules if you like.
 
     X is a list of sequences: columns ({"word": [...], "pos": [...]}) or lists of texts if there are templates,
@@ -43,6 +54,9 @@ class Tagger(Estimator, Predictor):
     # what training leaves, besides what a Predictor has
     progress_: Progress  # how training went
     n_weights_: int  # that could be learned
+    tuning_: Tuning | None = None  # how settings were chosen
+    cross_fit_: CrossFit | None = None  # scores of held-out sequences, if settings were chosen; no part of a file
+    seen_: Hashes | None = None  # a sketch of the training sequences
     notes_: Mapping[str, Any] = MappingProxyType({})  # what `save` was asked to keep
 
     def __init_subclass__(cls) -> None:
@@ -54,9 +68,15 @@ class Tagger(Estimator, Predictor):
         """Are the settings possible?"""
         raise NotImplementedError
 
-    def _learner(self, task: Task, decoder: Decoder, given: Sequence[Given] | None) -> Learner:
-        """The learner of these settings."""
+    def _learner(
+        self, task: Task, decoder: Decoder, given: Sequence[Given] | None, tuning: Tuning | None = None
+    ) -> Learner:
+        """The learner of these settings, and of those that were chosen."""
         raise NotImplementedError
+
+    def _tuner(self, watch: Callable[[Trial], None] | None) -> Tuner | None:
+        """Chooses settings by cross-validation; None: all are given."""
+        return None
 
     def _rules(self) -> tuple[Rule, ...]:
         """Rules that are on in training."""
@@ -85,7 +105,9 @@ class Tagger(Estimator, Predictor):
         given: Sequence[Given] | None = None,
         dev_given: Sequence[Given] | None = None,
         on_unknown: Literal["raise", "wrong"] = "raise",
+        groups: Sequence[Hashable] | None = None,
         watch: Callable[[Step], None] | None = None,
+        watch_tuning: Callable[[Trial], None] | None = None,
         checkpoint: str | Path | None = None,
         every: int = 10,
         resume: str | Path | None = None,
@@ -106,8 +128,13 @@ class Tagger(Estimator, Predictor):
         on_unknown : {"raise", "wrong"}
             What to do with a label of the development set that does not occur in `y`: raise an error, or count it as
             wrong.
+        groups : sequence, optional
+            A name or a number per sequence: its document, or its source. Settings that are chosen by cross-validation
+            are judged on groups that were held out as a whole, as fits data that will come from new sources.
         watch : callable, optional
             Called with a `Step` after each iteration.
+        watch_tuning : callable, optional
+            Called with a `Trial` after each comparison that chooses settings.
         checkpoint : path, optional
             A file that is written after each `every` iterations.
         every : int
@@ -146,6 +173,7 @@ class Tagger(Estimator, Predictor):
         check_seed(self.seed)
         data, held = fitting.Data(X, y, given), fitting.dev_of(dev, dev_given)
         data.check()
+        check_groups(groups, len(X))
         plan = fitting.plan_of(
             iterations=self._iterations(),
             tolerance=self._tolerance(),
@@ -156,10 +184,20 @@ class Tagger(Estimator, Predictor):
             every=every,
             resume=resume,
         )
+        made = fitting.fit(self._setup(self._tuner(watch_tuning)), data, held, plan, on_unknown, groups)
+        self.labels_, self.features_, self.linear_ = made.labels, made.features, made.linear
+        self.progress_, self.n_weights_ = made.progress, made.n_weights
+        self.tuning_, self.cross_fit_, self.seen_ = made.tuning, made.cross_fit, made.seen
+        if made.trouble is not None:
+            raise made.trouble
+        return self
+
+    def _setup(self, tune: Tuner | None = None) -> fitting.Setup:
+        """What training is to be like."""
         settings = {"model": type(self).__name__, **self._settings(), "threads": self._threads()}
         settings.pop("iterations", None)  # more of them may be wanted when training is resumed
         features = features_of(self.features, self.cutoff)
-        setup = fitting.Setup(
+        return fitting.Setup(
             features,
             self.scheme,
             self.pairs,
@@ -168,13 +206,21 @@ class Tagger(Estimator, Predictor):
             self._rules(),
             self._learner,
             settings,
+            self._iterations(),
+            tune,
+            getattr(self, "folds", FOLDS),
+            self.seed,
         )
-        made = fitting.fit(setup, data, held, plan, on_unknown)
-        self.labels_, self.features_, self.linear_ = made.labels, made.features, made.linear
-        self.progress_, self.n_weights_ = made.progress, made.n_weights
-        if made.trouble is not None:
-            raise made.trouble
-        return self
+
+    @property
+    def fingerprint_(self) -> str:
+        """What tells this model from others: 16 hexadecimal digits made of its labels, features and weights."""
+        self._fitted()
+        about = [list(self.labels_.names), self.labels_.scheme, self.features_.head()]
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        for name, array in sorted({**self.features_.arrays(), **self.linear_.arrays()}.items()):
+            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
     def _threads(self) -> int:
         return count_of_threads(self.threads)
@@ -227,9 +273,11 @@ class Tagger(Estimator, Predictor):
             "features": self.features_.head(),
             "n_weights": self.n_weights_,
             "progress": asdict(self.progress_),
+            "tuning": None if self.tuning_ is None else self.tuning_.to_dict(),
             "notes": dict(notes),
         }
-        return head, {**self.features_.arrays(), **self.linear_.arrays()}
+        seen = {} if self.seen_ is None else {"seen": self.seen_}
+        return head, {**self.features_.arrays(), **self.linear_.arrays(), **seen}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A model is pickled, and copied, as the bytes of its file."""
@@ -294,9 +342,20 @@ def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -
         linear = Linear.restored(stored.arrays, len(features), len(labels.names))
         made.labels_, made.features_, made.linear_ = labels, features, linear
         made.progress_, made.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
+        made.tuning_ = None if head.get("tuning") is None else Tuning.restored(head["tuning"])
+        made.seen_ = _seen(stored.arrays.get("seen"))
         made.notes_ = dict(head["notes"])
         made._check()
     except files.UNFIT as error:
         cause = "Written by another version of Bridle, or by something else?"
         raise files.unusable(error, path, "model", "Tagger.save", cause) from None
     return made
+
+
+def _seen(sketch: npt.NDArray[Any] | None) -> Hashes | None:
+    """The sketch of a file; what is none raises ValueError."""
+    if sketch is not None and (
+        sketch.dtype != np.uint64 or sketch.ndim != 1 or bool((sketch[1:] <= sketch[:-1]).any())
+    ):
+        raise ValueError("the sketch of the training sequences is not sorted")
+    return sketch

@@ -44,7 +44,7 @@ FIVE = {
     "Begin-End": "ends",
     "Presence and Precedence": "presence",
 }
-Tokens = Literal["words", "punctuation"]
+Tokens = Literal["words", "punctuation", "blanks"]
 SAID: dict[Tokens, str] = {"words": "words only", "punctuation": "punctuation kept"}
 TIES = (
     "of tau and factors that do equally well on held-out training data, those that give rules most are taken; taking "
@@ -139,7 +139,7 @@ class Taught:
     @classmethod
     def by(cls, train: Fields, setting: Setting) -> Taught:
         """Learn."""
-        model = CRF(features=setting.features, threads=setting.threads).fit(train.X, train.y)
+        model = CRF(features=setting.features, c1=0.0, c2=1.0, threads=setting.threads).fit(train.X, train.y)
         wrong = min(4000, 20 * len(train))  # more of them tell nothing new of few sequences, and take most of the time
         sets = {name: RelationalRules(**{"wrong": wrong, **how}) for name, how in setting.sets.items()}
         mined = {name: miner.fit(train.X, train.y).rules_ for name, miner in sets.items()}

@@ -1,0 +1,40 @@
+"""Bars to the left and right of zero, one per rule, drawn by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+
+from bridle.atomic import replacing
+from bridle.errors import FileError
+
+
+def draw_bars(path: str | Path, bars: Sequence[tuple[str, float]], label: str) -> None:
+    """Draw (name, length) pairs, the first on top. The suffix of the file says what to write: .png, .svg or .pdf."""
+    try:
+        drawing, canvas = import_module("matplotlib.figure"), import_module("matplotlib.backends.backend_agg")
+    except ImportError:
+        what = f"cannot draw {path}"
+        raise FileError(what, got="no package matplotlib", wanted="pip install matplotlib") from None
+    bars = bars[::-1]
+    figure = drawing.Figure(figsize=(9, 1.2 + 0.28 * len(bars)), layout="constrained")
+    canvas.FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    colours = ["tab:red" if length < 0 else "tab:blue" for _, length in bars]
+    axes.barh(range(len(bars)), [length for _, length in bars], color=colours)
+    axes.set_yticks(range(len(bars)), [name if len(name) < 60 else name[:57] + "..." for name, _ in bars])
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_xlabel(label)
+    for tick in axes.get_yticklabels():
+        tick.set_parse_math(False)  # a rule may hold dollar signs
+    drawn = BytesIO()
+    try:
+        figure.savefig(drawn, format=Path(path).suffix.removeprefix(".") or "png")
+        with replacing(path) as file:
+            file.write(drawn.getvalue())
+    except (OSError, ValueError) as error:
+        got = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        wanted = "a .png, .svg or .pdf file"
+        raise FileError("cannot draw this file", got=got, wanted=wanted, where=str(path)) from None

@@ -1,0 +1,109 @@
+"""How good each labelling is by itself: what is compared when two ways to label meet on the same sequences.
+
+    quality = (1 if all labels are right, else 0) / 2  +  F1 of its segments / 2          of one sequence
+
+Half of it asks for whole sequences, which is what rules are for; the other half tells nearly right from all wrong, so
+that small samples can be compared. A sequence without segments, in gold and in the guess, has F1 = 1.
+
+    B sequences (b)    N tokens (t), end to end    a segment is its first token, its last token and its type
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.labels import Bools, Labels
+from bridle.report.metrics import Counts
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceScores:
+    """Counts for each of B sequences."""
+
+    right: Ints  # (B,)  tokens with the right label
+    lengths: Ints  # (B,)
+    correct: Ints  # (B,)  segments
+    guessed: Ints  # (B,)
+    gold: Ints  # (B,)
+
+    @classmethod
+    def of(
+        cls,
+        labels: Labels,
+        gold: npt.NDArray[np.integer],
+        guessed: npt.NDArray[np.integer],
+        offsets: npt.NDArray[np.int64],
+    ) -> SequenceScores:
+        """Compare guesses with gold; both (N,) ids, sequence b in offsets[b] .. offsets[b + 1] - 1."""
+        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        begin = np.zeros(len(gold), dtype=bool)
+        begin[offsets[:-1][np.diff(offsets) > 0]] = True
+        there, ends = _segments(labels, gold, begin)
+        found, their_ends = _segments(labels, guessed, begin)
+        end_of = np.full(len(gold), -1, dtype=np.int64)
+        end_of[there] = ends
+        kinds = np.array(labels.kinds)
+        same = (end_of[found] == their_ends) & (kinds[gold[found]] == kinds[guessed[found]])
+
+        def per_sequence(tokens: npt.NDArray[np.int64]) -> Ints:
+            return np.bincount(owner[tokens], minlength=len(offsets) - 1).astype(np.int64)
+
+        return cls(
+            per_sequence(np.flatnonzero(gold == guessed)),
+            np.diff(offsets),
+            per_sequence(found[same]),
+            per_sequence(found),
+            per_sequence(there),
+        )
+
+    def __len__(self) -> int:
+        return len(self.right)
+
+    @property
+    def exact(self) -> Bools:
+        """(B,): is every label right?"""
+        all_right: Bools = self.right == self.lengths
+        return all_right
+
+    @property
+    def quality(self) -> Floats:
+        """(B,): see above; from 0 to 1."""
+        both = self.guessed + self.gold
+        f1 = np.where(both > 0, 2 * self.correct / np.maximum(both, 1), 1.0)
+        mean: Floats = (self.exact + f1) / 2
+        return mean
+
+    @property
+    def segments(self) -> Counts:
+        """Segments of all sequences together."""
+        return Counts(int(self.correct.sum()), int(self.guessed.sum()), int(self.gold.sum()))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the tokens with the right label."""
+        return float(self.right.sum() / max(int(self.lengths.sum()), 1))
+
+    def to_dict(self) -> dict[str, float]:
+        """Shares over all sequences, for JSON."""
+        return {
+            "exact": float(self.exact.mean()) if len(self) else 0.0,
+            "f1": self.segments.f1,
+            "accuracy": self.accuracy,
+            "quality": float(self.quality.mean()) if len(self) else 0.0,
+        }
+
+
+def _segments(labels: Labels, ids: npt.NDArray[np.integer], begin: Bools) -> tuple[Ints, Ints]:
+    """The first token of each segment and the one after its last; begin (N,): a sequence starts here."""
+    if not len(ids):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    cut = labels.starts(np.where(begin, len(labels), np.roll(ids, 1)), ids) | begin
+    first = np.flatnonzero(cut)
+    inside = np.array([bool(tag) for tag in labels.tag_of])[ids[first]]
+    return first[inside], np.append(first[1:], len(ids))[inside]
