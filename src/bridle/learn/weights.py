@@ -59,6 +59,7 @@ def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[L
 
     See Also
     --------
+    fit_rules : Rules that add to what a model knows, with their prices.
     JointWeights : Penalties that take into account what the model already knows.
 
     Examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError, sh
 from bridle.rules.base import Rule
 from bridle.rules.text import parse, parse_line
 
+_PRICED_FOR = re.compile(r"^#.*\bpriced for model ([0-9a-f]{16})\b", re.MULTILINE)
 LARGEST = 1 << 24  # bytes of a file that people write
 MOST_RULES = 10_000  # of a file
 
@@ -143,6 +145,12 @@ def load_lines(path: str | Path) -> list[Line]:
     """The rules of a .rules file with their line numbers and comments."""
     lines = text_of(path, "the rules file").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
     return parse_lines(lines, str(path))
+
+
+def priced_for(path: str | Path) -> str | None:
+    """The fingerprint of the model that the rules of a file were priced for; None if it does not say."""
+    found = _PRICED_FOR.search(text_of(path, "the rules file"))
+    return None if found is None else found[1]
 
 
 def text_of(path: str | Path, what: str = "this file") -> str:

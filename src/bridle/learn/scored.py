@@ -1,0 +1,172 @@
+"""Labelled sequences with scores of a model that has not seen them: what rules are priced against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import check_given, offsets_of
+from bridle.errors import LabelError, ModelError, shown
+from bridle.features import check_sequences
+from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice
+from bridle.models.checks import Given, ids_of, one_of
+from bridle.models.crossfit import CrossFit, check_fits
+from bridle.models.folds import FOLDS, check_groups, deal
+from bridle.models.seen import hashes_of
+from bridle.models.tagger import Tagger
+from bridle.report.sequences import SequenceScores
+from bridle.rules.base import Rule
+
+Ids = npt.NDArray[np.int32]
+Source = Literal["auto", "cross-fitted", "model"]
+MOST = 4000  # sequences of larger data that are looked at: prices are a few numbers
+SEEN = 0.1  # the share of sequences that a model has seen from which on they count as its training data
+_STATES = 10_000  # of the search for a labelling: a guess that is not proved best serves as well
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Sequences with scores, gold labels, and what rules ask for."""
+
+    labels: Labels
+    lattices: list[Lattice]  # (B)
+    gold: Ids  # (N,)
+    offsets: npt.NDArray[np.int64]  # (B + 1,)
+    X: list[Any]  # (B)  the sequences themselves
+    given: list[Given] | None
+    fold: npt.NDArray[np.int64]  # (B,)
+    source: str  # "cross-fitted" or "model"
+    model: Tagger
+    threads: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        model: Tagger,
+        X: Sequence[Any],
+        y: Sequence[Sequence[str]],
+        given: Sequence[Given] | None,
+        *,
+        scores: Source,
+        cross_fit: CrossFit | None,
+        groups: Sequence[Hashable] | None,
+        threads: int,
+        seed: int,
+        say: Callable[[str], None],
+    ) -> Scored:
+        """Score sequences: by the model itself if they are new to it, otherwise by cross-fitting."""
+        check_sequences(X)
+        check_given(given, len(X))
+        check_groups(groups, len(X))
+        one_of("scores", scores, ("auto", "cross-fitted", "model"))
+        labels = model.decoder().labels
+        if isinstance(y, str) or not hasattr(y, "__len__"):
+            raise LabelError("y is not a list of label lists", got=shown(y), wanted="a list per sequence")
+        if len(X) < 2:
+            raise ModelError("there are too few sequences to hold some out", got=len(X), wanted="two or more")
+        if len(y) != len(X):
+            raise LabelError("y and X differ in length", got=f"{len(y)} lists", wanted=f"{len(X)} of them")
+        if scores == "auto":
+            share = model.share_seen(X)
+            scores = "model" if cross_fit is None and share is not None and share < SEEN else "cross-fitted"
+        if scores == "model":
+            if cross_fit is not None:
+                raise ModelError(
+                    "cross-fitted scores are not asked for", got="cross_fit", wanted="scores='cross-fitted'"
+                )
+            chosen = np.arange(len(X))
+            fold = deal(hashes_of(model.features_, X).tolist() if groups is None else groups, FOLDS, seed).of
+            lattices: Sequence[Lattice] | Batch = model.lattices(X, threads=threads)
+        else:
+            made = _cross_fitted(model, X, y, given, cross_fit, groups, say)
+            chosen, fold, lattices = made.sequences, made.fold, made.lattices()
+        some = _sample(len(chosen), seed)
+        numbers = chosen[some].tolist()
+        scored = [lattices[b] for b in some.tolist()]
+        offsets = offsets_of(scored)
+        return cls(
+            labels,
+            scored,
+            ids_of(labels, [y[k] for k in numbers], offsets),
+            offsets,
+            [X[k] for k in numbers],
+            None if given is None else [given[k] for k in numbers],
+            fold[some],
+            scores,
+            model,
+            threads,
+        )
+
+    def __len__(self) -> int:
+        return len(self.lattices)
+
+    def gold_of(self) -> list[Ids]:
+        """Gold labels, sequence by sequence."""
+        return [self.gold[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+    def asked_by(self, rules: Sequence[Rule]) -> Sequence[Mapping[str, Any]] | None:
+        """What these rules ask for."""
+        return self.model.given(self.X, Decoder(self.labels, rules), self.given)
+
+    def decode(self, rules: Sequence[Rule], which: npt.NDArray[np.int64] | None = None) -> Ids:
+        """(N,): the best labels of some sequences, or of all, under rules."""
+        numbers = range(len(self)) if which is None else which.tolist()
+        given = self.asked_by(rules)
+        decoder = Decoder(self.labels, rules, on_infeasible="relax", max_states=_STATES)
+        some = None if given is None else [given[b] for b in numbers]
+        found = decoder.decode_batch([self.lattices[b] for b in numbers], some, threads=self.threads)
+        return np.asarray(found.ids, dtype=np.int32)
+
+    def quality(self, rules: Sequence[Rule], use: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """Of the labels of some sequences under rules."""
+        which = np.flatnonzero(use)
+        mine = np.repeat(use, np.diff(self.offsets))
+        offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[which])])
+        return SequenceScores.of(self.labels, self.gold[mine], self.decode(rules, which), offsets).quality
+
+    def judge(self, guesses: npt.NDArray[np.integer]) -> SequenceScores:
+        """Compare labels of all sequences with gold."""
+        return SequenceScores.of(self.labels, self.gold, guesses, self.offsets)
+
+    def held_out(self, rules_of: Callable[[npt.NDArray[np.bool_]], Sequence[Rule]]) -> SequenceScores:
+        """Decode each fold under rules that were made from the others; rules_of(B) is told which to use."""
+        guesses = np.empty(len(self.gold), dtype=np.int32)
+        fold_of = np.repeat(self.fold, np.diff(self.offsets))
+        for fold in np.unique(self.fold):
+            rules = rules_of(self.fold != fold)
+            guesses[fold_of == fold] = self.decode(rules, np.flatnonzero(self.fold == fold))
+        return self.judge(guesses)
+
+
+def _cross_fitted(
+    model: Tagger,
+    X: Sequence[Any],
+    y: Sequence[Sequence[str]],
+    given: Sequence[Given] | None,
+    cross_fit: CrossFit | None,
+    groups: Sequence[Hashable] | None,
+    say: Callable[[str], None],
+) -> CrossFit:
+    """Scores that are there already, or new ones."""
+    if cross_fit is not None:
+        if not isinstance(cross_fit, CrossFit):
+            raise ModelError("cross_fit is not what cross_fit returns", got=shown(cross_fit), wanted="a CrossFit")
+        check_fits(cross_fit, model.cross_fit_identity(X, y, groups))
+        return cross_fit
+    made = model.cross_fit_
+    if made is not None and made.identity == model.cross_fit_identity(X, y, groups):
+        return made
+    say("scoring each part of the data by a model trained on the others")
+    return model.cross_fit(X, y, given=given, groups=groups, watch=lambda done, of: say(f"fold {done} of {of}"))
+
+
+def _sample(count: int, seed: int) -> npt.NDArray[np.int64]:
+    if count <= MOST:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, MOST, replace=False))

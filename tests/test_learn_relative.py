@@ -1,0 +1,239 @@
+"""Rules priced against a model: they stay only if they earn it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridle import CRF, LabelError, LocalTagger, ModelError, RuleError, rules
+from bridle.data import references
+from bridle.learn import Comparison, FittedRules, RelationalRules, fit_rules
+from bridle.learn.compare import compared, log_tail, sign_test
+from bridle.learn.scored import Scored
+from bridle.models import CrossFit
+from bridle.report import score
+from learning import Data
+
+WEAK = ["lower[0]", "label[-1]"]
+
+
+@lru_cache
+def data(part: str) -> Data:
+    known, unknown = references.split(70)
+    some = references.references("acm", "lncs", of=known if part == "train" else unknown[:60])
+    return [dict(e.columns) for e in some], [list(e.labels or ()) for e in some]
+
+
+@lru_cache
+def model() -> CRF:
+    return CRF(features=WEAK, c2=0.1, scheme="IO", threads=1).fit(*data("train"))
+
+
+@lru_cache
+def fitted() -> FittedRules:
+    return fit_rules(model(), *data("train"), threads=1)
+
+
+def exact(found: list[Any]) -> float:
+    X, y = data("test")
+    return score(y, model().predict(X, found, on_infeasible="relax"), "IO").exact
+
+
+def test_rules_that_help_are_found_and_help_elsewhere() -> None:
+    found = fitted()
+    assert found.won and 0 < len(found.rules) < found.candidates
+    assert found.source == "cross-fitted" and found.folds == 4 and found.sequences == len(data("train")[0])
+    assert found.held_out["quality"] > found.plain["quality"]
+    assert found.exact.low > 0 and found.exact.p < 0.05
+    assert exact(found.rules) > exact([]) + 0.03
+    assert found.fingerprint == model().fingerprint_
+
+
+def test_the_gain_that_is_foreseen_is_seen_on_other_data() -> None:
+    found = fitted()
+    assert found.exact.low < exact(found.rules) - exact([])
+    assert found.exact.gain == pytest.approx(found.held_out["exact"] - found.plain["exact"])
+
+
+def test_what_it_says() -> None:
+    lines = fitted().lines()
+    assert lines[0].startswith(f"priced for model {model().fingerprint_} on 140 sequences in 4 folds, each fold scored")
+    assert "without rules" in lines[1] and "95 % interval" in lines[1]
+    assert lines[-1] == f"{len(fitted().rules)} of {fitted().candidates} candidate rules earn their place"
+    told = fitted().to_dict()
+    assert told["won"] is True and told["exact"]["gain"] == fitted().exact.gain
+    assert all("held in" in str(one) and "better in" in str(one) for one in fitted().priced)
+
+
+def test_a_good_model_gets_no_rules() -> None:
+    X, y = data("train")
+    good = CRF(features="fields", c2=0.03, scheme="IO", threads=1).fit(X, y)
+    found = fit_rules(good, X, y, threads=1)
+    assert not found.won and found.rules == [] and found.learned == []
+    assert found.lines()[-1].startswith("no rules: ")
+
+
+def test_rules_that_say_nothing_or_are_wrong_are_left_out() -> None:
+    wrong = [rules.parse(text) for text in ("DATE before AUTHOR", "starts with DATE", "at most 9 segments of TITLE")]
+    found = fit_rules(model(), *data("train"), rules=wrong, threads=1)
+    assert not found.won and found.priced == () and found.dropped == {"add nothing to the model": 3}
+
+
+def test_given_rules_are_priced() -> None:
+    written = ["exactly 1 segment of DATE", rules.parse("starts with AUTHOR").soft(1, per="violation")]
+    found = fit_rules(model(), *data("train"), rules=(rule for rule in written), threads=1)
+    assert found.won and found.candidates == 2
+    first = found.learned[0]
+    assert str(first).startswith("exactly 1 segment of DATE  [penalty") and first.held == first.of == 140
+    assert all(one.kind == "written" for one in found.learned)
+
+
+def test_rules_are_paid_for_as_they_were() -> None:
+    rule = rules.parse(r"allow PAGES at tokens /\W*\d+\W+\d+\W*/").soft(1, per="violation")
+    found = fit_rules(model(), *data("train"), rules=[rule], threads=1)
+    assert [one.learned.rule.per for one in found.priced] == ["violation"]  # type: ignore[attr-defined]
+
+
+def test_groups_of_new_data_are_held_out_together() -> None:
+    X, y = data("test")
+    groups = [k // 30 for k in range(len(X))]
+    scored = Scored.of(
+        model(), X, y, None, scores="model", cross_fit=None, groups=groups, threads=1, seed=0, say=lambda text: None
+    )
+    assert all(len(set(scored.fold[k : k + 30].tolist())) == 1 for k in range(0, len(X), 30))
+
+
+def test_a_miner_of_ones_own() -> None:
+    miner = RelationalRules(["count"], select="all", penalty=None, scheme="IO")
+    found = fit_rules(model(), *data("train"), rules=miner, threads=1)
+    assert {one.learned.kind for one in found.priced} == {"count"} and miner.report_.candidates
+
+
+def test_new_data_is_scored_by_the_model_itself() -> None:
+    found = fit_rules(model(), *data("test"), threads=1)
+    assert found.source == "model" and "new to the model" in found.lines()[0]
+    forced = fit_rules(model(), *data("test"), scores="cross-fitted", threads=1)
+    assert forced.source == "cross-fitted"
+
+
+def test_scores_that_are_there_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    X, y = data("train")
+    made = model().cross_fit(X, y)
+    made.save(tmp_path / "scores")
+    monkeypatch.setattr(CRF, "cross_fit", lambda *args, **more: pytest.fail("they are there"))
+    again = fit_rules(model(), X, y, cross_fit=CrossFit.load(tmp_path / "scores"), threads=1)
+    assert [str(rule) for rule in again.rules] == [str(rule) for rule in fitted().rules]
+    with pytest.raises(ModelError, match="other data or settings"):
+        fit_rules(model(), X[:-1], y[:-1], cross_fit=made)
+    with pytest.raises(ModelError, match="cross_fit"):
+        fit_rules(model(), X, y, cross_fit=made, scores="model")
+
+
+def test_scores_of_tuning_are_used_without_training_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data("train")
+    tuned = CRF(features=WEAK, scheme="IO", threads=1, iterations=20).fit(X, y)
+    monkeypatch.setattr(CRF, "cross_fit", lambda *args, **more: pytest.fail("they are there"))
+    assert fit_rules(tuned, X, y, threads=1).source == "cross-fitted"
+
+
+def test_other_models_can_be_corrected_too() -> None:
+    X, y = data("train")
+    local = LocalTagger(features=["lower[0]"], iterations=5, scheme="IO").fit(X, y)
+    found = fit_rules(local, X, y, threads=1)
+    assert found.won and found.quality.gain > 0.05
+
+
+def test_groups_are_held_out_together() -> None:
+    X, y = data("train")
+    found = fit_rules(model(), X, y, groups=[k % 2 for k in range(len(X))], threads=1)
+    assert found.folds == 2
+
+
+def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridle.learn.scored.MOST", 50)
+    told: list[str] = []
+    assert fit_rules(model(), *data("train"), threads=1, watch=told.append).sequences == 50
+    assert any("looking for rules" in line for line in told) and any("fold 4 of 4" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("error", "bad"),
+    [
+        (ModelError, {"l1": 0}),
+        (ModelError, {"significance": -1}),
+        (ModelError, {"scores": "other"}),
+        (ModelError, {"seed": -1}),
+        (ModelError, {"threads": 1.5}),
+        (ModelError, {"significance": 7}),
+        (ModelError, {"watch": 3}),
+        (RuleError, {"rules": "starts with A"}),
+        (RuleError, {"rules": [1]}),
+        (ModelError, {"cross_fit": 1}),
+    ],
+)
+def test_bad_arguments(error: type[Exception], bad: dict[str, Any]) -> None:
+    with pytest.raises(error):
+        fit_rules(model(), *data("train"), **bad)
+
+
+def test_bad_data() -> None:
+    X, y = data("train")
+    with pytest.raises(ModelError, match="no model"):
+        fit_rules(3, X, y)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="not been trained"):
+        fit_rules(CRF(), X, y)
+    with pytest.raises(LabelError, match="differ in length"):
+        fit_rules(model(), X, y[:-1])
+    with pytest.raises(LabelError, match="differ in length") as wrong:
+        fit_rules(model(), *data("test")[:1], [*data("test")[1][:-1], ["O"]], rules=["present DATE"])
+    assert wrong.value.sequence == len(data("test")[0]) - 1
+    with pytest.raises(LabelError, match="list of label lists"):
+        fit_rules(model(), X, None)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="too few sequences"):
+        fit_rules(model(), [], [])
+    with pytest.raises(LabelError, match="unknown label"):
+        fit_rules(model(), X, [["ODD"] * len(one) for one in y])
+
+
+# ---- comparisons ----------------------------------------------------------------------------------------------------
+
+
+def test_comparisons() -> None:
+    found = Comparison.of([0, 0, 0, 1], [1, 1, 1, 0])
+    assert (found.gain, found.better, found.worse) == (0.5, 3, 1)
+    assert found.low <= found.gain <= found.high and found.p == sign_test(3, 1)
+    assert str(found).startswith("+50.00 points, 95 % interval ")
+    same = Comparison.of([1, 0], [1, 0])
+    assert (same.gain, same.low, same.high, same.p) == (0, 0, 0, 1)
+    assert Comparison.of([], []).gain == 0
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(200):
+        d = rng.choice([-1.0, 0.0, 1.0], 100, p=[0.1, 0.7, 0.2])
+        found = Comparison.of(np.zeros(100), d)
+        inside += found.low <= 0.1 <= found.high
+    assert inside > 180
+
+
+def test_tails_of_sums() -> None:
+    assert np.exp(log_tail(np.array([1.0, -1.0]))) == pytest.approx(0.5)
+    assert np.exp(log_tail(np.ones(16))) == pytest.approx(3.17e-5, rel=0.01)  # four standard deviations
+    assert log_tail(np.zeros(3)) == pytest.approx(np.log(0.5))
+
+
+def test_what_is_held_out_is_not_learned_from() -> None:
+    X, y = data("train")
+    scored = Scored.of(
+        model(), X, y, None, scores="auto", cross_fit=None, groups=None, threads=1, seed=0, say=lambda text: None
+    )
+    used = []
+    plain = scored.held_out(lambda use: used.append(use) or [])  # type: ignore[func-returns-value]
+    assert np.array_equal(np.sum([~use for use in used], axis=0), np.ones(len(X)))
+    assert compared(plain, scored.judge(scored.decode([])))["quality"].gain == 0
