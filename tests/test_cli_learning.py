@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bridle
 from bridle import rules
+from bridle.data import references as samples
+from bridle.data import write
 from bridle.learn import DeterministicRules
 from bridle.learn.joint import JointWeights
 from bridle.learn.weights import penalty_of
@@ -18,6 +21,7 @@ from bridle.rules.files import load_lines, parse_lines
 from commands import Cli
 
 COLUMNS = ["--columns", "word,label"]
+BY_COUNTS = ["--penalty", "counts"]
 
 
 def references(count: int, seed: int, noise: float = 0.0) -> str:
@@ -47,7 +51,7 @@ def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def learned(run: Cli, folder: Path) -> Path:
     """A file of learned rules."""
-    run.ok("learn", folder / "train.txt", "-o", folder / "my.rules", *COLUMNS)
+    run.ok("learn", folder / "train.txt", "-o", folder / "my.rules", *COLUMNS, *BY_COUNTS)
     return folder / "my.rules"
 
 
@@ -56,7 +60,7 @@ def learned(run: Cli, folder: Path) -> Path:
 
 def test_a_rules_file_is_written_and_read_back(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.rules"
-    result = run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, "--json")
+    result = run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, *BY_COUNTS, "--json")
     told = json.loads(result.stdout)
     text = out.read_text()
     assert text.startswith("# Rules learned by bridle") and "train.txt\n# 150 sequences, 3 labels" in text
@@ -130,7 +134,9 @@ def test_no_rule_is_found_in_noise(run: Cli, tmp_path: Path) -> None:
 
 
 def test_rules_go_to_standard_output(run: Cli, folder: Path, learned: Path) -> None:
-    result = run.ok("learn", "-", "-o", "-", *COLUMNS, "--format", "conll", stdin=(folder / "train.txt").read_text())
+    result = run.ok(
+        "learn", "-", "-o", "-", *COLUMNS, *BY_COUNTS, "--format", "conll", stdin=(folder / "train.txt").read_text()
+    )
     assert [line.rule for line in parse_lines(result.stdout.split("\n"))] == rules.load(learned)
 
 
@@ -147,7 +153,10 @@ def test_deterministic_rules(run: Cli, folder: Path, tmp_path: Path) -> None:
     ("args", "told"),
     [
         (["--penalty", "joint"], "--model MODEL"),
-        (["--dev", "x"], "--dev is for joint"),
+        (["--dev", "x"], "--dev is for other penalties"),
+        (["--penalty", "counts", "--model", "x"], "--model is for other penalties"),
+        (["--hard", "--cross-fit", "x"], "--cross-fit is for other penalties"),
+        (["--hold-out", "files"], "there is one file only"),
         (["--kinds", "presence,nothing"], "'nothing'"),
         (["--significance", "2"], "significance"),
         (["--scheme", "BIO"], "scheme BIO"),
@@ -159,7 +168,137 @@ def test_learn_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, args: 
     result = run("learn", folder / "train.txt", "-o", tmp_path / "my.rules", *COLUMNS, *args)
     assert result.exit_code == 2 and told in result.stderr
     assert list(tmp_path.iterdir()) == []
-    assert run("learn", folder / "train.txt", "-o", "-", *COLUMNS, "--json").exit_code == 2
+    assert run("learn", folder / "train.txt", "-o", "-", *COLUMNS, *BY_COUNTS, "--json").exit_code == 2
+
+
+# ---- priced against a model ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weak(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """References, and a model that knows words only: rules help it."""
+    folder = tmp_path_factory.mktemp("weak")
+    for name, styles in (("acm", ["acm"]), ("lncs", ["lncs"]), ("train", ["acm", "lncs"])):
+        write(folder / f"{name}.jsonl", samples.references(*styles, count=70))
+    train = ["train", folder / "train.jsonl", "-o", folder / "m.bridle", "--scheme", "IO", "--c2", 0.1]
+    run.ok(*train, "--features", "lower[0]\nlabel[-1]", "--cross-fit", folder / "m.scores")
+    return folder
+
+
+def test_rules_are_priced_against_a_model(run: Cli, weak: Path, tmp_path: Path) -> None:
+    out = tmp_path / "my.rules"
+    args = ["learn", weak / "train.jsonl", "-o", out, "--model", weak / "m.bridle"]
+    told = json.loads(run.ok(*args, "--json", "--progress").stdout)
+    made, text = rules.load(out), out.read_text()
+    assert 0 < len(made) == len(told["rules"]) and all(isinstance(rule, Soft) for rule in made)
+    assert told["fit"]["won"] and told["fit"]["held_out"]["exact"] > told["fit"]["plain"]["exact"]
+    model = bridle.load(weak / "m.bridle")
+    assert f"# priced for model {model.fingerprint_} on 140 sequences in 4 folds" in text
+    assert "# sequences all right: " in text and "95 % interval" in text and "better in" in text
+    accuracy = [
+        json.loads(run.ok("eval", weak / "train.jsonl", "--model", weak / "m.bridle", *more, "--json").stdout)["exact"]
+        for more in ([], ["--rules", out])
+    ]
+    assert accuracy[1] >= accuracy[0]
+
+
+def test_scores_are_read_from_their_file_or_kept_in_it(run: Cli, weak: Path, tmp_path: Path) -> None:
+    args = ["learn", weak / "train.jsonl", "--model", weak / "m.bridle"]
+    run.ok(*args, "-o", tmp_path / "a.rules", "--cross-fit", weak / "m.scores")
+    run.ok(*args, "-o", tmp_path / "b.rules", "--cross-fit", tmp_path / "new.scores")
+    assert (tmp_path / "new.scores").exists()
+    assert rules.load(tmp_path / "a.rules") == rules.load(tmp_path / "b.rules")
+    result = run("learn", weak / "acm.jsonl", "--model", weak / "m.bridle", "-o", tmp_path / "c.rules",
+                 "--cross-fit", weak / "m.scores")  # fmt: skip
+    assert result.exit_code == 2 and "other data or settings" in result.stderr
+
+
+def test_files_can_be_held_out(run: Cli, weak: Path, tmp_path: Path) -> None:
+    files = [weak / "acm.jsonl", weak / "lncs.jsonl"]
+    args = ["learn", *files, "-o", tmp_path / "my.rules", "--model", weak / "m.bridle", "--hold-out", "files"]
+    assert run(*args).exit_code in (0, 1)
+    assert "on 140 sequences in 2 folds" in (tmp_path / "my.rules").read_text()
+
+
+def test_without_a_model_one_is_trained(run: Cli, weak: Path, tmp_path: Path) -> None:
+    result = run("learn", weak / "acm.jsonl", "-o", tmp_path / "my.rules", "--kinds", "count")
+    assert "so that one is trained on DATA first" in result.stderr
+    assert result.exit_code == (0 if rules.load(tmp_path / "my.rules") else 1)
+
+
+def test_a_model_that_needs_no_rules_gets_none(run: Cli, weak: Path, tmp_path: Path) -> None:
+    train = ["train", weak / "train.jsonl", "-o", tmp_path / "good.bridle", "--features", "fields", "--c2", 0.03]
+    run.ok(*train, "--scheme", "IO")
+    args = ["learn", weak / "train.jsonl", "-o", tmp_path / "my.rules", "--model", tmp_path / "good.bridle"]
+    assert run(*args).exit_code == 1
+    assert rules.load(tmp_path / "my.rules") == []
+    assert "# no rules: none make the model better" in (tmp_path / "my.rules").read_text()
+
+
+def test_counts_come_with_a_warning(run: Cli, folder: Path, tmp_path: Path) -> None:
+    result = run.ok("learn", folder / "train.txt", "-o", tmp_path / "my.rules", *COLUMNS, *BY_COUNTS)
+    assert "charge again for what a model knows" in result.stderr
+
+
+def test_tag_warns_of_rules_for_another_model(run: Cli, weak: Path, tmp_path: Path) -> None:
+    model = bridle.load(weak / "m.bridle")
+    for print_of, warned in ((model.fingerprint_, False), ("0123456789abcdef", True)):
+        (tmp_path / "my.rules").write_text(f"# priced for model {print_of} on 9 sequences\npresent DATE  [penalty 1]\n")
+        for command in (
+            ["tag", weak / "m.bridle", weak / "acm.jsonl"],
+            ["eval", weak / "acm.jsonl", "--model", weak / "m.bridle"],
+        ):
+            result = run.ok(*command, "--rules", tmp_path / "my.rules")
+            assert ("another model" in result.stderr) == warned
+
+
+# ---- rules tune -----------------------------------------------------------------------------------------------------
+
+WRITTEN = """# what we know of references
+
+exactly 1 segment of DATE   # one year
+DATE before AUTHOR
+AUTHOR before TITLE  [penalty 0.5]
+"""
+
+
+def test_written_rules_are_tuned(run: Cli, weak: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "my.rules", tmp_path / "tuned.rules"
+    path.write_text(WRITTEN)
+    args = ["rules", "tune", path, "--model", weak / "m.bridle", "--data", weak / "train.jsonl"]
+    result = run.ok(*args, "--cross-fit", weak / "m.scores", "--plot", tmp_path / "gains.svg")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "140 sequences in 4 folds, 3 rules" and lines[-1] == "use the tuned rules"
+    assert path.read_text() == WRITTEN and (tmp_path / "gains.svg").exists()
+    result = run.ok(*args, "-o", out)
+    assert "2 of 3 rules; written to" in result.stderr
+    text = out.read_text().splitlines()
+    assert text[0].startswith("# Tuned by bridle") and "# priced for model" in text[1]
+    assert text[2:4] == ["# what we know of references", ""]
+    assert text[4].startswith("exactly 1 segment of DATE") and text[4].endswith("  # one year")
+    assert text[5] == "# off: DATE before AUTHOR"
+    assert len(rules.load(out)) == 2
+    told = json.loads(run.ok(*args, "--json").stdout)
+    assert told["best"] == "tuned" and [one["choice"] for one in told["rules"]][1] == "off"
+
+
+def test_a_file_is_tuned_in_place_if_asked(run: Cli, weak: Path, tmp_path: Path) -> None:
+    path = tmp_path / "my.rules"
+    path.write_text(WRITTEN)
+    run.ok("rules", "tune", path, "--model", weak / "m.bridle", "--data", weak / "train.jsonl", "-o", path)
+    run("rules", "tune", path, "--model", weak / "m.bridle", "--data", weak / "train.jsonl", "-o", path)
+    assert path.read_text().count("# Tuned by bridle") == 1  # heads do not pile up
+
+
+def test_rules_that_do_not_help_are_all_off(run: Cli, weak: Path, tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_text("at most 9 segments of TITLE\n")
+    args = ["rules", "tune", tmp_path / "my.rules", "--model", weak / "m.bridle", "--data", weak / "train.jsonl"]
+    result = run(*args, "-o", tmp_path / "tuned.rules")
+    assert result.exit_code == 1 and "use no rules" in result.stdout
+    assert rules.load(tmp_path / "tuned.rules") == []
+    (tmp_path / "none.rules").write_text("# nothing\n")
+    result = run("rules", "tune", tmp_path / "none.rules", "--model", weak / "m.bridle", "--data", weak / "train.jsonl")
+    assert result.exit_code == 2 and "there are no rules" in result.stderr
 
 
 # ---- rules test -----------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_all_that_matters_is_written(trained: Training, here: Path) -> None:
     settings = told["settings"]
     assert settings["data"] == ["train.txt"] and settings["columns"] == "word,pos,chunk" and settings["seed"] == 7
     assert settings["learner"] == "crf" and settings["c2"] is None and settings["on_unknown"] == "wrong"
-    assert told["model"]["c2"] == 1.0 and "word[0]" in told["model"]["features"]  # defaults, as they turned out
+    assert told["model"]["c2"] == 0.1 and "word[0]" in told["model"]["features"]  # defaults, as they turned out
     assert told["data"] == {
         "files": [{"file": "train.txt", "bytes": len(TRAIN)}],
         "sequences": 6,

@@ -24,7 +24,7 @@ from bridle.cli.reading import (
     called,
     reader_of,
     reading,
-    rules_of,
+    rules_for,
     tell_unknown,
 )
 from bridle.data import Example
@@ -167,7 +167,7 @@ def _side_by_side(example: Example) -> tuple[Sequence[str], Sequence[str]]:
 def _by_model(
     examples: Iterable[Example], tagger: Tagger, rules: Path | None, threads: int
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    decoder = tagger.decoder(rules_of(rules, tagger.labels_), on_infeasible="relax")
+    decoder = tagger.decoder(rules_for(rules, tagger), on_infeasible="relax")
     relaxed, gold = 0, set[str]()
     for held in _some(examples):
         xs = [example.columns for example in held]

@@ -15,6 +15,7 @@ from bridle.models import CRF, LocalTagger, Tagger
 from bridle.rules.base import Rule
 from bridle.rules.files import text_of
 
+_OF_CRF = {"c1", "c2", "folds", "tuning_seconds"}
 ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
 
 
@@ -39,16 +40,25 @@ class Pairs(StrEnum):
 def model_of(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: list[Rule]) -> Tagger:
     """The model that the options ask for; options that say nothing to it are refused."""
     local = learner in (Learner.LOCAL, Learner.WINNOW)
-    takes = {"c1", "c2"} if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
+    takes = _OF_CRF if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
     if other := sorted(set(own) - takes):
-        fitting = {"c1": "crf", "c2": "crf", "margin": "local-perceptron", "average": "perceptron"}[other[0]]
-        raise ModelError(
-            f"`--{other[0]}` has no effect with `--learner {learner}`; remove it or use `--learner {fitting}`"
-        )
+        fitting = {"margin": "local-perceptron", "average": "perceptron"}.get(other[0], "crf")
+        flag = other[0].replace("_", "-")
+        raise ModelError(f"`--{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {fitting}`")
     algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
     if local:
         return LocalTagger(algorithm, **own, **common)
     return CRF(algorithm, rules=tuple(rules), **own, **common)
+
+
+def strength_of(name: str, asked: str | None) -> float | str | None:
+    """A strength of regularisation: a number, or auto."""
+    if asked is None or asked == "auto":
+        return asked
+    try:
+        return float(asked)
+    except ValueError:
+        raise ModelError(f"bad setting {name}", got=repr(asked), wanted="a number >= 0, or auto") from None
 
 
 def templates_of(asked: str, example: Example, reader: Reader) -> list[str]:

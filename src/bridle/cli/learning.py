@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,18 +11,56 @@ from typing import Annotated, Any
 import typer
 
 import bridle
-from bridle.atomic import claimed, replacing
+from bridle.atomic import claimed
 from bridle.cli.bars import shown
-from bridle.cli.base import INTERRUPTED, LOOK, app, check_kind, fail, json_line, keep, on_screen, tell, warn
-from bridle.cli.options import AnyScheme, AsJson, DataScheme, Labelled, TheProgress, TheSeed, TheThreads
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, read_all, reader_of, split
+from bridle.cli.base import (
+    INTERRUPTED,
+    LOOK,
+    app,
+    check_kind,
+    check_place,
+    fail,
+    json_line,
+    keep,
+    on_screen,
+    tell,
+    warn,
+)
+from bridle.cli.learned_file import Found, keep_edited, plain
+from bridle.cli.learners import templates_of
+from bridle.cli.options import (
+    AnyScheme,
+    AsJson,
+    DataScheme,
+    HoldOut,
+    Labelled,
+    Scores,
+    TheCrossFit,
+    TheHoldOut,
+    TheProgress,
+    TheScores,
+    TheSeed,
+    TheThreads,
+)
+from bridle.cli.reading import (
+    Reader,
+    TheColumns,
+    TheFormat,
+    TheLabel,
+    TheOptions,
+    groups_of,
+    read_all,
+    reader_of,
+    split,
+)
+from bridle.cli.training_run import kept_cross_fit, sayer
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
-from bridle.learn import DeterministicRules, Learned
+from bridle.learn import DeterministicRules, fit_rules
 from bridle.learn.joint import JointWeights
 from bridle.learn.relational import ALL, RelationalRules
-from bridle.learn.weights import from_counts, log_odds, penalty_of, priced
-from bridle.models import Step, Tagger
+from bridle.learn.weights import from_counts, log_odds, priced
+from bridle.models import CRF, CrossFit, Step, Tagger
 
 
 class Kind(StrEnum):
@@ -35,7 +72,7 @@ class Kind(StrEnum):
 class Penalty(StrEnum):
     """What --penalty takes."""
 
-    COUNTS, LOG_ODDS, JOINT = "counts", "log-odds", "joint"
+    MODEL, COUNTS, LOG_ODDS, JOINT = "model", "counts", "log-odds", "joint"
 
 
 @app.command()
@@ -50,13 +87,25 @@ def learn(
         str | None, typer.Option(metavar="A,B,...", help=f"Some of {', '.join(ALL)}. Default: all.")
     ] = None,
     soft: Annotated[bool, typer.Option("--soft/--hard", help="With penalties or without.")] = True,
-    penalty: Annotated[Penalty, typer.Option(help="joint: those by counts, corrected by decoding.")] = Penalty.COUNTS,
-    model: Annotated[Path | None, typer.Option(metavar="MODEL", help="For --penalty joint.")] = None,
+    penalty: Annotated[
+        Penalty,
+        typer.Option(help="model: what a rule adds to the model. counts, log-odds: as if the model knew nothing."),
+    ] = Penalty.MODEL,
+    model: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Learn penalties for this model. Default: one trained on DATA.")
+    ] = None,
+    cross_fit: TheCrossFit = None,
+    hold_out: TheHoldOut = HoldOut.SEQUENCES,
+    scores: TheScores = Scores.AUTO,
+    l1: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="model: more leaves fewer rules. Default: 4, or 1 if that is better."),
+    ] = None,
     tune: Annotated[str | None, typer.Option(metavar="FILE", help="joint: learn penalties here, not on DATA.")] = None,
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="joint: keep the penalties best on this.")] = None,
     iterations: Annotated[
-        int, typer.Option(metavar="N", min=1, help="joint: passes over the sequences, at most.")
-    ] = 20,
+        int | None, typer.Option(metavar="N", min=1, help="joint: passes over the sequences, at most. Default: 20.")
+    ] = None,
     patience: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="joint: stop after so many without a gain.")
     ] = None,
@@ -66,7 +115,9 @@ def learn(
     significance: Annotated[
         float | None, typer.Option(metavar="X", help="The share of rules that may be due to chance.")
     ] = None,
-    max_rules: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep the most useful ones.")] = None,
+    max_rules: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Keep the most useful ones; model: look at no others.")
+    ] = None,
     scheme: DataScheme = AnyScheme.AUTO,
     threshold: Annotated[
         float, typer.Option(metavar="X", help="deterministic: the share of a label in its context, above.")
@@ -83,32 +134,61 @@ def learn(
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
-    """Learn rules from labelled sequences, with their evidence.
+    """Learn rules from labelled sequences, with their evidence and what each should cost.
+
+    Penalties are learned against a model, on sequences that it has not seen: each part of DATA is scored by a model
+    trained on the others. A rule stays if it adds to what the model knows; if all of them together do not beat no rules
+    at all, the file holds none and says so.
 
     \b
     Examples:
-      bridle learn refs.tagged -o refs.rules
+      bridle learn refs.tagged -o refs.rules --model refs.bridle
+      bridle learn acm.txt ieee.txt -o refs.rules --model refs.bridle --hold-out files
+      bridle learn train.txt -o my.rules --model m.bridle --cross-fit m.scores
       bridle learn train.txt -o my.rules --columns word,pos,chunk --kinds presence,count --hard
       bridle learn train.txt -o my.rules --penalty joint --model m.bridle --tune held.txt --dev dev.txt
       bridle learn train.txt -o pos.det --kind deterministic
 
     \b
     A .rules file is text: read it, edit it, try it with bridle rules test, obey it with bridle tag --rules.
-    Penalties that are learned jointly want sequences that the model was not trained on (--tune).
+    Without --model, a CRF with the default settings of bridle train is trained on DATA first, and not kept.
+    If MODEL was trained on less than a tenth of DATA, DATA is scored by MODEL itself (--scores).
+    Penalties by counts (--penalty counts) charge again for what a model knows already, and often do harm.
     Deterministic rules are many; their file is no text.
 
     \b
     Exit codes:
       0    rules were found
-      1    none was found (the file says so)
+      1    none was found, or the model does better without them (the file says so)
       2    bad input, bad usage, or the rules cannot be written
-      130  stopped by Ctrl-C; if penalties were being learned, the best so far are written
+      130  stopped by Ctrl-C; if joint penalties were being learned, the best so far are written
     """
-    _fits(kind, soft, penalty, model, {"--tune": tune, "--dev": dev}, out, as_json)
-    keep(out, *data, model, tune, dev)
+    relative = soft and penalty is Penalty.MODEL and kind is Kind.RELATIONAL
+    _fits(
+        kind,
+        "model" if relative else penalty.value if soft and kind is Kind.RELATIONAL else "none",
+        {
+            "--model": model,
+            "--tune": tune,
+            "--dev": dev,
+            "--iterations": iterations,
+            "--patience": patience,
+            "--cross-fit": cross_fit,
+            "--hold-out": None if hold_out is HoldOut.SEQUENCES else hold_out.value,
+            "--scores": None if scores is Scores.AUTO else scores.value,
+            "--l1": l1,
+        },
+        out,
+        as_json,
+    )
+    keep(out, *data, model, tune, dev, cross_fit)
+    keep(cross_fit, *data, model, flag="--cross-fit")
     if kind is Kind.DETERMINISTIC:
         check_kind(Path(out))
-    context.with_resource(claimed(out))
+    if cross_fit is not None:
+        check_place(cross_fit)
+        check_kind(cross_fit)
+    context.with_resource(claimed(out, cross_fit))
     tagger = None if model is None else bridle.load(model)
     before = None if tagger is None else Reader.noted(tagger.notes_)
     examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
@@ -118,67 +198,128 @@ def learn(
     limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
     miner = RelationalRules(
         ALL if kinds is None else [name.strip() for name in kinds.split(",")],
+        select="all" if relative else "cover",
         penalty=None,
         seed=seed,
-        scheme=scheme.asked,
+        scheme=scheme.asked if tagger is None or scheme is not AnyScheme.AUTO else tagger.labels_.scheme,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
     )
-    miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
-    found = _Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
-    if soft and found.learned:
-        by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
-        found = found.softened(by(found.learned), "cost nothing: broken half the time")
-        if penalty is Penalty.JOINT and tagger is not None:
-            where = read_all(reader, [tune], progress)[0] if tune is not None else examples
-            held = None if dev is None else read_all(reader, [dev], progress)[0]
-            settings = {"iterations": iterations, "patience": patience, "seed": seed, "threads": threads}
-            found = _joint(found, tagger, where, held, settings, _watch(progress))
+    if relative:
+        groups = groups_of(examples, hold_out)
+        tagger = tagger or _trained(examples, reader, scheme, groups, {"seed": seed, "threads": threads}, progress)
+        settings = {"seed": seed, "threads": threads, "scores": scores.value, "l1": "auto" if l1 is None else l1}
+        settings |= {} if significance is None else {"significance": significance}
+        found = _relative(miner, tagger, examples, groups, cross_fit, settings, progress)
+    else:
+        miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
+        found = Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
+        if soft and found.learned:
+            by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
+            found = found.softened(by(found.learned), "cost nothing: broken half the time")
+            if penalty is Penalty.JOINT and tagger is not None:
+                where = read_all(reader, [tune], progress)[0] if tune is not None else examples
+                held = None if dev is None else read_all(reader, [dev], progress)[0]
+                how_long = {"iterations": iterations or 20, "patience": patience, "seed": seed, "threads": threads}
+                found = _joint(found, tagger, where, held, how_long, _watch(progress))
+            elif penalty is not Penalty.JOINT:
+                warn("penalties by counts charge again for what a model knows; --penalty model prices rules for one")
     how = f"penalties by {penalty.value}" if soft else "hard"
     if model is not None:
-        asked = {"model": model, "tune": tune, "dev": dev, "iterations": iterations, "patience": patience}
-        how += "".join(f", {name} {_plain(str(value))}" for name, value in asked.items() if value is not None)
-    made = [*_head(data, len(examples), miner, how), *_body(found.learned)]
-    _keep_edited(out, made)
+        asked: dict[str, Any] = {"model": model, "tune": tune, "dev": dev}
+        asked |= {"iterations": iterations or 20, "patience": patience} if penalty is Penalty.JOINT else {}
+        how += "".join(f", {name} {plain(str(value))}" for name, value in asked.items() if value is not None)
+    made = found.lines(data, len(examples), miner, how)
+    keep_edited(out, made)
     with Lines(out, None, on_screen) as lines:
         lines.write(made)
-    tell("\n".join(_summary(found, len(examples), out)))
+    tell("\n".join(found.summary(len(examples), out)))
     if as_json:
-        typer.echo(json_line(_as_dict(found, len(examples), out)))
+        typer.echo(json_line(found.to_dict(len(examples), out)))
     if found.interrupted:
         fail("interrupted; these are the best penalties so far", INTERRUPTED)
     raise typer.Exit(0 if found.learned else LOOK)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Rules, and what was left out and why."""
-
-    learned: list[Learned]
-    dropped: dict[str, int] = field(default_factory=dict)
-    told: str = ""  # how penalties were learned
-    interrupted: bool = False
-
-    def softened(self, priced_ones: Sequence[Learned], reason: str) -> _Found:
-        """With these penalties, rounded so that people can read them; without rules that cost nothing."""
-        short = [replace(one, rule=priced(one.rule, float(f"{penalty_of(one.rule):.4g}"))) for one in priced_ones]
-        kept = [one for one in short if penalty_of(one.rule) > 0]
-        less = {reason: len(short) - len(kept)} if len(kept) < len(short) else {}
-        return replace(self, learned=kept, dropped={**self.dropped, **less})
-
-
-def _fits(
-    kind: Kind, soft: bool, penalty: Penalty, model: Path | None, files: dict[str, str | None], out: str, as_json: bool
-) -> None:
-    """Do the options go together?"""
-    joint = soft and penalty is Penalty.JOINT and kind is Kind.RELATIONAL
-    if joint and model is None:
+def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bool) -> None:
+    """Do the options go together? penalty: how penalties are learned, or "none"."""
+    joint = {"--tune", "--dev", "--iterations", "--patience"}
+    relative = {"--cross-fit", "--hold-out", "--scores", "--l1"}
+    takes = {"model": relative | {"--model"}, "joint": joint | {"--model"}}.get(penalty, set())
+    if penalty == "joint" and given["--model"] is None:
         raise ModelError("joint penalties need a model", got="--penalty joint", wanted="--model MODEL")
-    for name, value in {"--model": model, **files}.items():
-        if value is not None and not joint:
-            raise ModelError(f"{name} is for joint penalties", got=f"{name} {value}", wanted="--penalty joint, --soft")
+    for name, value in given.items():
+        if value is not None and name not in takes:
+            fitting = "joint" if name in joint else "model"
+            wanted = f"--penalty {fitting}, --soft"
+            raise ModelError(f"{name} is for other penalties", got=f"{name} {value}", wanted=wanted)
     if out == "-" and (as_json or kind is Kind.DETERMINISTIC):
         why = "--json" if as_json else "--kind deterministic"
         raise FileError("the rules cannot go to standard output", got=f"-o - with {why}", wanted="-o FILE")
+
+
+def _trained(
+    examples: list[Example],
+    reader: Reader,
+    scheme: AnyScheme,
+    groups: list[str] | None,
+    settings: dict[str, Any],
+    progress: bool | None,
+) -> Tagger:
+    """A model as bridle train makes it by default."""
+    warn("there is no --model, so that one is trained on DATA first, with the default settings of bridle train")
+    X, y, given = split(examples)
+    templates = templates_of("auto", examples[0], reader)
+    model = CRF(features=templates, scheme=scheme.asked, **settings)
+    say = sayer(progress)
+    return model.fit(
+        X,
+        y,
+        given=given,
+        groups=groups,
+        watch_tuning=lambda t: say(f"c1 {t.c1:g}, c2 {t.c2:g}: {t.exact:.1%} of held-out sequences all right"),
+    )
+
+
+def scores_of(
+    tagger: Tagger,
+    examples: list[Example],
+    groups: list[str] | None,
+    path: Path | None,
+    say: Callable[[str], None],
+) -> CrossFit | None:
+    """Cross-fitted scores: those of a file, or new ones that are kept in it. None: there is no such file."""
+    if path is None:
+        return None
+    return CrossFit.load(path) if path.exists() else kept_cross_fit(tagger, examples, groups, path, say)
+
+
+def _relative(
+    miner: RelationalRules,
+    tagger: Tagger,
+    examples: list[Example],
+    groups: list[str] | None,
+    cross_fit: Path | None,
+    settings: dict[str, Any],
+    progress: bool | None,
+) -> Found:
+    """Rules that are priced against a model."""
+    X, y, given = split(examples)
+    say = sayer(progress)
+    fitted = fit_rules(
+        tagger,
+        X,
+        y,
+        rules=miner,
+        given=given,
+        cross_fit=scores_of(tagger, examples, groups, cross_fit, say),
+        groups=groups,
+        watch=say,
+        **settings,
+    )
+    dropped = {why: int(n) for why, n in miner.report_.dropped.items()}
+    for why, n in fitted.dropped.items():
+        dropped[why] = dropped.get(why, 0) + n
+    return Found(fitted.learned, dropped, tuple(fitted.lines()[1:]), fitted=fitted)
 
 
 def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: int, as_json: bool) -> None:
@@ -196,13 +337,13 @@ def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: 
 
 
 def _joint(
-    found: _Found,
+    found: Found,
     tagger: Tagger,
     examples: list[Example],
     dev: list[Example] | None,
     settings: dict[str, Any],
     watch: Callable[[Step], None],
-) -> _Found:
+) -> Found:
     """The rules with penalties learned by decoding."""
     learner = JointWeights([one.rule for one in found.learned], tagger, start="penalties", **settings)
     X, y, given = split(examples)
@@ -229,7 +370,7 @@ def _joint(
         what = f"after {done.best_iteration}" if done.best_iteration else "with those by counts"
         told += f"; {done.best_accuracy:.2%} right on the development set {what}"
     found = found.softened(made, "useless to the model: the penalty ends at 0")
-    return replace(found, told=told, interrupted=interrupted)
+    return replace(found, told=(told,), interrupted=interrupted)
 
 
 def _watch(asked: bool | None) -> Callable[[Step], None]:
@@ -240,72 +381,3 @@ def _watch(asked: bool | None) -> Callable[[Step], None]:
             tell(f"{step.iteration:4d}/{step.iterations}  {now}")
 
     return watch
-
-
-def _keep_edited(out: str, made: list[str]) -> None:
-    """Somebody may have worked on the file that is there: it stays, as FILE.bak, if it says something else."""
-    try:
-        before = Path(out).read_bytes() if Path(out).is_file() else b""
-        if before.strip() and before.split(b"\n") != [*(line.encode() for line in made), b""]:
-            with replacing(f"{out}.bak") as file:
-                file.write(before)
-            warn(f"what was in {out} is kept in {out}.bak")
-    except (OSError, ValueError, FileError) as error:
-        got = error.got if isinstance(error, FileError) else getattr(error, "strerror", None) or str(error)
-        what, wanted = f"cannot keep this file as {out}.bak", "a place with room for it"
-        raise FileError(what, got=got, wanted=wanted, where=out) from None
-
-
-# ---- what is written ------------------------------------------------------------------------------------------------
-
-
-def _head(data: list[str], count: int, miner: RelationalRules, how: str) -> Iterator[str]:
-    names = ("min_support", "min_confidence", "significance", "select", "max_rules", "seed")
-    settings = ", ".join(f"{name} {getattr(miner, name)}" for name in names if getattr(miner, name) is not None)
-    yield f"# Rules learned by bridle {bridle.__version__} from {_plain(', '.join(data))}"
-    yield f"# {count:,} sequences, {len(miner.labels_)} labels, scheme {miner.labels_.scheme or 'none'}; {how}"
-    yield f"# kinds {', '.join(miner.kinds)}"
-    yield f"# {settings}"
-
-
-def _body(learned: list[Learned]) -> Iterator[str]:
-    """The rules by kind; the kind with the most useful rule first."""
-    if not learned:
-        yield "# no rule was found"
-    for kind in dict.fromkeys(one.kind for one in learned):
-        some = [one for one in learned if one.kind == kind]
-        yield ""
-        yield f"# ---- {kind}: {len(some)}"
-        yield from map(str, some)
-
-
-def _plain(text: str) -> str:
-    """On one line, whatever a file is called."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _summary(found: _Found, count: int, out: str) -> Iterator[str]:
-    place = "standard output" if out == "-" else out
-    by_kind = ", ".join(f"{n} {kind}" for kind, n in Counter(one.kind for one in found.learned).most_common())
-    if not found.learned:
-        yield f"bridle: no rule was found in {count:,} sequences; {place} says only so"
-    else:
-        yield f"bridle: {count:,} sequences; {len(found.learned)} rules ({by_kind}); written to {place}"
-    if found.told:
-        yield f"  {found.told}"
-    yield from (f"  {n:,} dropped: {reason}" for reason, n in found.dropped.items() if n)
-
-
-def _as_dict(found: _Found, count: int, out: str) -> dict[str, Any]:
-    rules = [
-        {
-            "rule": str(one.hard().rule),
-            "kind": one.kind,
-            "held": one.held,
-            "of": one.of,
-            "support": one.support,
-            "penalty": None if one.hard() is one else penalty_of(one.rule),
-        }
-        for one in found.learned
-    ]
-    return {"file": out, "sequences": count, "rules": rules, "dropped": {k: n for k, n in found.dropped.items() if n}}

@@ -29,6 +29,18 @@ class AnyScheme(StrEnum):
         return None if self is AnyScheme.NONE else self.value
 
 
+class HoldOut(StrEnum):
+    """What --hold-out takes."""
+
+    SEQUENCES, FILES = "sequences", "files"
+
+
+class Scores(StrEnum):
+    """What --scores takes."""
+
+    AUTO, CROSS_FITTED, MODEL = "auto", "cross-fitted", "model"
+
+
 def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """What a shell offers for a word that is begun."""
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
@@ -85,6 +97,22 @@ DataScheme = Annotated[
 ]
 TheSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random number generator.")]
 TheThreads = Annotated[int, typer.Option("--threads", metavar="N", min=0, help="0: all cores.")]
+TheHoldOut = Annotated[
+    HoldOut,
+    typer.Option("--hold-out", help="What is held out together in cross-validation; files: for data of new sources."),
+]
+TheCrossFit = Annotated[
+    Path | None,
+    typer.Option(
+        "--cross-fit", metavar="FILE", help="Cross-fitted scores: read from this file if it is there, or kept in it."
+    ),
+]
+TheScores = Annotated[
+    Scores,
+    typer.Option(
+        "--scores", help="Of models trained on other folds, or of MODEL itself; auto: by whether MODEL has seen DATA."
+    ),
+]
 TheOut = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Default: stdout.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on stdout, nothing else there.")]
 TheProgress = Annotated[

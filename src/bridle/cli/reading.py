@@ -14,12 +14,13 @@ import typer
 
 from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.base import warn
-from bridle.cli.options import FORMATS
+from bridle.cli.options import FORMATS, HoldOut
 from bridle.data import Example, Examples, read
 from bridle.errors import FileError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
+from bridle.models import Tagger
 from bridle.rules.base import Rule
-from bridle.rules.files import load_lines
+from bridle.rules.files import load_lines, priced_for
 from bridle.rules.lint import unknown_labels
 
 TheFormat = Annotated[
@@ -166,12 +167,33 @@ def rules_of(path: Path | None, labels: Labels | None) -> list[Rule]:
     return [line.rule for line in lines]
 
 
+def rules_for(path: Path | None, model: Tagger) -> list[Rule]:
+    """The rules of a file for a model; a warning if they were priced for another one."""
+    rules = rules_of(path, model.labels_)
+    if path is not None and (other := priced_for(path)) is not None and other != model.fingerprint_:
+        warn(
+            f"the penalties in {path} were learned for another model ({other}; this one is {model.fingerprint_}); "
+            "learn them anew with bridle learn or bridle rules tune"
+        )
+    return rules
+
+
 def tell_unknown(gold: Iterable[str], known: Labels) -> None:
     """Gold labels that a model can never find."""
     if strange := sorted(set(gold).difference(known)):
         more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
         told = ", ".join(strange[:10]) + more
         warn(f"gold has labels that the model does not know: {told}")
+
+
+def groups_of(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | None:
+    """What is held out together: the sequences of a file, or None, which is each by itself."""
+    if hold_out is HoldOut.SEQUENCES:
+        return None
+    files = [example.where.rpartition(":")[0] or example.where for example in examples]
+    if len(set(files)) < 2:
+        raise FileError("there is one file only", got="--hold-out files", wanted="two or more files of DATA")
+    return files
 
 
 def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], Reader]:

@@ -19,7 +19,7 @@ from bridle.atomic import write_text
 from bridle.cli.base import json_line
 from bridle.data import Example
 from bridle.errors import FileError, shown
-from bridle.models import Tagger
+from bridle.models import CRF, Tagger
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.report import Scores
 from bridle.report.tables import versions
@@ -155,6 +155,7 @@ def recorded(
         "model": {
             "kind": type(model).__name__,
             **{name: jsonable(value) for name, value in model.get_params().items()},
+            **({"c1": model.c1_, "c2": model.c2_} if isinstance(model, CRF) and model.algorithm == "lbfgs" else {}),
             "labels": list(model.labels_.names),
             "weights": model.n_weights_,
         },
@@ -166,6 +167,7 @@ def recorded(
             "loss": progress.losses[-1],
             "losses": progress.losses,
         },
+        "tuning": None if model.tuning_ is None else model.tuning_.to_dict(),
         "scores": scores,
         "versions": versions(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="srl, pos, segmentation, citations or addresses.", autocompletion=RECIPES),
+        typer.Argument(
+            metavar="NAME",
+            help="srl, pos, segmentation, citations, addresses or learned-rules.",
+            autocompletion=RECIPES,
+        ),
     ],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="The folder of the data sets. Default: $BRIDLE_DATA.")

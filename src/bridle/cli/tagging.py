@@ -23,7 +23,7 @@ from bridle.cli.options import (
     bytes_of,
     one_of,
 )
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_of
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_for
 from bridle.cli.stream import Record, Stream, Work, to_json
 from bridle.data import Example, Lines, Pace
 from bridle.data.base import Format, format_named
@@ -96,7 +96,7 @@ def tag(
     keep(out, model, rules, *(data or ()))
     tagger = bridle.load(model)
     reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_, "missing"))
-    obeyed = [] if rules is None else rules_of(rules, tagger.labels_)
+    obeyed = [] if rules is None else rules_for(rules, tagger)
     memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
     decoder = Decoder(
         tagger.labels_, obeyed, engine, time_limit=time_limit, max_memory=memory, on_infeasible=on_infeasible.value

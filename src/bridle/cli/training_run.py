@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from bridle.cli.reading import split
 from bridle.cli.recording import scores_of
 from bridle.data import Example, Lines
 from bridle.errors import BridleError
-from bridle.models import Step, Tagger
+from bridle.models import CrossFit, Step, Tagger, Trial
 from bridle.report import score
 from bridle.rules.base import Rule
 
@@ -35,6 +35,7 @@ def fit(
     resume: Path | None,
     progress: bool | None,
     log: str | None,
+    groups: list[str] | None = None,
 ) -> tuple[float, BaseException | None]:
     """Train: how many seconds it took, and what ended it before its time, if there is a model all the same."""
     X, y, given = split(examples)
@@ -49,7 +50,9 @@ def fit(
                 dev=None if held is None else (held[0], held[1]),
                 dev_given=None if held is None else held[2],
                 on_unknown=on_unknown,
+                groups=groups,
                 watch=watch,
+                watch_tuning=_tell_trial if shown(progress) else None,
                 checkpoint=checkpoint,
                 every=every,
                 resume=resume,
@@ -59,6 +62,37 @@ def fit(
                 raise _with_place(error, examples, dev) from None
             return time.perf_counter() - begun, error
     return time.perf_counter() - begun, None
+
+
+def _tell_trial(trial: Trial) -> None:
+    tell(
+        f"  c1 {trial.c1:g}, c2 {trial.c2:g}: {trial.exact:.1%} of held-out sequences all right, F1 {trial.f1:.2%}"
+        f"  {trial.seconds:.1f} s"
+    )
+
+
+def sayer(asked: bool | None) -> Callable[[str], None]:
+    """Tells on stderr what is being done, if somebody looks."""
+
+    def say(text: str) -> None:
+        if shown(asked):
+            tell(f"  {text}")
+
+    return say
+
+
+def kept_cross_fit(
+    model: Tagger, examples: list[Example], groups: list[str] | None, path: Path, say: Callable[[str], None]
+) -> CrossFit:
+    """Scores of held-out sequences, kept in a file: those by which settings were chosen, or new ones."""
+    X, y, given = split(examples)
+    found = model.cross_fit_
+    if found is None or found.identity != model.cross_fit_identity(X, y, groups):
+        say("scoring each part of the data by a model trained on the others")
+        watch = lambda done, of: say(f"fold {done} of {of}")  # noqa: E731
+        found = model.cross_fit(X, y, given=given, groups=groups, watch=watch)
+    found.save(path)
+    return found
 
 
 def _with_place(error: BaseException, examples: list[Example], dev: list[Example] | None) -> BaseException:
@@ -85,6 +119,9 @@ def summary(model: Tagger) -> str:
         f"{progress.iteration} iterations ({progress.why})",
         f"loss {progress.losses[-1]:.6g}",
     ]
+    if (tuning := model.tuning_) is not None:
+        why = f"the best of {len(tuning.trials)} on held-out sequences" if tuning.trials else f"unproved: {tuning.why}"
+        parts.append(f"c1 {tuning.c1:g} and c2 {tuning.c2:g}, {why}")
     if progress.best_accuracy is not None:
         parts.append(f"{progress.best_accuracy:.2%} right on the development set after {progress.best_iteration}")
     return "; ".join(parts)
