@@ -20,6 +20,7 @@ import bridle
 from bridle.cli.recording import read_config
 from bridle.data import Example, formats, open_scores, read, save_scores, write
 from bridle.learn import ConstrainedTagger, DeterministicRules
+from bridle.models import CrossFit
 from bridle.rules.files import load_lines, text_of
 from bridle.rules.lint import lint
 
@@ -64,6 +65,7 @@ def doors() -> dict[str, Door]:
     return labelled | {
         "model": Door("model", ".bridle", _models, _tag),
         "checkpoint": Door("model", ".checkpoint", _checkpoints, _resume),
+        "cross-fit": Door("model", ".scores", _cross_fits, _read_cross_fit),
         "det": Door("model", ".det", _deterministic, _decide),
         "constrained": Door("model", ".bridle", _constrained, _tag_constrained),
         "rules": Door("rules", ".rules", lambda folder: _texts(folder, RULES), _rules),
@@ -158,6 +160,18 @@ def _resume(path: str) -> None:
                 raise
     if wrong is not None:
         raise wrong
+
+
+def _cross_fits(folder: Path) -> Iterable[Path]:
+    for k, tagger in enumerate(_taggers()):
+        path = folder / f"{k}.scores"
+        tagger.cross_fit(COLUMNS, GOLD, folds=2).save(path)
+        yield path
+
+
+def _read_cross_fit(path: str) -> None:
+    found = CrossFit.load(path)
+    bridle.Decoder(found.labels).decode_batch(found.lattices(), threads=1)
 
 
 def _deterministic(folder: Path) -> Iterable[Path]:
