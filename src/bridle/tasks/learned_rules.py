@@ -95,7 +95,7 @@ class LearnedRules(Recipe):
             "splits": f"{_splits(run)}, seeds {run.seed} to {run.seed + _splits(run) - 1}",
             "model": "CRF, c1 and c2 by cross-validation, 100 iterations at most",
             "sequences for training and testing": {name: trials.sizes for name, trials in found.items()},
-            "written rules": "by hand, before anything was measured; `tasks/learned_rules_data.py` has them",
+            "written rules": "by hand, not adjusted to any result; `tasks/learned_rules_data.py` has them",
             "processor": f"{here.processor}, tier {here.tier}; times are those of a busy machine",
         }
         report.figures = {

@@ -33,7 +33,7 @@ class DataSet:
     name: str
     split: Split
     features: str
-    written: tuple[Rule, ...]  # by hand, before anything was measured
+    written: tuple[Rule, ...]  # by hand, not adjusted to any result
 
     def rules(self, train: Fields) -> list[Rule]:
         """The written rules whose labels the training sequences have."""
