@@ -53,7 +53,7 @@ from bridle.cli.reading import (
     reader_of,
     split,
 )
-from bridle.cli.training_run import kept_cross_fit, sayer
+from bridle.cli.training_run import kept_cross_fit, sayer, trial_teller
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.learn import DeterministicRules, fit_rules
@@ -159,7 +159,7 @@ def learn(
     \b
     Exit codes:
       0    rules were found
-      1    none was found, or the model does better without them (the file says so)
+      1    none was found, or none make the model better (the file says so)
       2    bad input, bad usage, or the rules cannot be written
       130  stopped by Ctrl-C; if joint penalties were being learned, the best so far are written
     """
@@ -270,14 +270,7 @@ def _trained(
     X, y, given = split(examples)
     templates = templates_of("auto", examples[0], reader)
     model = CRF(features=templates, scheme=scheme.asked, **settings)
-    say = sayer(progress)
-    return model.fit(
-        X,
-        y,
-        given=given,
-        groups=groups,
-        watch_tuning=lambda t: say(f"c1 {t.c1:g}, c2 {t.c2:g}: {t.exact:.1%} of held-out sequences all right"),
-    )
+    return model.fit(X, y, given=given, groups=groups, watch_tuning=trial_teller(progress))
 
 
 def scores_of(

@@ -20,7 +20,7 @@ from bridle.errors import FileError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
 from bridle.rules.base import Rule
-from bridle.rules.files import load_lines, priced_for
+from bridle.rules.files import Line, load_lines, load_priced
 from bridle.rules.lint import unknown_labels
 
 TheFormat = Annotated[
@@ -158,24 +158,31 @@ def rules_of(path: Path | None, labels: Labels | None) -> list[Rule]:
 
     labels: None where they are not known yet, but mistakes of other kinds should be told before the data is read.
     """
-    lines = [] if path is None else load_lines(path)
+    return [] if path is None else _known(load_lines(path), path, labels)
+
+
+def rules_for(path: Path | None, model: Tagger) -> list[Rule]:
+    """The rules of a file for a model; a warning if they were priced for another one."""
+    if path is None:
+        return []
+    lines, other = load_priced(path)
+    rules = _known(lines, path, model.labels_)
+    if other is not None and other != model.fingerprint_:
+        warn(
+            f"the penalties in {path} were learned for another model ({other}; this one is {model.fingerprint_}); "
+            "learn them anew with bridle learn or bridle rules tune"
+        )
+    return rules
+
+
+def _known(lines: list[Line], path: Path, labels: Labels | None) -> list[Rule]:
+    """The rules of these lines; unless labels are None, all that they name must be known."""
     wrong = [] if labels is None else unknown_labels(lines, labels)
     if wrong:
         more = [f"{path}:{one.line}: {one.message}" for one in wrong[1:]]
         cause = "\n".join([*more, "Are these rules for other data, or other labels?"])
         raise RuleError(wrong[0].message, cause=cause, where=f"{path}:{wrong[0].line}")
     return [line.rule for line in lines]
-
-
-def rules_for(path: Path | None, model: Tagger) -> list[Rule]:
-    """The rules of a file for a model; a warning if they were priced for another one."""
-    rules = rules_of(path, model.labels_)
-    if path is not None and (other := priced_for(path)) is not None and other != model.fingerprint_:
-        warn(
-            f"the penalties in {path} were learned for another model ({other}; this one is {model.fingerprint_}); "
-            "learn them anew with bridle learn or bridle rules tune"
-        )
-    return rules
 
 
 def tell_unknown(gold: Iterable[str], known: Labels) -> None:

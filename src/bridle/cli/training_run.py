@@ -19,6 +19,7 @@ from bridle.cli.reading import split
 from bridle.cli.recording import scores_of
 from bridle.data import Example, Lines
 from bridle.errors import BridleError
+from bridle.learn.scored import cross_fitted
 from bridle.models import CrossFit, Step, Tagger, Trial
 from bridle.report import score
 from bridle.rules.base import Rule
@@ -52,7 +53,7 @@ def fit(
                 on_unknown=on_unknown,
                 groups=groups,
                 watch=watch,
-                watch_tuning=_tell_trial if shown(progress) else None,
+                watch_tuning=trial_teller(progress),
                 checkpoint=checkpoint,
                 every=every,
                 resume=resume,
@@ -64,11 +65,15 @@ def fit(
     return time.perf_counter() - begun, None
 
 
-def _tell_trial(trial: Trial) -> None:
-    tell(
-        f"  c1 {trial.c1:g}, c2 {trial.c2:g}: {trial.exact:.1%} of held-out sequences all right, F1 {trial.f1:.2%}"
-        f"  {trial.seconds:.1f} s"
-    )
+def trial_teller(asked: bool | None) -> Callable[[Trial], None]:
+    """Tells how good a choice of c1 and c2 is, if somebody looks."""
+    say = sayer(asked)
+
+    def watch(trial: Trial) -> None:
+        shares = f"{trial.exact:.1%} of held-out sequences all right, F1 {trial.f1:.2%}"
+        say(f"c1 {trial.c1:g}, c2 {trial.c2:g}: {shares}  {trial.seconds:.1f} s")
+
+    return watch
 
 
 def sayer(asked: bool | None) -> Callable[[str], None]:
@@ -84,13 +89,9 @@ def sayer(asked: bool | None) -> Callable[[str], None]:
 def kept_cross_fit(
     model: Tagger, examples: list[Example], groups: list[str] | None, path: Path, say: Callable[[str], None]
 ) -> CrossFit:
-    """Scores of held-out sequences, kept in a file: those by which settings were chosen, or new ones."""
+    """Scores of held-out sequences, kept in a file."""
     X, y, given = split(examples)
-    found = model.cross_fit_
-    if found is None or found.identity != model.cross_fit_identity(X, y, groups):
-        say("scoring each part of the data by a model trained on the others")
-        watch = lambda done, of: say(f"fold {done} of {of}")  # noqa: E731
-        found = model.cross_fit(X, y, given=given, groups=groups, watch=watch)
+    found = cross_fitted(model, X, y, given, groups, say)
     found.save(path)
     return found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bridle.errors import ModelError, shown
+from bridle.errors import ModelError
 from bridle.features import PlainFeatures
 from bridle.learn.compare import Comparison, compared
 from bridle.learn.evidence import Learned
@@ -21,7 +21,7 @@ from bridle.learn.pricing import Effect, Pricing
 from bridle.learn.relational import RelationalRules
 from bridle.learn.scored import Scored, Source
 from bridle.learn.weights import counter, priced
-from bridle.models.checks import Given, check_callable, check_seed, count_of_threads, positive
+from bridle.models.checks import Given, check_callable, positive
 from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
@@ -249,16 +249,12 @@ def fit_rules(
     >>> found.won, found.exact.gain > 0.1, len(found.rules) < found.candidates
     (True, True, True)
     """
-    if not isinstance(model, Tagger):
-        raise ModelError("this is no model", got=shown(model), wanted="a trained CRF or LocalTagger")
     if l1 != "auto":
         positive("l1", l1)
     positive("significance", significance)
     if significance > 1:
         raise ModelError("significance is not a share", got=significance, wanted="a number above 0, at most 1")
     check_callable("watch", watch, "a function of a sentence")
-    check_seed(seed)
-    count_of_threads(threads)
     say = watch or (lambda text: None)
     scored = Scored.of(
         model, X, y, given, scores=scores, cross_fit=cross_fit, groups=groups, threads=threads, seed=seed, say=say

@@ -15,7 +15,7 @@ from bridle.errors import LabelError, ModelError, shown
 from bridle.features import check_sequences
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, ids_of, one_of
+from bridle.models.checks import Given, check_seed, count_of_threads, ids_of, one_of
 from bridle.models.crossfit import CrossFit, check_fits
 from bridle.models.folds import FOLDS, check_groups, deal
 from bridle.models.seen import hashes_of
@@ -61,6 +61,10 @@ class Scored:
         say: Callable[[str], None],
     ) -> Scored:
         """Score sequences: by the model itself if they are new to it, otherwise by cross-fitting."""
+        if not isinstance(model, Tagger):
+            raise ModelError("this is no model", got=shown(model), wanted="a trained CRF or LocalTagger")
+        check_seed(seed)
+        count_of_threads(threads)
         check_sequences(X)
         check_given(given, len(X))
         check_groups(groups, len(X))
@@ -84,7 +88,10 @@ class Scored:
             fold = deal(hashes_of(model.features_, X).tolist() if groups is None else groups, FOLDS, seed).of
             lattices: Sequence[Lattice] | Batch = model.lattices(X, threads=threads)
         else:
-            made = _cross_fitted(model, X, y, given, cross_fit, groups, say)
+            if cross_fit is None:
+                made = cross_fitted(model, X, y, given, groups, say)
+            else:
+                made = _checked(cross_fit, model.cross_fit_identity(X, y, groups))
             chosen, fold, lattices = made.sequences, made.fold, made.lattices()
         some = _sample(len(chosen), seed)
         numbers = chosen[some].tolist()
@@ -117,10 +124,10 @@ class Scored:
     def decode(self, rules: Sequence[Rule], which: npt.NDArray[np.int64] | None = None) -> Ids:
         """(N,): the best labels of some sequences, or of all, under rules."""
         numbers = range(len(self)) if which is None else which.tolist()
-        given = self.asked_by(rules)
         decoder = Decoder(self.labels, rules, on_infeasible="relax", max_states=_STATES)
-        some = None if given is None else [given[b] for b in numbers]
-        found = decoder.decode_batch([self.lattices[b] for b in numbers], some, threads=self.threads)
+        own = None if self.given is None else [self.given[b] for b in numbers]
+        given = self.model.given([self.X[b] for b in numbers], decoder, own)
+        found = decoder.decode_batch([self.lattices[b] for b in numbers], given, threads=self.threads)
         return np.asarray(found.ids, dtype=np.int32)
 
     def quality(self, rules: Sequence[Rule], use: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -144,26 +151,28 @@ class Scored:
         return self.judge(guesses)
 
 
-def _cross_fitted(
+def cross_fitted(
     model: Tagger,
     X: Sequence[Any],
     y: Sequence[Sequence[str]],
     given: Sequence[Given] | None,
-    cross_fit: CrossFit | None,
     groups: Sequence[Hashable] | None,
     say: Callable[[str], None],
 ) -> CrossFit:
-    """Scores that are there already, or new ones."""
-    if cross_fit is not None:
-        if not isinstance(cross_fit, CrossFit):
-            raise ModelError("cross_fit is not what cross_fit returns", got=shown(cross_fit), wanted="a CrossFit")
-        check_fits(cross_fit, model.cross_fit_identity(X, y, groups))
-        return cross_fit
+    """Scores of held-out sequences: those by which the settings of the model were chosen, or new ones."""
     made = model.cross_fit_
     if made is not None and made.identity == model.cross_fit_identity(X, y, groups):
         return made
     say("scoring each part of the data by a model trained on the others")
     return model.cross_fit(X, y, given=given, groups=groups, watch=lambda done, of: say(f"fold {done} of {of}"))
+
+
+def _checked(cross_fit: CrossFit, identity: Mapping[str, Any]) -> CrossFit:
+    """Scores that came from elsewhere."""
+    if not isinstance(cross_fit, CrossFit):
+        raise ModelError("cross_fit is not what cross_fit returns", got=shown(cross_fit), wanted="a CrossFit")
+    check_fits(cross_fit, identity)
+    return cross_fit
 
 
 def _sample(count: int, seed: int) -> npt.NDArray[np.int64]:

@@ -16,13 +16,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import ModelError, RuleError, shown
-from bridle.learn.compare import Comparison
+from bridle.errors import RuleError, shown
+from bridle.learn.compare import Comparison, compared
 from bridle.learn.prices import Prices, fit
 from bridle.learn.pricing import Effect, Pricing
 from bridle.learn.scored import Scored, Source
 from bridle.learn.weights import counter, priced
-from bridle.models.checks import Given, check_callable, check_seed, positive
+from bridle.models.checks import Given, check_callable, positive
 from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.bars import draw_bars
@@ -249,13 +249,10 @@ def tune_rules(
     >>> [one.choice for one in bridle.learn.tune_rules(model, written, X, y).found]
     ['hard', 'off']
     """
-    if not isinstance(model, Tagger):
-        raise ModelError("this is no model", got=shown(model), wanted="a trained CRF or LocalTagger")
     written = as_rules(rules)
     if not written:
         raise RuleError("there are no rules", got=shown(rules), wanted="a list of rules")
     positive("l1", l1)
-    check_seed(seed)
     check_callable("watch", watch, "a function of a sentence")
     say = watch or (lambda text: None)
     scored = Scored.of(
@@ -276,11 +273,7 @@ def tune_rules(
         tuner.rows(variants, choices),
         _best({way: figures.quality for way, figures in ways.items()}),
         {way: figures.to_dict() for way, figures in ways.items()},
-        {
-            way: Comparison.of(plain.exact.astype(float), figures.exact.astype(float))
-            for way, figures in ways.items()
-            if way != "none"
-        },
+        {way: compared(plain, figures)["exact"] for way, figures in ways.items() if way != "none"},
         len(scored),
         len(set(scored.fold.tolist())),
         scored.source,

@@ -12,10 +12,11 @@ from bridle.features import Features, Templates
 from bridle.lattice import Batch
 from bridle.models.checks import Given, check_callable, check_settings, check_strength, count_of
 from bridle.models.crossfit import FoldedTask
-from bridle.models.folds import check_folds
+from bridle.models.fitting import Tuner
+from bridle.models.folds import FOLDS, check_folds
 from bridle.models.likelihood import Likelihood
 from bridle.models.perceptron import Average, Perceptron
-from bridle.models.tagger import Tagger, Tuner
+from bridle.models.tagger import Tagger
 from bridle.models.task import Learner, Task
 from bridle.models.training import Found, Plan, train
 from bridle.models.tuning import FEWEST, Trial, Tuning, tune
@@ -94,7 +95,7 @@ class CRF(Tagger):
         pairs: Literal["seen", "all"] = "seen",
         c1: float | Literal["auto"] = "auto",
         c2: float | Literal["auto"] = "auto",
-        folds: int = 4,
+        folds: int = FOLDS,
         tuning_seconds: float | None = 180.0,
         iterations: int | None = None,
         tolerance: float = 1e-5,

@@ -46,6 +46,9 @@ Ids = npt.NDArray[np.int32]
 _NO_MATTER = ("threads", "folds", "tuning_seconds", "patience")  # under others, scores are still those of this model
 
 
+Tuner = Callable[[FoldedTask | None], tuple[Tuning, list[Batch]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Data:
     """Sequences with labels, as they come to `fit`."""
@@ -73,11 +76,9 @@ class Setup:
     learner: Callable[[Task, Decoder, Sequence[Given] | None, Tuning | None], Learner]
     settings: Mapping[str, Any]  # by which a checkpoint tells this training from others
     iterations: int  # at most
-    tune: Callable[[FoldedTask | None], tuple[Tuning, list[Batch]]] | None = (
-        None  # chooses settings; None: all are given
-    )
-    folds: int = 4  # for it, and for scores of sequences by models that have not seen them
-    seed: int = 0
+    tune: Tuner | None  # chooses settings; None: all are given
+    folds: int  # for it, and for scores of sequences by models that have not seen them
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +164,8 @@ def fit(
     """
     one_of("on_unknown", on_unknown, ("raise", "wrong"))
     features = setup.features
-    encoded = features.fit(data.X)
-    labels = labels_of(data.y, setup.scheme)
-    gold = ids_of(labels, data.y, encoded.offsets)
-    decoder = Decoder(labels, setup.rules, on_infeasible="relax")
-    examples = _Examples(encoded, gold, with_tokens(features, data.X, data.given, decoder.required_inputs))
+    decoder, examples = _encoded(setup, data, None)
+    labels, encoded, gold = decoder.labels, examples.encoded, examples.gold
     identity = {**setup.settings, "data": fingerprint(encoded, gold), "given": digest_of(examples.given)}
     measure = held = None
     if dev is not None:
@@ -194,6 +192,15 @@ def fit(
     return Fitted(labels, features, linear, progress, n_weights, tuning, cross_fit, seen, trouble)
 
 
+def _encoded(setup: Setup, data: Data, labels: Labels | None) -> tuple[Decoder, _Examples]:
+    """Data in numbers, and the decoder of training; without labels, those of the data."""
+    features = setup.features
+    encoded = features.fit(data.X)
+    decoder = Decoder(labels or labels_of(data.y, setup.scheme), setup.rules, on_infeasible="relax")
+    gold = ids_of(decoder.labels, data.y, encoded.offsets)
+    return decoder, _Examples(encoded, gold, with_tokens(features, data.X, data.given, decoder.required_inputs))
+
+
 # ---- folds ----------------------------------------------------------------------------------------------------------
 
 
@@ -210,21 +217,12 @@ def cross_fit(
 
     labels: those of a model that is trained already; None: those of the data. watch: hears how many folds are done.
     """
-    features = setup.features
-    encoded = features.fit(data.X)
-    labels = labels or labels_of(data.y, setup.scheme)
-    gold = ids_of(labels, data.y, encoded.offsets)
-    decoder = Decoder(labels, setup.rules, on_infeasible="relax")
-    given = with_tokens(features, data.X, data.given, decoder.required_inputs)
-    examples = _Examples(encoded, gold, given)
-    folded = _folded(setup, examples, labels, np.arange(len(encoded)), groups)
-
+    decoder, examples = _encoded(setup, data, labels)
+    given = examples.given
+    folded = _folded(setup, examples, decoder.labels, np.arange(len(examples.encoded)), groups)
     if len(folded.tasks) < 2:
-        raise ModelError(
-            "there are too few sequences to hold some out",
-            got=len(encoded),
-            wanted="two or more",
-        )
+        what = "there are too few sequences to hold some out"
+        raise ModelError(what, got=len(examples.encoded), wanted="two or more")
 
     def learn(fold: int, task: Task, sequences: npt.NDArray[np.int64]) -> Found:
         its = None if given is None else [given[b] for b in sequences.tolist()]
@@ -235,15 +233,15 @@ def cross_fit(
             watch(fold + 1, len(folded.tasks))
         return found
 
-    return folded.joined(folded.scores(learn, setup.kind), identity_of(setup, labels, examples, tuning, groups))
+    identity = identity_of(setup, decoder.labels, examples, tuning, groups)
+    return folded.joined(folded.scores(learn, setup.kind), identity)
 
 
 def data_identity(
     setup: Setup, data: Data, labels: Labels, tuning: Tuning | None, groups: Sequence[Hashable] | None
 ) -> dict[str, Any]:
     """The identity of cross-fitted scores of this data."""
-    encoded = setup.features.fit(data.X)
-    return identity_of(setup, labels, _Examples(encoded, ids_of(labels, data.y, encoded.offsets), None), tuning, groups)
+    return identity_of(setup, labels, _encoded(setup, data, labels)[1], tuning, groups)
 
 
 def identity_of(

@@ -17,12 +17,12 @@ from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelFileError
 from bridle.features import FEATURES, Features, features_of
 from bridle.labels import MOST_SQUARE, Labels
-from bridle.lattice import Batch
 from bridle.models import files, fitting
 from bridle.models.checks import Given, check_seed, count_of_threads, jsonable
-from bridle.models.crossfit import CrossFit, FoldedTask
+from bridle.models.crossfit import CrossFit
 from bridle.models.crossfitter import CrossFitter
 from bridle.models.estimator import Estimator
+from bridle.models.fitting import Tuner
 from bridle.models.folds import FOLDS, check_groups
 from bridle.models.linear import Linear
 from bridle.models.predictor import Predictor
@@ -31,8 +31,6 @@ from bridle.models.task import Learner, Task
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning
 from bridle.rules.base import Rule
-
-Tuner = Callable[[FoldedTask | None], tuple[Tuning, list[Batch]]]
 
 
 class Tagger(Estimator, Predictor, CrossFitter):

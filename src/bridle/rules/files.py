@@ -143,14 +143,15 @@ def load(path: str | Path) -> list[Rule]:
 
 def load_lines(path: str | Path) -> list[Line]:
     """The rules of a .rules file with their line numbers and comments."""
-    lines = text_of(path, "the rules file").split("\n")  # not splitlines: a label may hold other breaks such as U+2028
-    return parse_lines(lines, str(path))
+    return load_priced(path)[0]
 
 
-def priced_for(path: str | Path) -> str | None:
-    """The fingerprint of the model that the rules of a file were priced for; None if it does not say."""
-    found = _PRICED_FOR.search(text_of(path, "the rules file"))
-    return None if found is None else found[1]
+def load_priced(path: str | Path) -> tuple[list[Line], str | None]:
+    """The same, and the fingerprint of the model that the rules were priced for; None if the file does not say."""
+    text = text_of(path, "the rules file")  # read once: it may be a pipe
+    found = _PRICED_FOR.search(text)
+    lines = parse_lines(text.split("\n"), str(path))  # not splitlines: a label may hold other breaks such as U+2028
+    return lines, None if found is None else found[1]
 
 
 def text_of(path: str | Path, what: str = "this file") -> str:
