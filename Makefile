@@ -13,7 +13,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test test-fast coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
+.PHONY: help demo test test-fast test-integrations coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
   docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
@@ -21,6 +21,7 @@ help:
 	@echo "make demo        references in styles that the tagger has never seen, without and with rules; a report in HTML"
 	@echo "make test        all tests (TESTS='tests/test_rules.py': some)"
 	@echo "make test-fast   all but the slow ones, which take more than a second each"
+	@echo "make test-integrations  Bridle beside CRFsuite, transformers, spaCy, GLiNER and the others, each the real package"
 	@echo "make coverage    the same, with the share of lines that they reach; fails below the floor in pyproject.toml"
 	@echo "make check       lint, types, stub-check, test-tiers and sanitize"
 	@echo "make lint        ruff, clang-format, codespell, the workflows against their schema; changes nothing"
@@ -52,6 +53,16 @@ test: $(VENV)/.test
 
 test-fast: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
+
+# Real packages of others (torch as its CPU build, where pip finds one), with pins of their own.
+test-integrations: $(VENV)/.integrations
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/integrations)
+
+$(VENV)/.integrations: requirements/integrations.txt $(VENV)/.test
+	@echo "bridle: installing the packages that Bridle plugs into"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(NEWEST),--upgrade,-c requirements/integrations.txt) \
+	  $(shell sed -n 's/^#: //p' requirements/integrations.txt)
+	@touch $@
 
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=xml:build/coverage.xml $(TESTS)

@@ -13,6 +13,7 @@ An error carries data (which sequence, which rule, which argument); its text is 
     ├── FeatureError      a template, or tokens that it cannot be applied to
     ├── ModelError        a model that cannot be trained, or used, like this
     ├── EngineError       an engine that cannot take this problem, or an unknown one
+    ├── MissingExtra      an optional package that is not installed, or too old
     ├── LimitReached      a limit stopped the work before any labelling was found
     └── Infeasible        no labelling obeys the hard rules
 """
@@ -292,6 +293,10 @@ class ModelError(BridleError):
 
 class EngineError(BridleError):
     """An engine that cannot take this problem, or that does not exist."""
+
+
+class MissingExtra(BridleError):
+    """An optional package that a part of Bridle needs is not installed, or is too old."""
 
 
 class LimitReached(BridleError):

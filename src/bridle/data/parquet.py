@@ -12,7 +12,6 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import chain, islice
 from typing import IO, Any, ClassVar
 
@@ -24,18 +23,14 @@ from bridle.data.packed import check_messages, check_pages, chunks_of
 from bridle.data.source import Source
 from bridle.data.tables import Part, is_null, is_plain, is_strings, slices
 from bridle.errors import BridleError, FileError, clipped, shown
+from bridle.extras import needed
 
 BATCH = 1024  # rows
 ARROW = "ARROW1"
 
 
 def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise FileError(
-            "Parquet and Arrow files need pyarrow", got="no such package", wanted="pip install 'bridle[arrow]'"
-        ) from None
+    return needed(name, "arrow", "Parquet and Arrow files need pyarrow", FileError)
 
 
 @dataclass(frozen=True, kw_only=True)

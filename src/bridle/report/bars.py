@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 
 from bridle.atomic import replacing
 from bridle.errors import FileError
+from bridle.extras import needed
 
 
 def draw_bars(path: str | Path, bars: Sequence[tuple[str, float]], label: str) -> None:
     """Draw (name, length) pairs, the first on top. The suffix of the file says what to write: .png, .svg or .pdf."""
-    try:
-        drawing, canvas = import_module("matplotlib.figure"), import_module("matplotlib.backends.backend_agg")
-    except ImportError:
-        what = f"cannot draw {path}"
-        raise FileError(what, got="no package matplotlib", wanted="pip install matplotlib") from None
+    what = f"cannot draw {path} without Matplotlib"
+    drawing = needed("matplotlib.figure", "plot", what, FileError)
+    canvas = needed("matplotlib.backends.backend_agg", "plot", what, FileError)
     bars = bars[::-1]
     figure = drawing.Figure(figsize=(9, 1.2 + 0.28 * len(bars)), layout="constrained")
     canvas.FigureCanvasAgg(figure)

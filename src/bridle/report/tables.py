@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from bridle.errors import FileError
+from bridle.extras import needed
 
 Value = float | int | str | None
 
@@ -146,12 +147,7 @@ def versions() -> dict[str, str]:
 
 def draw(charts: Sequence[Chart]) -> str:
     """Charts as SVG, drawn by Matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise FileError(
-            "pictures are drawn by Matplotlib", got="no matplotlib", wanted="pip install 'bridle[plot]'"
-        ) from None
+    matplotlib = needed("matplotlib", "plot", "pictures are drawn by Matplotlib", FileError)
     from io import StringIO
 
     matplotlib.use("svg")
