@@ -380,7 +380,6 @@ OF_ALL = {
     "contract",
     "docs",
     "fuzz",
-    "integrations",
     "models_altered",
     "pages",
     "pickling",
