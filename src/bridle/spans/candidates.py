@@ -128,7 +128,7 @@ def _places(name: str, values: Any) -> Ints:
         array = np.array(None)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise LatticeError(f"the {name} of a span is not a position", got=shown(values), wanted="whole numbers")
-    if array.size and not (-(2**31) < array.min() and array.max() < 2**31):
+    if array.size and not (array.min() > -(2**31) and array.max() < 2**31):
         raise LatticeError(f"the {name} of a span is too large", got=int(array.max()), wanted="below 2**31")
     return np.ascontiguousarray(array, dtype=np.int32)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -16,7 +15,6 @@ from bridle.decoding.problem import (
     INFEASIBLE,
     LIMIT,
     MOST_MEMORY,
-    NOTHING_FOUND,
     OPTIMAL,
     TOO_LARGE,
     Limits,
@@ -24,7 +22,6 @@ from bridle.decoding.problem import (
 )
 from bridle.decoding.result import penalty_of, status_of, violations_of
 from bridle.errors import BridleError, Infeasible, LimitReached
-from bridle.labels import Labels
 from bridle.rules.base import Rule
 from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
@@ -34,24 +31,12 @@ from bridle.spans.item_rules import ItemRules
 from bridle.spans.items import item_graph
 from bridle.spans.labels import SpanLabels, labels_in
 from bridle.spans.lattice import Ints
-from bridle.spans.selection import Selection
+from bridle.spans.programs import SelectionProblem
+from bridle.spans.selection import Choice, Selection
 
 Overlap = Literal["forbid", "nest"]
 Given = Mapping[str, Any]
 _MOST_REMEMBERED = 1024  # labels that were met, if they were not told
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """What an engine found of one sequence."""
-
-    indices: list[int]  # of candidates, in text order
-    score: float
-    bound: float
-    status: int
-    violations: list[int]  # (R,)
-    engine: str
-    stats: dict[str, Any]
 
 
 class SpanSelector:
@@ -335,7 +320,13 @@ class Compiled:
     def best(self, document: Document, candidates: Candidates, ids: Ints, given: Given, deadline: Deadline) -> Choice:
         """The best choice under the rules."""
         try:
-            return self._by_folding(document, candidates, ids, given)
+            if self.overlap == "forbid":
+                choice = self._by_folding(document, candidates, ids, given)
+                if choice.status != TOO_LARGE and not (choice.status == LIMIT and not deadline.passed()):
+                    return choice
+            nested = self.overlap == "nest"
+            problem = SelectionProblem(document, candidates, ids, self.items, self.labels, given, nested=nested)
+            return problem.best(deadline)
         except BridleError as error:
             raise self.items.about_spans(error) from None
 
