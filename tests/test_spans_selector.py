@@ -1,4 +1,4 @@
-"""Span selection against enumeration of all legal selections, for every kind of rule; the judge; batches and options."""
+"""Span selection against enumeration of all legal selections, for every kind of rule; the judge, batches, options."""
 
 from __future__ import annotations
 

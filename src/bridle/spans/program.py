@@ -3,11 +3,11 @@
     maximise   sum of gain(c) x(c) - penalties         x(c) is 0 or 1: is candidate c chosen?
     crossing   x(c) + x(d) <= 1                         for candidates that must not be chosen together
     covered    x(c) <= u(g) <= sum of x(c)              over the candidates c that hold stretch g of a token
-    outside    o(p) = 1                                 if no stretch of piece p is covered, and p reaches as far as it can
+    outside    o(p) = 1                                 if no stretch of piece p is covered, but what is next to it is
     automata   flow from state to state over take(e, s) and skip(e, s);  sum over s of take(e, s) = x(e) or o(e)
 
-Items are read in order of start, longer ones first. Only rules that the best selection so far breaks are in the program;
-an automaton has columns only for items that can change its state, and a rule that counts is one row.
+Items are read in order of start, longer ones first. An automaton has columns only for items that can change its state,
+and a rule that counts is one row.
 """
 
 from __future__ import annotations

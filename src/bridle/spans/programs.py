@@ -6,9 +6,8 @@ other rule, it is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,8 @@ from bridle.errors import EngineError
 from bridle.labels import Labels
 from bridle.rules.base import Soft
 from bridle.spans.candidates import Candidates
-from bridle.spans.document import Document
 from bridle.spans.item_rules import ItemRules
-from bridle.spans.items import OUTSIDE, boundaries, pieces
+from bridle.spans.items import OUTSIDE, Task, boundaries, pieces
 from bridle.spans.lattice import Ints
 from bridle.spans.program import Pieces, Program, Solved
 from bridle.spans.readers import Reader, readers_of
@@ -34,17 +32,8 @@ _NEAR = 1e-5  # how far the solver's bound may be from the score that it proves,
 class SelectionProblem:
     """Candidates and rules of one text, ready for integer programs."""
 
-    def __init__(
-        self,
-        document: Document,
-        candidates: Candidates,
-        ids: Ints,
-        rules: ItemRules,
-        labels: Labels,
-        given: Mapping[str, Any],
-        *,
-        nested: bool,
-    ) -> None:
+    def __init__(self, task: Task, rules: ItemRules, labels: Labels, *, nested: bool) -> None:
+        document, candidates = task.document, task.candidates
         self.candidates, self.rules, self.nested = candidates, rules.rules, nested
         n_candidates = len(candidates)
         cuts, inside = boundaries(document, candidates.start, candidates.end)
@@ -57,26 +46,28 @@ class SelectionProblem:
         self.at = np.empty(len(self.order), dtype=np.int64)  # (E,)  where each is in that order
         self.at[self.order] = np.arange(len(self.order))
         start, end = start[self.order].astype(np.int32), end[self.order].astype(np.int32)
-        self.label = np.concatenate([ids, np.full(len(first), OUTSIDE, np.int32)])[self.order].astype(np.int32)
+        self.label = np.concatenate([task.ids, np.full(len(first), OUTSIDE, np.int32)])[self.order].astype(np.int32)
         self.outside = self.order >= n_candidates
-        values = rules.given(document, start, end, labels, given)
+        values = rules.given(document, start, end, labels, task.given)
         texts = document.texts(start, end) if rules.needs_texts else []
         self.readers: list[list[Reader]] = [
             readers_of(number, rule, self.label, labels, values, texts) for number, rule in enumerate(self.rules)
         ]
 
-    def best(self, deadline: Deadline) -> Choice:
-        """The best selection, by as few rules as it takes."""
+    def best(self, deadline: Deadline, found: Choice | None = None) -> Choice:
+        """The best selection, by as few rules as it takes. found: what another engine found within its limits."""
         gains, active = self.candidates.gains, set[int]()
         chosen = _native.best_intervals(self.candidates.start, self.candidates.end, gains, self.nested)
         solved = Solved(chosen, float(gains[chosen].sum()), True)
         best = Choice([], -np.inf, np.inf, NOTHING_FOUND, [0] * len(self.rules), "ilp", {"programs": 0, "rules": 0})
+        if found is not None and found.score > -np.inf:
+            best = replace(best, indices=found.indices, score=found.score, violations=found.violations, status=LIMIT)
         while True:
             if solved.infeasible:
-                return _ended(best, -np.inf, INFEASIBLE)
+                return replace(best, bound=-np.inf, status=INFEASIBLE)
             bound = min(best.bound, solved.bound)
             if solved.chosen is None:
-                return _ended(best, bound, LIMIT if best.indices or best.score > -np.inf else NOTHING_FOUND)
+                return replace(best, bound=bound)
             counts = self._violations(solved.chosen)
             total = float(gains[solved.chosen].sum())
             relaxed = total - sum(self._price(r, counts[r]) for r in active)
@@ -86,11 +77,15 @@ class SelectionProblem:
             score = total - sum(self._price(r, v) for r, v in enumerate(counts))
             if score > best.score:
                 indices = sorted(solved.chosen, key=lambda c: self.at[c])
-                best = Choice(indices, score, bound, LIMIT, counts, "ilp", best.stats)
+                best = replace(best, indices=indices, score=score, status=LIMIT, violations=counts)
             new = {r for r, v in enumerate(counts) if v and r not in active and self._price(r, v) > 0}
             if not new:
-                return _ended(best, best.score, OPTIMAL) if solved.proved else _ended(best, bound, LIMIT)
-            best = _ended(best, bound, best.status)
+                return (
+                    replace(best, bound=best.score, status=OPTIMAL)
+                    if solved.proved
+                    else replace(best, bound=bound, status=LIMIT)
+                )
+            best = replace(best, bound=bound)
             active |= new
             solved = self._program(active).solve(deadline)
             best.stats.update(programs=best.stats["programs"] + 1, rules=len(active))
@@ -116,10 +111,6 @@ class SelectionProblem:
         for r in sorted(active):
             program.rule(self.rules[r], self.readers[r], items, self.label)
         return program
-
-
-def _ended(choice: Choice, bound: float, status: int) -> Choice:
-    return replace(choice, bound=bound, status=status)
 
 
 def _certify(value: float, bound: float) -> None:
