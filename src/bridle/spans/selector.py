@@ -300,10 +300,12 @@ def select(
         Candidates in any order, as in `SpanSelector.select`.
     rules : iterable of Rule or str
         What must hold of the chosen spans.
-    overlap, scores, threshold, on_infeasible, time_limit
+    overlap, scores, threshold
         As in `SpanSelector`.
     text, tokens, given
         As in `SpanSelector.select`.
+    on_infeasible, time_limit
+        As in `SpanSelector`.
 
     Returns
     -------
