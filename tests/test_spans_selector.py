@@ -65,13 +65,14 @@ def test_without_rules_it_is_enumeration_too(overlap: str) -> None:
         assert_best(_with(case, []))
 
 
-def test_the_integer_program_agrees_where_folding_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("overlap", ["forbid", "nest"])
+def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
     programs = 0
     for rng in seeds(70, key=9100):
-        case = random_case(rng, None, "forbid", by_token=bool(rng.integers(2)))
+        case = random_case(rng, None, overlap, by_token=bool(rng.integers(2)))
         assert_best(case)
-        found = SpanSelector(case.rules, on_infeasible="skip").select(case.spans, **case.places)
+        found = SpanSelector(case.rules, overlap=case.overlap, on_infeasible="skip").select(case.spans, **case.places)
         programs += found.engine == "ilp" and found.stats["programs"] > 0
     assert programs > 10
 
