@@ -44,7 +44,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 ARROW = [
     ["_native", "deadline", "errors"],
     ["atomic", "checks", "extras", "schemes", "processor", "recent"],
-    ["labels"],
+    ["frames", "labels"],
     ["arrays"],
     ["lattice"],
     ["automata", "features", "report"],
@@ -68,7 +68,7 @@ ONLY = {
     "decoding.judge": {"errors", "labels", "lattice", "rules", "decoding.result"},  # shares no code with the engines
     "atomic": {"errors"},
     "data": {"atomic", "checks", "errors", "extras", "labels", "lattice"},
-    "features": {"_native", "checks", "errors"},
+    "features": {"_native", "checks", "errors", "frames"},
 }
 # Modules; what needs packages of others is imported by tests/integrations.
 NAMES = [
@@ -363,7 +363,7 @@ TOGETHER = {
     "test_models_theory": "models/crf models/likelihood models/local",
     "test_models_training": "models/fitting",
     "test_processor": "cli/info",
-    "test_report_metrics": "report/scoring",
+    "test_report_metrics": "report/measures report/scoring",
     "test_report_sequences": "report/bars",
     "test_report_trellis": "report/layout report/text",
     "test_rules_lint": "rules/questions",

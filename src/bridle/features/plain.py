@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import FeatureError, shown
-from bridle.features.columns import check_sequences
+from bridle.features.columns import sequences_of
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
 
@@ -89,12 +89,13 @@ class PlainFeatures:
 
 
 def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
-    check_sequences(sequences)
+    sequences = sequences_of(sequences)
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
     try:
         np.cumsum([len(x) for x in sequences], out=offsets[1:])
     except TypeError:
-        raise _no_features("a sequence", sequences[0]) from None
+        k = next(k for k, x in enumerate(sequences) if not hasattr(x, "__len__"))
+        raise _no_features("the sequence", sequences[k]).at(sequence=k) from None
     tokens = list(chain.from_iterable(sequences))
     if all(type(token) is list for token in tokens):
         values, rows = None, tokens

@@ -26,7 +26,7 @@ from bridle.labels import Bools, Labels
 from bridle.lattice import Lattices, subset
 from bridle.learn.audit_result import Audit, Figures, Row, gain
 from bridle.learn.weights import Given, violations
-from bridle.models.checks import one_of
+from bridle.models.checks import labellings_of, one_of
 from bridle.models.tagger import Tagger
 from bridle.report import score
 from bridle.rules.base import Rule
@@ -158,7 +158,7 @@ def audit_model(
     """
     lattices = model.lattices(X, threads=threads)
     known = model.given(X, model.decoder(rules), given)
-    return audit(rules, y, model.labels_, given=known, lattices=lattices, threads=threads, **options)
+    return audit(rules, labellings_of(y), model.labels_, given=known, lattices=lattices, threads=threads, **options)
 
 
 def _worth(row: Row, none: Figures, everything: Figures) -> tuple[float, ...]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bridle.features import Features, check_sequences
+from bridle.features import Features, sequences_of
 from bridle.labels import Labels
 from bridle.models import fitting
 from bridle.models.checks import Given, check_callable, check_seed, count_of
 from bridle.models.crossfit import CrossFit
-from bridle.models.folds import check_folds, check_groups
+from bridle.models.folds import check_folds, groups_of
 from bridle.models.seen import Hashes, hashes_of, share_seen
 from bridle.models.training import Plan
 from bridle.models.tuning import Tuning
@@ -104,9 +104,8 @@ class CrossFitter:
         """
         self._check()
         check_seed(self.seed)
-        data = fitting.Data(X, y, given)
-        data.check()
-        check_groups(groups, len(X))
+        data = fitting.Data.of(X, y, given)
+        groups = groups_of(groups, len(data.X))
         check_callable("watch", watch, "a function of two numbers")
         setup = self._setup() if folds is None else replace(self._setup(), folds=check_folds(folds))
         plan = Plan(count_of("iterations", self._iterations()), self._tolerance())
@@ -131,7 +130,9 @@ class CrossFitter:
             Settings, and checksums of the data.
         """
         self._fitted()
-        return fitting.data_identity(self._setup(), fitting.Data(X, y), self.labels_, self._tuned(), groups)
+        data = fitting.Data.of(X, y)
+        held = groups_of(groups, len(data.X))
+        return fitting.data_identity(self._setup(), data, self.labels_, self._tuned(), held)
 
     def share_seen(self, X: Sequence[Any]) -> float | None:
         """Estimate which share of sequences the model was trained on.
@@ -155,5 +156,5 @@ class CrossFitter:
         0.5
         """
         self._fitted()
-        check_sequences(X)
-        return None if self.seen_ is None else share_seen(self.seen_, hashes_of(self.features_, X))
+        sequences = sequences_of(X)
+        return None if self.seen_ is None else share_seen(self.seen_, hashes_of(self.features_, sequences))

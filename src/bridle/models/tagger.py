@@ -23,9 +23,10 @@ from bridle.models.crossfit import CrossFit
 from bridle.models.crossfitter import CrossFitter
 from bridle.models.estimator import Estimator
 from bridle.models.fitting import Tuner
-from bridle.models.folds import FOLDS, check_groups
+from bridle.models.folds import FOLDS, groups_of
 from bridle.models.linear import Linear
 from bridle.models.predictor import Predictor
+from bridle.models.routing import Routed
 from bridle.models.seen import Hashes
 from bridle.models.task import Learner, Task
 from bridle.models.training import Progress, Step
@@ -33,7 +34,7 @@ from bridle.models.tuning import Trial, Tuning
 from bridle.rules.base import Rule
 
 
-class Tagger(Estimator, Predictor, CrossFitter):
+class Tagger(Estimator, Routed, Predictor, CrossFitter):
     """Base of the models: `fit` on sequences with labels, then `predict`, with rules if you like.
 
     X is a list of sequences: columns ({"word": [...], "pos": [...]}) or lists of texts if there are templates,
@@ -169,9 +170,8 @@ class Tagger(Estimator, Predictor, CrossFitter):
         """
         self._check()
         check_seed(self.seed)
-        data, held = fitting.Data(X, y, given), fitting.dev_of(dev, dev_given)
-        data.check()
-        check_groups(groups, len(X))
+        data, held = fitting.Data.of(X, y, given), fitting.dev_of(dev, dev_given)
+        groups = groups_of(groups, len(data.X))
         plan = fitting.plan_of(
             iterations=self._iterations(),
             tolerance=self._tolerance(),
@@ -280,7 +280,8 @@ class Tagger(Estimator, Predictor, CrossFitter):
     def __reduce__(self) -> tuple[Any, ...]:
         """A model is pickled, and copied, as the bytes of its file."""
         data = files.to_bytes("model", *self._stored(self.notes_)) if hasattr(self, "linear_") else None
-        return _unpickled, (type(self), self.get_params(), data)
+        own = {name: getattr(self, name) for name in ("_metadata_request",) if hasattr(self, name)}
+        return _unpickled, (type(self), self.get_params(), data, own)
 
 
 _LONGEST = {"pairwise": (MOST_SQUARE, "this file has scores of too many label bigrams")}
@@ -319,12 +320,13 @@ def load(path: str | Path) -> Tagger:
     return _loaded(files.open_file(path, _LONGEST), str(path))
 
 
-def _unpickled(kind: type[Tagger], params: dict[str, Any], data: bytes | None) -> Tagger:
-    """A model as it was before it was pickled."""
-    if data is None:
-        return kind(**params)
-    made = _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
+def _unpickled(
+    kind: type[Tagger], params: dict[str, Any], data: bytes | None, own: Mapping[str, Any] = MappingProxyType({})
+) -> Tagger:
+    """A model as it was before it was pickled; own: what else it had, that no file keeps."""
+    made = kind(**params) if data is None else _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
     made.__dict__.update(params)  # as they were, not as JSON has them
+    made.__dict__.update(own)
     return made
 
 
