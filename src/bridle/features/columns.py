@@ -25,6 +25,12 @@ class Packed:
     texts: dict[str, list[str]]  # column -> (N) strings
     offsets: npt.NDArray[np.int64]  # (B + 1)
 
+    def located(self, error: FeatureError) -> FeatureError:
+        """The error of a text that is not a string, with its sequence."""
+        wrong = (t for texts in self.texts.values() for t, text in enumerate(texts) if not isinstance(text, str))
+        at = next(wrong, None)
+        return error if at is None else error.at(sequence=int(np.searchsorted(self.offsets, at, side="right")) - 1)
+
 
 def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
     """The columns called `names` of all sequences; a bare list of texts is the column `main`."""
@@ -57,7 +63,7 @@ def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
 
 
 def sequences_of(X: Any) -> Sequence[Any]:
-    """X as a list of sequences; all that models are given comes through here. No generator, string or mapping is one."""
+    """X as a list of sequences: all that models are given comes through here. A generator or a string is none."""
     if isinstance(X, (list, tuple)):
         return X
     found: Sequence[Any] = frames.rows(X)

@@ -17,6 +17,7 @@ from bridle.errors import FeatureError, shown
 from bridle.features.columns import sequences_of
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
+from bridle.frames import is_missing
 
 LARGEST = 1e9  # of a value
 
@@ -147,9 +148,10 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _no_features(what: str, got: Any) -> FeatureError:
+    cause = "Columns of text need templates: features='chunking', or your own."
     return FeatureError(
         f"{what} has no features",
         got=shown(got),
         wanted="a list of strings, or a dict of names and values, per token",
-        cause="Columns of text need templates: features='chunking', or your own.",
+        cause="It is empty: leave it out." if is_missing(got) else cause,
     )

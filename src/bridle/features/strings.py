@@ -22,12 +22,11 @@ def joined(texts: Sequence[str]) -> bytes:
         whole = "\n".join(texts)
     except TypeError:
         k = next(k for k, text in enumerate(texts) if not isinstance(text, str))
-        raise FeatureError(
-            "a token is not a string",
-            got=shown(texts[k]),
-            wanted="str",
-            cause="Numbers and None must be turned into text first.",
-        ) from None
+        cause = "Numbers and None must be turned into text first."
+        if isinstance(texts[k], (list, tuple, np.ndarray)):
+            cause = "Is X a table that has lost the names of its columns? A ColumnTransformer keeps them with "
+            cause += "set_output(transform='pandas')."
+        raise FeatureError("a token is not a string", got=shown(texts[k]), wanted="str", cause=cause) from None
     if "\0" in whole or whole.count("\n") != max(len(texts) - 1, 0):
         whole = "\n".join(text.replace("\0", "\0\0").replace("\n", "\0n") for text in texts)
     return whole.encode("utf-8", "surrogatepass")

@@ -63,8 +63,8 @@ def scorer(
 ) -> Scorer:
     """Make a scorer that judges models by their labels under rules.
 
-    The settings that are best with rules on are often not those that are best without them: a search should judge models
-    the way they will be used.
+    The settings that are best with rules on need not be those that are best without them: let a search judge models the
+    way they will be used.
 
     Parameters
     ----------
