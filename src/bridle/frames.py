@@ -12,12 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bridle.errors import BridleError, FeatureError, LabelError, shown
 from bridle.extras import needed
+
+
+class Table(Protocol):
+    """A table, or a column of one: what models take in place of a list."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+Sequences = Sequence[Any] | Table  # X
+LabelLists = Sequence[Sequence[str]] | Table  # y
 
 _LISTED = ("to_pylist", "to_list", "tolist")  # PyArrow; Polars, pandas; NumPy
 

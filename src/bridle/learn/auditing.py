@@ -22,6 +22,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import offsets_of
 from bridle.errors import LabelError, LatticeError
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Bools, Labels
 from bridle.lattice import Lattices, subset
 from bridle.learn.audit_result import Audit, Figures, Row, gain
@@ -125,10 +126,10 @@ def audit(
 def audit_model(
     rules: Sequence[Rule],
     model: Tagger,
-    X: Sequence[Any],
-    y: Labellings,
+    X: Sequences,
+    y: LabelLists,
     *,
-    given: Sequence[Given] | None = None,
+    given: Sequence[Given] | Table | None = None,
     threads: int = 0,
     **options: Any,
 ) -> Audit:

@@ -29,6 +29,7 @@ from bridle import _native
 from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError, shown
 from bridle.features import TemplateFeatures, Templates, sequences_of
+from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
 from bridle.learn.decided import UNDECIDED, Decided
 from bridle.learn.deterministic import DeterministicRules
@@ -137,7 +138,7 @@ class ConstrainedTagger(Estimator):
         self.rules, self.features, self.train, self.search, self.width = rules, features, train, search, width
         self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None) -> Self:
+    def fit(self, X: Sequences, y: LabelLists, *, watch: Callable[[Step], None] | None = None) -> Self:
         """Learn the rules, then the weights.
 
         Ctrl-C ends training: what was learned so far is kept, and the interrupt is raised again.
@@ -234,7 +235,7 @@ class ConstrainedTagger(Estimator):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Sequence[Any], *, threads: int = 0) -> list[list[str]]:
+    def predict(self, X: Sequences, *, threads: int = 0) -> list[list[str]]:
         """Label sequences.
 
         Parameters
@@ -291,7 +292,7 @@ class ConstrainedTagger(Estimator):
         """Do rules and features know the same strings, so that texts are looked up once?"""
         return self.rules_ is not None and self.features_.share(self.rules_.features_)
 
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
+    def score(self, X: Sequences, y: LabelLists) -> float:
         """Measure accuracy.
 
         Parameters

@@ -26,6 +26,7 @@ from bridle.errors import ModelError, ModelFileError
 from bridle.features import Templates, sequences_of
 from bridle.features.derived import OfTexts
 from bridle.features.prepared import Prepared
+from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
 from bridle.learn.contexts import TEMPLATES, Contexts
 from bridle.learn.decided import Decided
@@ -92,7 +93,7 @@ class DeterministicRules(Estimator):
         known = f", {self.n_rules_:,} rules" if hasattr(self, "n_rules_") else ""
         return f"DeterministicRules({self.templates!r}, contexts={self.contexts!r}{known})"
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Self:
+    def fit(self, X: Sequences, y: LabelLists) -> Self:
         """Find the contexts that decide.
 
         Parameters
@@ -146,7 +147,7 @@ class DeterministicRules(Estimator):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def decide(self, X: Sequence[Any], *, threads: int = 0) -> Decided:
+    def decide(self, X: Sequences, *, threads: int = 0) -> Decided:
         """Label the tokens on which all rules that fire agree.
 
         Parameters
@@ -192,7 +193,7 @@ class DeterministicRules(Estimator):
         """
         return self.features_.agreed(prepared, self._label)
 
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Counts:
+    def score(self, X: Sequences, y: LabelLists) -> Counts:
         """Compare decided tokens with gold labels.
 
         Parameters

@@ -91,6 +91,12 @@ def labellings_of(y: Any) -> Sequence[Sequence[str]]:
     return found
 
 
+def given_of(given: Any) -> Sequence[Given] | None:
+    """Values for rules as a list of mappings, where they come as a table; `check_given` says what else they may be."""
+    found: Sequence[Given] | None = frames.rows(given)
+    return found
+
+
 def names_of(y: Any) -> list[str]:
     """All labels of the training data, sorted."""
     if isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):

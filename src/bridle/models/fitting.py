@@ -15,7 +15,6 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.errors import ModelError
 from bridle.features import Encoded, Features, sequences_of
-from bridle.frames import rows
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import Batch
 from bridle.models import files
@@ -26,6 +25,7 @@ from bridle.models.checks import (
     count_of,
     digest_of,
     fingerprint,
+    given_of,
     ids_of,
     labellings_of,
     names_of,
@@ -62,7 +62,7 @@ class Data:
     @classmethod
     def of(cls, X: Any, y: Any, given: Any = None, name: str = "given") -> Data:
         """Lists of what may be tables; refuses given values that do not belong to the sequences."""
-        made = cls(sequences_of(X), labellings_of(y), rows(given))
+        made = cls(sequences_of(X), labellings_of(y), given_of(given))
         check_given(made.given, len(made.X), name)
         return made
 
@@ -137,7 +137,7 @@ def plan_of(
     )
 
 
-def dev_of(dev: Any, given: Sequence[Given] | None) -> Data | None:
+def dev_of(dev: Any, given: Any) -> Data | None:
     """The development set as it came to `fit`: a pair of X and y, or None."""
     if dev is None:
         return None

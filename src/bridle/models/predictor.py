@@ -16,10 +16,10 @@ from bridle.decoding.result import Decodings
 from bridle.decoding.threads import in_threads
 from bridle.errors import BridleError, LabelError
 from bridle.features import Features, sequences_of
-from bridle.frames import rows
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, labellings_of, with_tokens
+from bridle.models.checks import Given, count_of_threads, given_of, labellings_of, with_tokens
 from bridle.models.estimator import Labellings, not_fitted
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
@@ -56,7 +56,7 @@ class Predictor:
         """
         return self.lattices([x])[0]
 
-    def lattices(self, X: Sequence[Any], *, threads: int = 1) -> Batch:
+    def lattices(self, X: Sequences, *, threads: int = 1) -> Batch:
         """Score many sequences.
 
         Parameters
@@ -89,9 +89,11 @@ class Predictor:
         [[['D', 'N'], ['N']], [['D', 'D'], ['D']]]
         """
         self._fitted()
-        X = sequences_of(X)
+        sequences = sequences_of(X)
         cores = count_of_threads(threads)
-        parts = in_threads(lambda low, high, stop: self._part(X, None, low, high, stop)[0], len(X), cores)
+        parts = in_threads(
+            lambda low, high, stop: self._part(sequences, None, low, high, stop)[0], len(sequences), cores
+        )
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
@@ -111,7 +113,9 @@ class Predictor:
         batch = self.linear_.scores(encoded, self.scores, stop)
         return batch, None if given is None else given[low:high], texts
 
-    def given(self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None) -> Sequence[Given] | None:
+    def given(
+        self, X: Sequences, decoder: Decoder, given: Sequence[Given] | Table | None = None
+    ) -> Sequence[Given] | None:
         """Collect the values that the rules of a decoder ask for.
 
         Rules that speak of tokens need their texts; they are taken from `X`. All other values come from you.
@@ -144,7 +148,7 @@ class Predictor:
         [{'tokens': ['the', 'cat']}]
         """
         self._fitted()
-        return with_tokens(self.features_, sequences_of(X), rows(given), decoder.required_inputs)
+        return with_tokens(self.features_, sequences_of(X), given_of(given), decoder.required_inputs)
 
     def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
         """Make a decoder for the labels of this model.
@@ -181,10 +185,10 @@ class Predictor:
 
     def predict(
         self,
-        X: Sequence[Any],
+        X: Sequences,
         rules: Iterable[Rule | str] = (),
         *,
-        given: Sequence[Given] | None = None,
+        given: Sequence[Given] | Table | None = None,
         threads: int = 0,
         **options: Any,
     ) -> list[list[str]]:
@@ -232,7 +236,12 @@ class Predictor:
         return Labellings(self.decode(X, self.decoder(rules, **options), given=given, threads=threads).labels)
 
     def decode(
-        self, X: Sequence[Any], decoder: Decoder, *, given: Sequence[Given] | None = None, threads: int = 0
+        self,
+        X: Sequences,
+        decoder: Decoder,
+        *,
+        given: Sequence[Given] | Table | None = None,
+        threads: int = 0,
     ) -> Decodings:
         """Find the best labellings of sequences, with their scores, bounds and statuses.
 
@@ -271,7 +280,7 @@ class Predictor:
         (['infeasible', 'optimal'], [[], ['N']])
         """
         self._fitted()
-        X, given = sequences_of(X), given if isinstance(given, list) else rows(given)
+        X, given = sequences_of(X), given if isinstance(given, list) else given_of(given)
         check_given(given, len(X))
         # Texts that come with a sequence stand for those of its tokens.
         if given is not None and any("tokens" in one for one in given) and "tokens" in decoder.required_inputs:
@@ -281,11 +290,11 @@ class Predictor:
 
     def score(
         self,
-        X: Sequence[Any],
-        y: Sequence[Sequence[str]],
+        X: Sequences,
+        y: LabelLists,
         *,
         rules: Iterable[Rule | str] = (),
-        given: Sequence[Given] | None = None,
+        given: Sequence[Given] | Table | None = None,
     ) -> float:
         """Return the accuracy: the share of tokens that get the right label.
 
