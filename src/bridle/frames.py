@@ -31,6 +31,10 @@ class Table(Protocol):
 Sequences = Sequence[Any] | Table  # X
 LabelLists = Sequence[Sequence[str]] | Table  # y
 
+NAMELESS = (
+    "Is X a table that has lost the names of its columns? A ColumnTransformer keeps them with "
+    "set_output(transform='pandas')."
+)  # the likely cause where a token is a list
 _LISTED = ("to_pylist", "to_list", "tolist")  # PyArrow; Polars, pandas; NumPy
 
 
@@ -198,8 +202,9 @@ def _names(data: Any) -> list[str] | None:
 
 
 def _listed(column: Any) -> list[Any]:
-    method = next((getattr(column, name) for name in _LISTED if _has(column, name)), None)
-    return list(column) if method is None else list(method())
+    """The cells of a column; pandas may have arrays in them where others have lists."""
+    method = next((getattr(column, name) for name in _LISTED if _has(column, name)), column.__iter__)
+    return [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in method()]
 
 
 def _has(data: Any, name: str) -> bool:

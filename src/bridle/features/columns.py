@@ -111,7 +111,8 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
         rows: list[Any] = [columns_of(token, names, main, k) for token in x]
         return {name: [row[name] for row in rows] for name in names}
     if len(names) > 1 and len(x):
-        raise _not_columns(k, x, f"The templates need the columns {', '.join(names)}.")
+        lists = isinstance(x[0], (list, tuple))
+        raise _not_columns(k, x, frames.NAMELESS if lists else f"The templates need the columns {', '.join(names)}.")
     return dict.fromkeys(names, x)
 
 

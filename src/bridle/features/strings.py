@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import FeatureError, shown
+from bridle.frames import NAMELESS
 
 Ids = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -22,10 +23,8 @@ def joined(texts: Sequence[str]) -> bytes:
         whole = "\n".join(texts)
     except TypeError:
         k = next(k for k, text in enumerate(texts) if not isinstance(text, str))
-        cause = "Numbers and None must be turned into text first."
-        if isinstance(texts[k], (list, tuple, np.ndarray)):
-            cause = "Is X a table that has lost the names of its columns? A ColumnTransformer keeps them with "
-            cause += "set_output(transform='pandas')."
+        lists = isinstance(texts[k], (list, tuple))
+        cause = NAMELESS if lists else "Numbers and None must be turned into text first."
         raise FeatureError("a token is not a string", got=shown(texts[k]), wanted="str", cause=cause) from None
     if "\0" in whole or whole.count("\n") != max(len(texts) - 1, 0):
         whole = "\n".join(text.replace("\0", "\0\0").replace("\n", "\0n") for text in texts)
