@@ -167,6 +167,12 @@ def test_what_scikit_learn_is_told() -> None:
     assert not tags.input_tags.two_d_array, "its checks of arrays do not apply, and it leaves them out by itself"
 
 
+@pytest.mark.filterwarnings("ignore:Can't test estimator", "ignore:Estimator .* does not inherit")
+@pytest.mark.parametrize("model", [CRF(), LocalTagger()], ids=str)
+def test_check_estimator(model: Tagger) -> None:
+    assert [found["status"] for found in estimator_checks.check_estimator(model)] == ["passed"]
+
+
 # ---- the same on sequences ------------------------------------------------------------------------------------------
 
 X = [["the", "cat", "sleeps"], ["a", "dog"], ["dogs", "run", "and", "cats", "sleep"], ["cats"]]

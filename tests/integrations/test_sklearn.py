@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -22,7 +23,7 @@ from bridle.errors import FeatureError, LabelError, ModelError
 from bridle.frames import sequences
 from bridle.integrations.sklearn import scorer
 from bridle.learn import ConstrainedTagger, DeterministicRules, RelationalRules, audit_model, fit_rules, tune_rules
-from bridle.report import segment_f1
+from bridle.report import segment_f1, sequence_accuracy, token_accuracy
 
 EXAMPLES = references.references("acm", "lncs", count=20)
 WORDS = [list(example.columns["word"]) for example in EXAMPLES]
@@ -207,6 +208,19 @@ def test_scorers_decode_under_rules(plain: bridle.CRF) -> None:
     found = cross_validate(MODEL, SEQUENCES, LABELS, scoring=scoring, cv=2)
     guessed = [bridle.CRF(**MODEL.get_params()).fit(SEQUENCES[20:], LABELS[20:]).predict(SEQUENCES[:20], ONCE)]
     assert found["test_with"][0] == np.mean([a == b for a, b in zip(guessed[0], LABELS[:20], strict=True)])
+
+
+@frames
+def test_measures_take_columns(frame: Any, plain: bridle.CRF) -> None:
+    guessed = plain.predict(SEQUENCES)
+    for measure in (segment_f1, token_accuracy, sequence_accuracy):
+        assert make_scorer(measure)(plain, SEQUENCES, frame["label"]) == measure(LABELS, guessed)
+
+
+def test_labels_become_columns(plain: bridle.CRF) -> None:
+    guessed = plain.predict(SEQUENCES)
+    assert pd.Series(guessed).to_list() == pl.Series(guessed).to_list() == pa.array(guessed).to_pylist() == guessed
+    assert pd.DataFrame({"label": guessed})["label"].to_list() == pl.DataFrame({"label": guessed})["label"].to_list()
 
 
 def test_scorers_in_pipelines() -> None:

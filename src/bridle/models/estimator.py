@@ -107,6 +107,8 @@ class Labellings(list[list[str]]):
     """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a list of labellings cannot become an array without a copy")
         made = np.empty(len(self), dtype=object)
         made[:] = self[:]
         return made if dtype is None else made.astype(dtype)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from bridle.frames import Table, cells
 from bridle.report.scoring import score
 
-Labellings = Iterable[Sequence[str]]
+Labellings = Iterable[Sequence[str]] | Table
 
 
 def token_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
@@ -15,7 +16,7 @@ def token_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
     Parameters
     ----------
     y_true, y_pred : iterable of sequence of str
-        Gold and guessed labels, sequence by sequence.
+        Gold and guessed labels, sequence by sequence; or columns of lists.
 
     Returns
     -------
@@ -28,7 +29,7 @@ def token_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
     >>> token_accuracy([["D", "N"], ["N", "V"]], [["D", "N"], ["V", "V"]])
     0.75
     """
-    return score(y_true, y_pred, scheme=None).accuracy
+    return score(cells(y_true), cells(y_pred), scheme=None).accuracy
 
 
 def sequence_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
@@ -37,7 +38,7 @@ def sequence_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
     Parameters
     ----------
     y_true, y_pred : iterable of sequence of str
-        Gold and guessed labels, sequence by sequence.
+        Gold and guessed labels, sequence by sequence; or columns of lists.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def sequence_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
     >>> sequence_accuracy([["D", "N"], ["N", "V"]], [["D", "N"], ["V", "V"]])
     0.5
     """
-    return score(y_true, y_pred, scheme=None).exact
+    return score(cells(y_true), cells(y_pred), scheme=None).exact
 
 
 def segment_f1(y_true: Labellings, y_pred: Labellings, *, scheme: str | None = "auto") -> float:
@@ -59,7 +60,7 @@ def segment_f1(y_true: Labellings, y_pred: Labellings, *, scheme: str | None = "
     Parameters
     ----------
     y_true, y_pred : iterable of sequence of str
-        Gold and guessed labels, sequence by sequence.
+        Gold and guessed labels, sequence by sequence; or columns of lists.
     scheme : {"auto", None, "IO", "BIO", "IOB1", "BIOES", "BMES", "prefixes"}, default "auto"
         What makes a segment, as for `score`.
 
@@ -74,4 +75,4 @@ def segment_f1(y_true: Labellings, y_pred: Labellings, *, scheme: str | None = "
     >>> segment_f1([["B-NP", "I-NP", "O", "B-NP"]], [["B-NP", "O", "O", "B-NP"]])
     0.5
     """
-    return score(y_true, y_pred, scheme).segments.f1
+    return score(cells(y_true), cells(y_pred), scheme).segments.f1
