@@ -35,12 +35,16 @@ def test_what_is_neither_is_left_alone(data: Any) -> None:
 class Stream:
     """Something that only speaks Arrow."""
 
+    def __init__(self, table: pa.Table = TABLE) -> None:
+        self._table = table
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return TABLE.__arrow_c_stream__(requested_schema)
+        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def test_what_only_speaks_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows(Stream()) == rows(TABLE)
+    assert cells(Stream(TABLE.select(["word"]))) == WORDS
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"bridle\[arrow\]"):
         rows(Stream())

@@ -35,39 +35,30 @@ NAMELESS = (
     "Is X a table that has lost the names of its columns? A ColumnTransformer keeps them with "
     "set_output(transform='pandas')."
 )  # the likely cause where a token is a list
-_LISTED = ("to_pylist", "to_list", "tolist")  # PyArrow; Polars, pandas; NumPy
+_LISTED = ("to_pylist", "to_list", "tolist")  # PyArrow; Polars, pandas; others
+_PLAIN = (list, tuple, str, bytes, Mapping, np.ndarray)  # neither tables nor columns
 
 
 def rows(data: Any) -> Any:
     """A table as a list of mappings, a column as a list of its cells; anything else as it is."""
-    if isinstance(data, (list, tuple, str, bytes, Mapping, np.ndarray)):
-        return data
-    if _has(data, "__arrow_c_stream__") and _names(data) is None and not any(_has(data, name) for name in _LISTED):
-        data = needed("pyarrow", "arrow", "data that only speaks Arrow needs PyArrow").table(data)
-    if _names(data) is not None:
-        table = _columns(data)
-        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    return _listed(data) if any(_has(data, name) for name in _LISTED) else data
+    names, data = _opened(data)
+    if names is None:
+        return _listed(data) if _is_column(data) else data
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise FeatureError(f"the column {twice!r} is there twice", got=", ".join(map(repr, names)), wanted="each once")
+    return [dict(zip(names, row, strict=True)) for row in zip(*(_listed(data[name]) for name in names), strict=True)]
 
 
 def cells(data: Any) -> Any:
     """The same for labels and groups: of a table with one column, the cells of that column."""
-    found, names = rows(data), _names(data)
-    if found is data or names is None:
-        return found
+    names, data = _opened(data)
+    if names is None:
+        return _listed(data) if _is_column(data) else data
     if len(names) != 1:
         got = f"a table with the columns {', '.join(map(repr, names))}" if names else "a table without columns"
         raise LabelError("this should be one column, not a table", got=got, wanted="table['name'], for example")
-    return [row[names[0]] for row in found]
-
-
-def _columns(table: Any) -> dict[str, list[Any]]:
-    """All columns of a table, as lists."""
-    names = _names(table) or []
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise FeatureError(f"the column {twice!r} is there twice", got=", ".join(map(repr, names)), wanted="each once")
-    return {name: _listed(table[name]) for name in names}
+    return _listed(data[names[0]])
 
 
 def is_missing(cell: Any) -> bool:
@@ -124,7 +115,7 @@ def sequences(
     >>> y
     [['D', 'N'], ['N']]
     """
-    known = _names(table)
+    known, table = _opened(table)
     if known is None:
         raise FeatureError(
             "this is not a table",
@@ -193,12 +184,21 @@ def _strings(name: str, column: list[Any], error: type[BridleError]) -> list[str
     return column
 
 
-def _names(data: Any) -> list[str] | None:
-    """The names of the columns of a table; None: it is no table."""
-    if not _has(data, "__len__") or not _has(data, "__getitem__"):
-        return None
-    names = getattr(data, "column_names", getattr(data, "columns", None))
-    return None if names is None else list(names)
+def _opened(data: Any) -> tuple[list[str] | None, Any]:
+    """The names of the columns of a table, and the table; no names: it is no table."""
+    if isinstance(data, _PLAIN):
+        return None, data
+    if _has(data, "__len__") and _has(data, "__getitem__"):
+        names = getattr(data, "column_names", getattr(data, "columns", None))
+        return None if names is None else list(names), data
+    if _has(data, "__arrow_c_stream__"):
+        table = needed("pyarrow", "arrow", "data that only speaks Arrow needs PyArrow").table(data)
+        return list(table.column_names), table
+    return None, data
+
+
+def _is_column(data: Any) -> bool:
+    return not isinstance(data, _PLAIN) and any(_has(data, name) for name in _LISTED)
 
 
 def _listed(column: Any) -> list[Any]:
