@@ -1,22 +1,15 @@
-"""Models inside scikit-learn, and what models are given by mistake: every error is one of Bridle's, with a message."""
+"""What models are given by mistake: every error is one of Bridle's, with a message."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from bridle import rules as r
 from bridle.errors import BridleError, FeatureError, Infeasible, LabelError, ModelError
 from bridle.models import CRF, LocalTagger, Tagger
-from learning import noisy
 
 X = [["the", "cat", "sleeps"], ["a", "dog", "runs"]]
 Y = [["D", "N", "V"], ["D", "N", "V"]]
@@ -24,55 +17,6 @@ WORD = ["word[0]", "label[-1]"]
 RULE = "at most 1 segment of D"
 TWO = [[["a"], ["b"]]]  # one sequence of two tokens, ready-made features
 AB = [["A", "B"]]
-
-# ---- scikit-learn ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "model", [CRF("ibt", rules=[RULE, r.at_least(1, of="N")], c2=0.5), LocalTagger("winnow", rate=0.3)]
-)
-def test_settings(model: Tagger) -> None:
-    assert list(model.get_params()) == list(inspect.signature(type(model)).parameters)
-    copy = clone(model)
-    assert type(copy) is type(model)
-    assert repr(copy) == repr(model)
-    assert copy.get_params() == model.get_params()
-    assert copy.set_params(seed=7) is copy
-    assert (copy.get_params()["seed"], model.get_params()["seed"]) == (7, 0)
-    with pytest.raises(ModelError, match="unknown setting 'nothing'"):
-        copy.set_params(nothing=1)
-    with pytest.raises(NotFittedError):
-        check_is_fitted(copy)
-
-
-def test_the_constructor_only_stores() -> None:
-    given: dict[str, Any] = {"features": ["x"], "c2": "much", "iterations": -3, "rules": [RULE], "threads": "all"}
-    assert all(CRF(**given).get_params()[name] is value for name, value in given.items())
-
-
-def test_cross_validation() -> None:
-    data = noisy(np.random.default_rng(0), 200, 0.1)
-    scores = cross_val_score(CRF(), *data, cv=4)
-    assert scores.shape == (4,)
-    assert (scores > 0.6).all()
-    model = make_pipeline(LocalTagger())
-    assert model.fit(*data).score(*data) > 0.6
-    guessed = cross_val_predict(LocalTagger(), [x[:5] for x in data[0]], np.array(data[1]), cv=3)
-    assert guessed.shape == (40, 5)
-
-
-def test_grid_search() -> None:
-    data = noisy(np.random.default_rng(1), 200, 0.1)
-    wanted: dict[str, Any] = {"c2": [1e5, np.float64(0.1)], "algorithm": ["lbfgs"]}
-    search = GridSearchCV(CRF(), [wanted, {"algorithm": ["perceptron"], "average": ["averaged", "last"]}], cv=3)
-    search.fit(*data)
-    assert len(search.cv_results_["params"]) == 4
-    scores = search.cv_results_["mean_test_score"]
-    assert scores[1] > scores[0] + 0.1, "weights that may not grow cannot learn"
-    assert search.best_score_ == scores.max()
-    assert check_is_fitted(search.best_estimator_) is None
-    assert search.best_estimator_.predict(data[0]) == search.predict(data[0])
-
 
 # ---- labels ---------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bridle.errors import LabelError
 from bridle.labels import UNTYPED, Scheme
-from bridle.report import scoring
+from bridle.report import scoring, segment_f1, sequence_accuracy, token_accuracy
 from bridle.report.metrics import COLUMNS, Counts, Scores, macro, micro, rows
 from bridle.report.scoring import score
 from strategies import random_labels, seeds
@@ -401,3 +401,21 @@ def test_unknown_words() -> None:
 def test_the_schemes_of_labels_are_known_here() -> None:
     for scheme in get_args(Scheme):
         assert score([["O"]], [["O"]], scheme).scheme == scheme
+
+
+# ---- single numbers -------------------------------------------------------------------------------------------------
+
+
+def test_measures_are_those_of_the_scores() -> None:
+    for rng in seeds(20):
+        sides = [[rng.choice(["O", "B-X", "I-X", "I-Y"], n).tolist() for n in (0, 1, 3, 9)] for _ in range(2)]
+        for scheme in ("auto", None, "BIO"):
+            scores = score(*sides, scheme)
+            assert segment_f1(*sides, scheme=scheme) == scores.segments.f1
+            assert (token_accuracy(*sides), sequence_accuracy(*sides)) == (scores.accuracy, scores.exact)
+
+
+def test_measures_take_arrays_of_lists() -> None:
+    gold = np.empty(2, dtype=object)
+    gold[:] = [["A", "B"], ["A"]]
+    assert token_accuracy(gold, [["A", "A"], ["A"]]) == pytest.approx(2 / 3)

@@ -44,7 +44,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 ARROW = [
     ["_native", "deadline", "errors"],
     ["atomic", "checks", "extras", "schemes", "processor", "recent"],
-    ["labels"],
+    ["frames", "labels"],
     ["arrays"],
     ["lattice"],
     ["automata", "features", "report"],
@@ -68,7 +68,7 @@ ONLY = {
     "decoding.judge": {"errors", "labels", "lattice", "rules", "decoding.result"},  # shares no code with the engines
     "atomic": {"errors"},
     "data": {"atomic", "checks", "errors", "extras", "labels", "lattice"},
-    "features": {"_native", "checks", "errors"},
+    "features": {"_native", "checks", "errors", "frames"},
 }
 # Modules; what needs packages of others is imported by tests/integrations.
 NAMES = [
@@ -356,14 +356,15 @@ TOGETHER = {
     "test_labels": "schemes",
     "test_lattice": "arrays",
     "test_many_labels": "rules/classes",
-    "test_models_checks": "models/estimator models/predictor models/tagger",
+    "test_models_checks": "models/predictor models/tagger",
     "test_models_crossfit": "models/crossfitter models/folds models/seen",
     "test_models_files": "models/pickling",
     "test_models_perceptron": "decoding/training",
+    "test_models_sklearn": "models/estimator models/routing",
     "test_models_theory": "models/crf models/likelihood models/local",
     "test_models_training": "models/fitting",
     "test_processor": "cli/info",
-    "test_report_metrics": "report/scoring",
+    "test_report_metrics": "report/measures report/scoring",
     "test_report_sequences": "report/bars",
     "test_report_trellis": "report/layout report/text",
     "test_rules_lint": "rules/questions",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bridle.checks import is_integer
 from bridle.errors import FeatureError
-from bridle.features.columns import check_sequences
+from bridle.features.columns import sequences_of
 from bridle.features.encoded import Encoded
 from bridle.features.plain import PlainFeatures
 from bridle.features.templates import SETS, Template, Templates
@@ -21,8 +21,8 @@ __all__ = [
     "Template",
     "TemplateFeatures",
     "Templates",
-    "check_sequences",
     "features_of",
+    "sequences_of",
 ]
 
 Features = TemplateFeatures | PlainFeatures

@@ -1,6 +1,7 @@
 """Sequences as users have them, turned into columns packed end to end.
 
-A sequence is a mapping {"word": [...], "pos": [...]}, a list of token texts, or a list of one mapping per token.
+A sequence is a mapping {"word": [...], "pos": [...]}, a list of token texts, or a list of one mapping per token. Many
+of them are a list, or a table or a column of lists (see frames.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle import frames
 from bridle.errors import FeatureError, shown
 
 
@@ -23,10 +25,16 @@ class Packed:
     texts: dict[str, list[str]]  # column -> (N) strings
     offsets: npt.NDArray[np.int64]  # (B + 1)
 
+    def located(self, error: FeatureError) -> FeatureError:
+        """The error of a text that is not a string, with its sequence."""
+        wrong = (t for texts in self.texts.values() for t, text in enumerate(texts) if not isinstance(text, str))
+        at = next(wrong, None)
+        return error if at is None else error.at(sequence=int(np.searchsorted(self.offsets, at, side="right")) - 1)
+
 
 def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
     """The columns called `names` of all sequences; a bare list of texts is the column `main`."""
-    check_sequences(sequences)
+    sequences = sequences_of(sequences)
     parts = [
         x if isinstance(x, Mapping) and all(name in x for name in names) else columns_of(x, names, main, k)
         for k, x in enumerate(sequences)
@@ -54,15 +62,19 @@ def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
     return Packed(texts, offsets)
 
 
-def check_sequences(sequences: Any) -> None:
-    """X is a list of sequences, not a generator, a string or one mapping."""
-    if isinstance(sequences, (str, bytes, Mapping)) or not hasattr(sequences, "__len__"):
+def sequences_of(X: Any) -> Sequence[Any]:
+    """X as a list of sequences: all that models are given comes through here. A generator or a string is none."""
+    if isinstance(X, (list, tuple)):
+        return X
+    found: Sequence[Any] = frames.rows(X)
+    if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__len__"):
         raise FeatureError(
             "X is not a list of sequences",
-            got=type(sequences).__name__,
+            got=type(X).__name__,
             wanted="a list with one entry per sequence",
-            cause="One sequence? Pass [sequence].",
+            cause="Collect it first: X.collect()." if hasattr(X, "collect") else "One sequence? Pass [sequence].",
         )
+    return found
 
 
 def length_of(x: Any, k: int) -> int:
@@ -74,7 +86,10 @@ def length_of(x: Any, k: int) -> int:
 
 def _check_column(k: int, name: str, column: Any) -> None:
     if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
-        raise _not_columns(k, column, f"{name!r} should be a list with one text per token.")
+        cause = f"{name!r} should be a list with one text per token."
+        if isinstance(column, str):
+            cause += " Of a table with one row per token, bridle.frames.sequences makes sequences."
+        raise _not_columns(k, column, cause)
 
 
 def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, Sequence[str]]:
@@ -96,11 +111,14 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
         rows: list[Any] = [columns_of(token, names, main, k) for token in x]
         return {name: [row[name] for row in rows] for name in names}
     if len(names) > 1 and len(x):
-        raise _not_columns(k, x, f"The templates need the columns {', '.join(names)}.")
+        lists = isinstance(x[0], (list, tuple))
+        raise _not_columns(k, x, frames.NAMELESS if lists else f"The templates need the columns {', '.join(names)}.")
     return dict.fromkeys(names, x)
 
 
 def _not_columns(k: int, got: Any, cause: str) -> FeatureError:
+    if frames.is_missing(got):
+        cause = "The cell is empty: leave the row out, or put an empty list there."
     return FeatureError(
         "templates cannot be applied to this sequence",
         got=shown(got),

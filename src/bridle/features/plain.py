@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import FeatureError, shown
-from bridle.features.columns import check_sequences
+from bridle.features.columns import sequences_of
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
+from bridle.frames import is_missing
 
 LARGEST = 1e9  # of a value
 
@@ -89,12 +90,13 @@ class PlainFeatures:
 
 
 def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
-    check_sequences(sequences)
+    sequences = sequences_of(sequences)
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
     try:
         np.cumsum([len(x) for x in sequences], out=offsets[1:])
     except TypeError:
-        raise _no_features("a sequence", sequences[0]) from None
+        k = next(k for k, x in enumerate(sequences) if not hasattr(x, "__len__"))
+        raise _no_features("the sequence", sequences[k]).at(sequence=k) from None
     tokens = list(chain.from_iterable(sequences))
     if all(type(token) is list for token in tokens):
         values, rows = None, tokens
@@ -146,9 +148,10 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _no_features(what: str, got: Any) -> FeatureError:
+    cause = "Columns of text need templates: features='chunking', or your own."
     return FeatureError(
         f"{what} has no features",
         got=shown(got),
         wanted="a list of strings, or a dict of names and values, per token",
-        cause="Columns of text need templates: features='chunking', or your own.",
+        cause="It is empty: leave it out." if is_missing(got) else cause,
     )

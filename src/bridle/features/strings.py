@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import FeatureError, shown
+from bridle.frames import NAMELESS
 
 Ids = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -22,12 +23,9 @@ def joined(texts: Sequence[str]) -> bytes:
         whole = "\n".join(texts)
     except TypeError:
         k = next(k for k, text in enumerate(texts) if not isinstance(text, str))
-        raise FeatureError(
-            "a token is not a string",
-            got=shown(texts[k]),
-            wanted="str",
-            cause="Numbers and None must be turned into text first.",
-        ) from None
+        lists = isinstance(texts[k], (list, tuple))
+        cause = NAMELESS if lists else "Numbers and None must be turned into text first."
+        raise FeatureError("a token is not a string", got=shown(texts[k]), wanted="str", cause=cause) from None
     if "\0" in whole or whole.count("\n") != max(len(texts) - 1, 0):
         whole = "\n".join(text.replace("\0", "\0\0").replace("\n", "\0n") for text in texts)
     return whole.encode("utf-8", "surrogatepass")

@@ -55,7 +55,10 @@ class TemplateFeatures:
         found: dict[str, Ids] = {}
         for source in self._sources:
             self._strings[source] = Interned()
-            found[source] = self._strings[source].add(packed.texts[source])
+            try:
+                found[source] = self._strings[source].add(packed.texts[source])
+            except FeatureError as error:
+                raise packed.located(error) from None
         for column, (of, function) in self._split.items():
             if of is not None and function is not None:
                 self._strings[column] = Interned()
@@ -88,7 +91,10 @@ class TemplateFeatures:
         if self._attributes is None:
             raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
         packed = pack(sequences, self._sources, self.templates.main)
-        numbers = {source: self._strings[source].find(packed.texts[source]) for source in self._sources}
+        try:
+            numbers = {source: self._strings[source].find(packed.texts[source]) for source in self._sources}
+        except FeatureError as error:
+            raise packed.located(error) from None
         unseen = {source: ids for source, ids in numbers.items() if ids.min(initial=0) < 0}
         return Prepared(packed, numbers, {s: Fresh.of(ids, packed.texts[s]) for s, ids in unseen.items()})
 

@@ -22,11 +22,12 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import offsets_of
 from bridle.errors import LabelError, LatticeError
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Bools, Labels
 from bridle.lattice import Lattices, subset
 from bridle.learn.audit_result import Audit, Figures, Row, gain
 from bridle.learn.weights import Given, violations
-from bridle.models.checks import one_of
+from bridle.models.checks import labellings_of, one_of
 from bridle.models.tagger import Tagger
 from bridle.report import score
 from bridle.rules.base import Rule
@@ -125,10 +126,10 @@ def audit(
 def audit_model(
     rules: Sequence[Rule],
     model: Tagger,
-    X: Sequence[Any],
-    y: Labellings,
+    X: Sequences,
+    y: LabelLists,
     *,
-    given: Sequence[Given] | None = None,
+    given: Sequence[Given] | Table | None = None,
     threads: int = 0,
     **options: Any,
 ) -> Audit:
@@ -158,7 +159,7 @@ def audit_model(
     """
     lattices = model.lattices(X, threads=threads)
     known = model.given(X, model.decoder(rules), given)
-    return audit(rules, y, model.labels_, given=known, lattices=lattices, threads=threads, **options)
+    return audit(rules, labellings_of(y), model.labels_, given=known, lattices=lattices, threads=threads, **options)
 
 
 def _worth(row: Row, none: Figures, everything: Figures) -> tuple[float, ...]:

@@ -28,13 +28,14 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError, shown
-from bridle.features import TemplateFeatures, Templates
+from bridle.features import TemplateFeatures, Templates, sequences_of
+from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
 from bridle.learn.decided import UNDECIDED, Decided
 from bridle.learn.deterministic import DeterministicRules
 from bridle.models import files
-from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, names_of, one_of
-from bridle.models.estimator import Estimator
+from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
+from bridle.models.estimator import Estimator, Labellings, not_fitted
 from bridle.models.linear import Linear
 from bridle.models.perceptron import AveragedWeights
 from bridle.models.pickling import pickled
@@ -137,7 +138,7 @@ class ConstrainedTagger(Estimator):
         self.rules, self.features, self.train, self.search, self.width = rules, features, train, search, width
         self.lookahead, self.folds, self.cutoff, self.iterations, self.seed = lookahead, folds, cutoff, iterations, seed
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]], *, watch: Callable[[Step], None] | None = None) -> Self:
+    def fit(self, X: Sequences, y: LabelLists, *, watch: Callable[[Step], None] | None = None) -> Self:
         """Learn the rules, then the weights.
 
         Ctrl-C ends training: what was learned so far is kept, and the interrupt is raised again.
@@ -164,6 +165,7 @@ class ConstrainedTagger(Estimator):
             If `y` does not fit `X`.
         """
         self._check()
+        X, y = sequences_of(X), labellings_of(y)
         names = names_of(y)
         labels = Labels(names, scheme_of(names))
         rules = None if self.rules is None else DeterministicRules(**self.rules.get_params()).fit(X, y)
@@ -233,7 +235,7 @@ class ConstrainedTagger(Estimator):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Sequence[Any], *, threads: int = 0) -> list[list[str]]:
+    def predict(self, X: Sequences, *, threads: int = 0) -> list[list[str]]:
         """Label sequences.
 
         Parameters
@@ -254,12 +256,13 @@ class ConstrainedTagger(Estimator):
             If the tagger has not been trained.
         """
         self._fitted()
+        X = sequences_of(X)
         context = self._context(len(self.labels_))
 
         def work(low: int, high: int, stop: _native.Stop) -> list[list[str]]:
             return self.labels_.named(*self._ids(X[low:high], context, stop))
 
-        return list(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
+        return Labellings(chain.from_iterable(in_threads(work, len(X), count_of_threads(threads))))
 
     def _ids(self, X: Sequence[Any], context: _native.Context, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
         prepared = self.features_.prepare(X)
@@ -289,7 +292,7 @@ class ConstrainedTagger(Estimator):
         """Do rules and features know the same strings, so that texts are looked up once?"""
         return self.rules_ is not None and self.features_.share(self.rules_.features_)
 
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
+    def score(self, X: Sequences, y: LabelLists) -> float:
         """Measure accuracy.
 
         Parameters
@@ -304,14 +307,14 @@ class ConstrainedTagger(Estimator):
         float
             Share of right tokens.
         """
-        guessed, gold = (list(chain.from_iterable(labels)) for labels in (self.predict(X), y))
+        guessed, gold = (list(chain.from_iterable(labels)) for labels in (self.predict(X), labellings_of(y)))
         if len(guessed) != len(gold):
             raise ModelError("y does not fit X", got=f"{len(gold)} labels", wanted=f"{len(guessed)}, one per token")
         return sum(map(str.__eq__, guessed, gold)) / max(len(gold), 1)
 
     def _fitted(self) -> None:
         if not hasattr(self, "linear_"):
-            raise ModelError("the tagger has not been trained", got="no call of fit", wanted="fit(X, y)")
+            raise not_fitted("the tagger has not been trained")
 
     # ---- files ------------------------------------------------------------------------------------------------------
 

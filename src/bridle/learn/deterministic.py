@@ -23,15 +23,16 @@ from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError
-from bridle.features import Templates
+from bridle.features import Templates, sequences_of
 from bridle.features.derived import OfTexts
 from bridle.features.prepared import Prepared
+from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
 from bridle.learn.contexts import TEMPLATES, Contexts
 from bridle.learn.decided import Decided
 from bridle.models import files
-from bridle.models.checks import count_of_threads, ids_of, names_of, one_of
-from bridle.models.estimator import Estimator
+from bridle.models.checks import count_of_threads, ids_of, labellings_of, names_of, one_of
+from bridle.models.estimator import Estimator, not_fitted
 from bridle.models.pickling import pickled
 from bridle.report import Counts
 
@@ -92,7 +93,7 @@ class DeterministicRules(Estimator):
         known = f", {self.n_rules_:,} rules" if hasattr(self, "n_rules_") else ""
         return f"DeterministicRules({self.templates!r}, contexts={self.contexts!r}{known})"
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Self:
+    def fit(self, X: Sequences, y: LabelLists) -> Self:
         """Find the contexts that decide.
 
         Parameters
@@ -115,6 +116,7 @@ class DeterministicRules(Estimator):
             If `y` does not fit `X`.
         """
         self._check()
+        X, y = sequences_of(X), labellings_of(y)
         names = names_of(y)
         labels = Labels(names, scheme_of(names))
         features = self._features(_morph(X, y, self.rare) if self.templates == "words" else None)
@@ -145,7 +147,7 @@ class DeterministicRules(Estimator):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def decide(self, X: Sequence[Any], *, threads: int = 0) -> Decided:
+    def decide(self, X: Sequences, *, threads: int = 0) -> Decided:
         """Label the tokens on which all rules that fire agree.
 
         Parameters
@@ -166,6 +168,7 @@ class DeterministicRules(Estimator):
             If there are no rules yet.
         """
         self._fitted()
+        X = sequences_of(X)
 
         def work(low: int, high: int, stop: _native.Stop) -> tuple[Ids, npt.NDArray[np.int64]]:
             prepared = self.features_.prepare(X[low:high])
@@ -190,7 +193,7 @@ class DeterministicRules(Estimator):
         """
         return self.features_.agreed(prepared, self._label)
 
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> Counts:
+    def score(self, X: Sequences, y: LabelLists) -> Counts:
         """Compare decided tokens with gold labels.
 
         Parameters
@@ -206,14 +209,13 @@ class DeterministicRules(Estimator):
             Precision, recall and F1 as the paper defines them: decided tokens are guesses, all tokens are gold.
         """
         decided = self.decide(X)
-        gold = ids_of(self.labels_, y, decided.offsets, "wrong")
+        gold = ids_of(self.labels_, labellings_of(y), decided.offsets, "wrong")
         sure = decided.ids >= 0
         return Counts(int((decided.ids == gold)[sure].sum()), int(sure.sum()), len(gold))
 
     def _fitted(self) -> None:
         if not hasattr(self, "n_rules_"):
-            wanted = "fit(X, y), or DeterministicRules.load(path)"
-            raise ModelError("there are no rules yet", got="no call of fit", wanted=wanted)
+            raise not_fitted("there are no rules yet", wanted="fit(X, y), or DeterministicRules.load(path)")
 
     def lines(self, count: int | None = None) -> Iterator[str]:
         """Print the rules, the most frequent first.

@@ -37,6 +37,7 @@ from bridle.models.checks import (
     count_of,
     count_of_threads,
     ids_of,
+    labellings_of,
     of_dev,
     one_of,
     positive,
@@ -61,7 +62,7 @@ class _Data:
         self.offsets = offsets_of(self.lattices)
         check_given(given, len(self))
         self.given: Sequence[Given] | None = given if model is None else model.given(X, decoder, given)
-        self.gold = ids_of(decoder.labels, y, self.offsets)
+        self.gold = ids_of(decoder.labels, labellings_of(y), self.offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

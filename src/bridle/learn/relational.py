@@ -18,7 +18,7 @@ import numpy as np
 from bridle.checks import is_integer
 from bridle.decoding.problem import check_given
 from bridle.errors import LabelError, ModelError, shown
-from bridle.features.columns import check_sequences, columns_of
+from bridle.features.columns import columns_of, sequences_of
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.learn import candidates_labels, candidates_tokens  # noqa: F401  (their kinds join KINDS)
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
@@ -28,7 +28,7 @@ from bridle.learn.counted import Counted, Ints
 from bridle.learn.evidence import Learned, rules_of
 from bridle.learn.redundant import needed
 from bridle.learn.select import Clause, cover
-from bridle.models.checks import check_seed, ids_of, names_of, one_of
+from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
 from bridle.rules.base import Rule
 
@@ -224,13 +224,13 @@ class RelationalRules(Estimator):
         check_seed(self.seed)
 
     def _counted(self, X: Any, y: Any, given: Any) -> Counted:
+        y, given = labellings_of(y), given_of(given)
         names = names_of(y)
         labels = Labels(names, cast(Scheme | None, scheme_of(names) if self.scheme == "auto" else self.scheme))
         check_given(given, len(y))
         texts: list[Sequence[str]] | None = None
         if X is not None:
-            check_sequences(X)
-            texts = [columns_of(x, (self.column,), self.column, k)[self.column] for k, x in enumerate(X)]
+            texts = [columns_of(x, (self.column,), self.column, k)[self.column] for k, x in enumerate(sequences_of(X))]
         elif given is not None and all("tokens" in one for one in given):
             texts = [one["tokens"] for one in given]
         elif self.kinds and set(self.kinds) <= OF_TOKENS:

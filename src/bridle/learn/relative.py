@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bridle.errors import ModelError
-from bridle.features import PlainFeatures
+from bridle.features import PlainFeatures, sequences_of
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.learn.compare import Comparison, compared
 from bridle.learn.evidence import Learned
 from bridle.learn.prices import Prices
@@ -21,7 +22,7 @@ from bridle.learn.pricing import Effect, Pricing
 from bridle.learn.relational import RelationalRules
 from bridle.learn.scored import Scored, Source
 from bridle.learn.weights import counter, priced
-from bridle.models.checks import Given, check_callable, positive
+from bridle.models.checks import Given, check_callable, given_of, labellings_of, positive
 from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
@@ -172,14 +173,14 @@ class FittedRules:
 
 def fit_rules(
     model: Tagger,
-    X: Sequence[Any],
-    y: Sequence[Sequence[str]],
+    X: Sequences,
+    y: LabelLists,
     *,
     rules: Iterable[Rule | str] | RelationalRules | None = None,
-    given: Sequence[Given] | None = None,
+    given: Sequence[Given] | Table | None = None,
     scores: Source = "auto",
     cross_fit: CrossFit | None = None,
-    groups: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable] | Table | None = None,
     l1: float | Literal["auto"] = "auto",
     significance: float = SIGNIFICANCE,
     seed: int = 0,
@@ -256,6 +257,7 @@ def fit_rules(
         raise ModelError("significance is not a share", got=significance, wanted="a number above 0, at most 1")
     check_callable("watch", watch, "a function of a sentence")
     say = watch or (lambda text: None)
+    X, y, given = sequences_of(X), labellings_of(y), given_of(given)
     scored = Scored.of(
         model, X, y, given, scores=scores, cross_fit=cross_fit, groups=groups, threads=threads, seed=seed, say=say
     )

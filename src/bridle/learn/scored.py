@@ -12,12 +12,13 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given, offsets_of
 from bridle.errors import LabelError, ModelError, shown
-from bridle.features import check_sequences
+from bridle.features import sequences_of
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, check_seed, count_of_threads, ids_of, one_of
+from bridle.models.checks import Given, check_seed, count_of_threads, given_of, ids_of, labellings_of, one_of
 from bridle.models.crossfit import CrossFit, check_fits
-from bridle.models.folds import FOLDS, check_groups, deal
+from bridle.models.folds import FOLDS, deal, groups_of
 from bridle.models.seen import hashes_of
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
@@ -49,13 +50,13 @@ class Scored:
     def of(
         cls,
         model: Tagger,
-        X: Sequence[Any],
-        y: Sequence[Sequence[str]],
-        given: Sequence[Given] | None,
+        X: Sequences,
+        y: LabelLists,
+        given: Sequence[Given] | Table | None,
         *,
         scores: Source,
         cross_fit: CrossFit | None,
-        groups: Sequence[Hashable] | None,
+        groups: Sequence[Hashable] | Table | None,
         threads: int,
         seed: int,
         say: Callable[[str], None],
@@ -65,9 +66,9 @@ class Scored:
             raise ModelError("this is no model", got=shown(model), wanted="a trained CRF or LocalTagger")
         check_seed(seed)
         count_of_threads(threads)
-        check_sequences(X)
+        X, y, given = sequences_of(X), labellings_of(y), given_of(given)
         check_given(given, len(X))
-        check_groups(groups, len(X))
+        groups = groups_of(groups, len(X))
         one_of("scores", scores, ("auto", "cross-fitted", "model"))
         labels = model.decoder().labels
         if isinstance(y, str) or not hasattr(y, "__len__"):

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import RuleError, shown
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.learn.compare import Comparison, compared
 from bridle.learn.prices import Prices, fit
 from bridle.learn.pricing import Effect, Pricing
@@ -189,13 +190,13 @@ def _cells(one: TunedRule) -> tuple[str, ...]:
 def tune_rules(
     model: Tagger,
     rules: Iterable[Rule | str],
-    X: Sequence[Any],
-    y: Sequence[Sequence[str]],
+    X: Sequences,
+    y: LabelLists,
     *,
-    given: Sequence[Given] | None = None,
+    given: Sequence[Given] | Table | None = None,
     scores: Source = "auto",
     cross_fit: CrossFit | None = None,
-    groups: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable] | Table | None = None,
     l1: float = L1,
     seed: int = 0,
     threads: int = 0,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle import frames
 from bridle.checks import is_integer
 from bridle.decoding.threads import cores
 from bridle.errors import Argument, BridleError, LabelError, ModelError, shown
@@ -84,6 +85,18 @@ def _canonical(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
+def labellings_of(y: Any) -> Sequence[Sequence[str]]:
+    """y as a list of label lists, where it comes as a column of a table; what else it may be, `names_of` says."""
+    found: Sequence[Sequence[str]] = y if isinstance(y, list) else frames.cells(y)
+    return found
+
+
+def given_of(given: Any) -> Sequence[Given] | None:
+    """Values for rules as a list of mappings, where they come as a table; `check_given` says what else they may be."""
+    found: Sequence[Given] | None = frames.rows(given)
+    return found
+
+
 def names_of(y: Any) -> list[str]:
     """All labels of the training data, sorted."""
     if isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):
@@ -91,8 +104,12 @@ def names_of(y: Any) -> list[str]:
     names: set[Any] = set()
     for k, labels in enumerate(y):
         if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
-            got = shown(labels)
-            raise LabelError("the labels are not a list", got=got, wanted="one label per token", sequence=k)
+            got, cause = shown(labels), None
+            if frames.is_missing(labels):
+                cause = "The cell is empty: leave the row out of X and y."
+            raise LabelError(
+                "the labels are not a list", got=got, wanted="one label per token", cause=cause, sequence=k
+            )
         try:
             names.update(labels)
         except TypeError:

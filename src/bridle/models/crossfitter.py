@@ -6,12 +6,13 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bridle.features import Features, check_sequences
+from bridle.features import Features, sequences_of
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.models import fitting
 from bridle.models.checks import Given, check_callable, check_seed, count_of
 from bridle.models.crossfit import CrossFit
-from bridle.models.folds import check_folds, check_groups
+from bridle.models.folds import check_folds, groups_of
 from bridle.models.seen import Hashes, hashes_of, share_seen
 from bridle.models.training import Plan
 from bridle.models.tuning import Tuning
@@ -56,11 +57,11 @@ class CrossFitter:
 
     def cross_fit(
         self,
-        X: Sequence[Any],
-        y: Sequence[Sequence[str]],
+        X: Sequences,
+        y: LabelLists,
         *,
-        given: Sequence[Given] | None = None,
-        groups: Sequence[Hashable] | None = None,
+        given: Sequence[Given] | Table | None = None,
+        groups: Sequence[Hashable] | Table | None = None,
         folds: int | None = None,
         watch: Callable[[int, int], None] | None = None,
     ) -> CrossFit:
@@ -104,17 +105,19 @@ class CrossFitter:
         """
         self._check()
         check_seed(self.seed)
-        data = fitting.Data(X, y, given)
-        data.check()
-        check_groups(groups, len(X))
+        data = fitting.Data.of(X, y, given)
+        held_together = groups_of(groups, len(data.X))
         check_callable("watch", watch, "a function of two numbers")
         setup = self._setup() if folds is None else replace(self._setup(), folds=check_folds(folds))
         plan = Plan(count_of("iterations", self._iterations()), self._tolerance())
         labels = getattr(self, "labels_", None)
-        return fitting.cross_fit(setup, data, plan, labels, self._tuned(), groups, watch)
+        return fitting.cross_fit(setup, data, plan, labels, self._tuned(), held_together, watch)
 
     def cross_fit_identity(
-        self, X: Sequence[Any], y: Sequence[Sequence[str]], groups: Sequence[Hashable] | None = None
+        self,
+        X: Sequences,
+        y: LabelLists,
+        groups: Sequence[Hashable] | Table | None = None,
     ) -> dict[str, Any]:
         """Tell data and settings apart: what cross-fitted scores of this data have as their `identity`.
 
@@ -131,9 +134,11 @@ class CrossFitter:
             Settings, and checksums of the data.
         """
         self._fitted()
-        return fitting.data_identity(self._setup(), fitting.Data(X, y), self.labels_, self._tuned(), groups)
+        data = fitting.Data.of(X, y)
+        held = groups_of(groups, len(data.X))
+        return fitting.data_identity(self._setup(), data, self.labels_, self._tuned(), held)
 
-    def share_seen(self, X: Sequence[Any]) -> float | None:
+    def share_seen(self, X: Sequences) -> float | None:
         """Estimate which share of sequences the model was trained on.
 
         Parameters
@@ -155,5 +160,5 @@ class CrossFitter:
         0.5
         """
         self._fitted()
-        check_sequences(X)
-        return None if self.seen_ is None else share_seen(self.seen_, hashes_of(self.features_, X))
+        sequences = sequences_of(X)
+        return None if self.seen_ is None else share_seen(self.seen_, hashes_of(self.features_, sequences))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from functools import cache
 from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from bridle.errors import ModelError, shown
 
@@ -75,13 +80,53 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what kind of model this is.
+
+        It is no "classifier": that is one label per sample there, so that folds would be stratified by label, which a
+        list of labels per sequence does not allow.
+        """
         from sklearn.utils import InputTags, Tags, TargetTags  # only scikit-learn itself asks
 
         return Tags(
             estimator_type=None,
-            target_tags=TargetTags(required=True),
+            target_tags=TargetTags(required=True, multi_output=True, single_output=False),
             transformer_tags=None,
             classifier_tags=None,
             regressor_tags=None,
-            input_tags=InputTags(two_d_array=False, string=True),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True, dict=True),
         )
+
+
+class Labellings(list[list[str]]):
+    """Labels of many sequences: a list that becomes an array of lists, whatever their lengths.
+
+    So `numpy.concatenate` can put the folds of `cross_val_predict` together.
+
+    >>> np.array(Labellings([["D", "N"], ["N"]])).shape, np.array(Labellings([["D"], ["N"]])).shape
+    ((2,), (2,))
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a list of labellings cannot become an array without a copy")
+        made = np.empty(len(self), dtype=object)
+        made[:] = self[:]
+        return made if dtype is None else made.astype(dtype)
+
+
+def not_fitted(what: str, *, wanted: str = "fit(X, y)") -> ModelError:
+    """The error of a model that is not trained; where scikit-learn is loaded, it is a `NotFittedError` of it too."""
+    exceptions = sys.modules.get("sklearn.exceptions")
+    kind = ModelError if exceptions is None else _both(exceptions.NotFittedError)
+    return kind(what, got="no call of fit", wanted=wanted)
+
+
+@cache
+def _both(theirs: type[Exception]) -> type[ModelError]:
+    class NotFittedError(ModelError, theirs):  # type: ignore[valid-type, misc]
+        """A model that is not trained."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return not_fitted, (self.what,), self.__dict__
+
+    return NotFittedError

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.errors import ModelError
-from bridle.features import Encoded, Features, check_sequences
+from bridle.features import Encoded, Features, sequences_of
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import Batch
 from bridle.models import files
@@ -25,7 +25,9 @@ from bridle.models.checks import (
     count_of,
     digest_of,
     fingerprint,
+    given_of,
     ids_of,
+    labellings_of,
     names_of,
     of_dev,
     one_of,
@@ -55,12 +57,14 @@ class Data:
 
     X: Sequence[Any]
     y: Sequence[Sequence[str]]
-    given: Sequence[Given] | None = None  # values for the rules of training
+    given: Sequence[Given] | None  # values for the rules of training
 
-    def check(self, name: str = "given") -> None:
-        """Refuse given values that do not belong to the sequences."""
-        check_sequences(self.X)
-        check_given(self.given, len(self.X), name)
+    @classmethod
+    def of(cls, X: Any, y: Any, given: Any = None, name: str = "given") -> Data:
+        """Lists of what may be tables; refuses given values that do not belong to the sequences."""
+        made = cls(sequences_of(X), labellings_of(y), given_of(given))
+        check_given(made.given, len(made.X), name)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +137,12 @@ def plan_of(
     )
 
 
-def dev_of(dev: Any, given: Sequence[Given] | None) -> Data | None:
+def dev_of(dev: Any, given: Any) -> Data | None:
     """The development set as it came to `fit`: a pair of X and y, or None."""
     if dev is None:
         return None
     check_pair(dev)
-    made = Data(dev[0], dev[1], given)
-    made.check("dev_given")
-    return made
+    return Data.of(dev[0], dev[1], given, "dev_given")
 
 
 def labels_of(y: Sequence[Sequence[str]], scheme: str | None) -> Labels:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from bridle.checks import is_integer
 from bridle.errors import ModelError, shown
 from bridle.features import Encoded
+from bridle.frames import cells
 
 Ints = npt.NDArray[np.int64]
 FOLDS = 4  # unless a model says otherwise
@@ -71,10 +72,11 @@ def check_folds(value: Any) -> int:
     return int(value)
 
 
-def check_groups(groups: Any, count: int) -> None:
+def groups_of(groups: Any, count: int) -> Sequence[Hashable] | None:
     """A name or a number for each sequence, two different ones at least; or None."""
     if groups is None:
-        return
+        return None
+    groups = cells(groups)
     if isinstance(groups, str) or not hasattr(groups, "__len__") or len(groups) != count:
         got = f"{len(groups)} of them" if hasattr(groups, "__len__") else shown(groups)
         raise ModelError("groups do not fit the sequences", got=got, wanted=f"a list of {count}, one per sequence")
@@ -91,6 +93,7 @@ def check_groups(groups: Any, count: int) -> None:
             wanted="at least two groups",
             cause="Leave it out.",
         )
+    return list(groups)
 
 
 def _key(encoded: Encoded, b: int) -> bytes:

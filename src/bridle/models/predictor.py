@@ -7,17 +7,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decodings
 from bridle.decoding.threads import in_threads
-from bridle.errors import BridleError, LabelError, ModelError
-from bridle.features import Features, check_sequences
+from bridle.errors import BridleError, LabelError
+from bridle.features import Features, sequences_of
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, with_tokens
+from bridle.models.checks import Given, count_of_threads, given_of, labellings_of, with_tokens
+from bridle.models.estimator import Labellings, not_fitted
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
 
@@ -53,7 +56,7 @@ class Predictor:
         """
         return self.lattices([x])[0]
 
-    def lattices(self, X: Sequence[Any], *, threads: int = 1) -> Batch:
+    def lattices(self, X: Sequences, *, threads: int = 1) -> Batch:
         """Score many sequences.
 
         Parameters
@@ -86,9 +89,11 @@ class Predictor:
         [[['D', 'N'], ['N']], [['D', 'D'], ['D']]]
         """
         self._fitted()
-        check_sequences(X)
+        sequences = sequences_of(X)
         cores = count_of_threads(threads)
-        parts = in_threads(lambda low, high, stop: self._part(X, None, low, high, stop)[0], len(X), cores)
+        parts = in_threads(
+            lambda low, high, stop: self._part(sequences, None, low, high, stop)[0], len(sequences), cores
+        )
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
@@ -108,7 +113,9 @@ class Predictor:
         batch = self.linear_.scores(encoded, self.scores, stop)
         return batch, None if given is None else given[low:high], texts
 
-    def given(self, X: Sequence[Any], decoder: Decoder, given: Sequence[Given] | None = None) -> Sequence[Given] | None:
+    def given(
+        self, X: Sequences, decoder: Decoder, given: Sequence[Given] | Table | None = None
+    ) -> Sequence[Given] | None:
         """Collect the values that the rules of a decoder ask for.
 
         Rules that speak of tokens need their texts; they are taken from `X`. All other values come from you.
@@ -141,7 +148,7 @@ class Predictor:
         [{'tokens': ['the', 'cat']}]
         """
         self._fitted()
-        return with_tokens(self.features_, X, given, decoder.required_inputs)
+        return with_tokens(self.features_, sequences_of(X), given_of(given), decoder.required_inputs)
 
     def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
         """Make a decoder for the labels of this model.
@@ -178,10 +185,10 @@ class Predictor:
 
     def predict(
         self,
-        X: Sequence[Any],
+        X: Sequences,
         rules: Iterable[Rule | str] = (),
         *,
-        given: Sequence[Given] | None = None,
+        given: Sequence[Given] | Table | None = None,
         threads: int = 0,
         **options: Any,
     ) -> list[list[str]]:
@@ -226,10 +233,15 @@ class Predictor:
         >>> model.predict([["a", "cat", "runs"]], rules=["forbid V"])
         [['D', 'N', 'D']]
         """
-        return self.decode(X, self.decoder(rules, **options), given=given, threads=threads).labels
+        return Labellings(self.decode(X, self.decoder(rules, **options), given=given, threads=threads).labels)
 
     def decode(
-        self, X: Sequence[Any], decoder: Decoder, *, given: Sequence[Given] | None = None, threads: int = 0
+        self,
+        X: Sequences,
+        decoder: Decoder,
+        *,
+        given: Sequence[Given] | Table | None = None,
+        threads: int = 0,
     ) -> Decodings:
         """Find the best labellings of sequences, with their scores, bounds and statuses.
 
@@ -268,7 +280,7 @@ class Predictor:
         (['infeasible', 'optimal'], [[], ['N']])
         """
         self._fitted()
-        check_sequences(X)
+        X, given = sequences_of(X), given if isinstance(given, list) else given_of(given)
         check_given(given, len(X))
         # Texts that come with a sequence stand for those of its tokens.
         if given is not None and any("tokens" in one for one in given) and "tokens" in decoder.required_inputs:
@@ -276,8 +288,15 @@ class Predictor:
             return decoder.decode_parts(lambda low, high, stop: (*own(low, high, stop)[:2], None), len(X), threads)
         return decoder.decode_parts(partial(self._part, X, given), len(X), threads)
 
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float:
-        """Return the accuracy: the share of tokens that get the right label, without rules.
+    def score(
+        self,
+        X: Sequences,
+        y: LabelLists,
+        *,
+        rules: Iterable[Rule | str] = (),
+        given: Sequence[Given] | Table | None = None,
+    ) -> float:
+        """Return the accuracy: the share of tokens that get the right label.
 
         Parameters
         ----------
@@ -285,6 +304,8 @@ class Predictor:
             Sequences, as for `fit`.
         y : list of list of str
             The right labels.
+        rules, given : optional
+            As for `predict`; there are no rules by default.
 
         Returns
         -------
@@ -305,7 +326,7 @@ class Predictor:
         >>> model.score([["the", "cat"]], [["D", "D"]])
         0.5
         """
-        guessed = self.predict(X)
+        guessed, y = self.predict(X, rules, given=given), labellings_of(y)
         if list(map(len, guessed)) != list(map(len, y)):
             raise LabelError("y does not fit X", got="other numbers of labels", wanted="one label per token")
         total = sum(map(len, guessed))
@@ -349,10 +370,15 @@ class Predictor:
                 found.append((f"label[-1]={self.labels_.names[i]}", self.labels_.names[j], float(weight)))
         return sorted(found, key=lambda one: -abs(one[2]))[:count]
 
+    @property
+    def classes_(self) -> npt.NDArray[np.object_]:
+        """The labels in an array, sorted, as scikit-learn has them; `labels_` says more."""
+        self._fitted()
+        return np.array(self.labels_.names, dtype=object)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "linear_")
 
     def _fitted(self) -> None:
         if not hasattr(self, "linear_"):
-            wanted = "fit(X, y), or bridle.load(path)"
-            raise ModelError("the model has not been trained", got="no call of fit", wanted=wanted)
+            raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")

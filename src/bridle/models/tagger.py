@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelFileError
 from bridle.features import FEATURES, Features, features_of
+from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import MOST_SQUARE, Labels
 from bridle.models import files, fitting
 from bridle.models.checks import Given, check_seed, count_of_threads, jsonable
@@ -23,9 +24,10 @@ from bridle.models.crossfit import CrossFit
 from bridle.models.crossfitter import CrossFitter
 from bridle.models.estimator import Estimator
 from bridle.models.fitting import Tuner
-from bridle.models.folds import FOLDS, check_groups
+from bridle.models.folds import FOLDS, groups_of
 from bridle.models.linear import Linear
 from bridle.models.predictor import Predictor
+from bridle.models.routing import Routed
 from bridle.models.seen import Hashes
 from bridle.models.task import Learner, Task
 from bridle.models.training import Progress, Step
@@ -33,11 +35,11 @@ from bridle.models.tuning import Trial, Tuning
 from bridle.rules.base import Rule
 
 
-class Tagger(Estimator, Predictor, CrossFitter):
+class Tagger(Estimator, Routed, Predictor, CrossFitter):
     """Base of the models: `fit` on sequences with labels, then `predict`, with rules if you like.
 
     X is a list of sequences: columns ({"word": [...], "pos": [...]}) or lists of texts if there are templates,
-    otherwise lists of features per token. y is a list of lists of labels.
+    otherwise lists of features per token. y is a list of lists of labels. Both may be tables or columns of lists.
     """
 
     kinds: ClassVar[dict[str, type[Tagger]]] = {}  # by name, for files
@@ -96,14 +98,14 @@ class Tagger(Estimator, Predictor, CrossFitter):
 
     def fit(
         self,
-        X: Sequence[Any],
-        y: Sequence[Sequence[str]],
+        X: Sequences,
+        y: LabelLists,
         *,
-        dev: tuple[Sequence[Any], Sequence[Sequence[str]]] | None = None,
-        given: Sequence[Given] | None = None,
-        dev_given: Sequence[Given] | None = None,
+        dev: tuple[Sequences, LabelLists] | None = None,
+        given: Sequence[Given] | Table | None = None,
+        dev_given: Sequence[Given] | Table | None = None,
         on_unknown: Literal["raise", "wrong"] = "raise",
-        groups: Sequence[Hashable] | None = None,
+        groups: Sequence[Hashable] | Table | None = None,
         watch: Callable[[Step], None] | None = None,
         watch_tuning: Callable[[Trial], None] | None = None,
         checkpoint: str | Path | None = None,
@@ -116,9 +118,10 @@ class Tagger(Estimator, Predictor, CrossFitter):
         ----------
         X : list
             One entry per sequence: columns (``{"word": [...], "pos": [...]}``) or a list of tokens if the model has
-            templates, otherwise a list of features per token.
+            templates, otherwise a list of features per token. Or a table of pandas, Polars or PyArrow with a row per
+            sequence and lists in its cells, or one column of it.
         y : list of list of str
-            One label per token.
+            One label per token; or a column of lists.
         dev : (X, y), optional
             A development set. The model that does best on it is kept, and `patience` counts on it.
         given, dev_given : list of mapping, optional
@@ -169,9 +172,8 @@ class Tagger(Estimator, Predictor, CrossFitter):
         """
         self._check()
         check_seed(self.seed)
-        data, held = fitting.Data(X, y, given), fitting.dev_of(dev, dev_given)
-        data.check()
-        check_groups(groups, len(X))
+        data, held = fitting.Data.of(X, y, given), fitting.dev_of(dev, dev_given)
+        held_together = groups_of(groups, len(data.X))
         plan = fitting.plan_of(
             iterations=self._iterations(),
             tolerance=self._tolerance(),
@@ -182,7 +184,7 @@ class Tagger(Estimator, Predictor, CrossFitter):
             every=every,
             resume=resume,
         )
-        made = fitting.fit(self._setup(self._tuner(watch_tuning)), data, held, plan, on_unknown, groups)
+        made = fitting.fit(self._setup(self._tuner(watch_tuning)), data, held, plan, on_unknown, held_together)
         self.labels_, self.features_, self.linear_ = made.labels, made.features, made.linear
         self.progress_, self.n_weights_ = made.progress, made.n_weights
         self.tuning_, self.cross_fit_, self.seen_ = made.tuning, made.cross_fit, made.seen
@@ -280,7 +282,8 @@ class Tagger(Estimator, Predictor, CrossFitter):
     def __reduce__(self) -> tuple[Any, ...]:
         """A model is pickled, and copied, as the bytes of its file."""
         data = files.to_bytes("model", *self._stored(self.notes_)) if hasattr(self, "linear_") else None
-        return _unpickled, (type(self), self.get_params(), data)
+        own = {name: getattr(self, name) for name in ("_metadata_request",) if hasattr(self, name)}
+        return _unpickled, (type(self), self.get_params(), data, own)
 
 
 _LONGEST = {"pairwise": (MOST_SQUARE, "this file has scores of too many label bigrams")}
@@ -319,12 +322,13 @@ def load(path: str | Path) -> Tagger:
     return _loaded(files.open_file(path, _LONGEST), str(path))
 
 
-def _unpickled(kind: type[Tagger], params: dict[str, Any], data: bytes | None) -> Tagger:
-    """A model as it was before it was pickled."""
-    if data is None:
-        return kind(**params)
-    made = _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
+def _unpickled(
+    kind: type[Tagger], params: dict[str, Any], data: bytes | None, own: Mapping[str, Any] = MappingProxyType({})
+) -> Tagger:
+    """A model as it was before it was pickled; own: what else it had, that no file keeps."""
+    made = kind(**params) if data is None else _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
     made.__dict__.update(params)  # as they were, not as JSON has them
+    made.__dict__.update(own)
     return made
 
 

@@ -1,6 +1,7 @@
 """Reports: how good labellings are."""
 
+from bridle.report.measures import segment_f1, sequence_accuracy, token_accuracy
 from bridle.report.metrics import Counts, Scores
 from bridle.report.scoring import score
 
-__all__ = ["Counts", "Scores", "score"]
+__all__ = ["Counts", "Scores", "score", "segment_f1", "sequence_accuracy", "token_accuracy"]

@@ -1,0 +1,105 @@
+"""scikit-learn: scorers for its searches and cross-validation that decode under rules.
+
+`bridle.CRF` and `bridle.LocalTagger` are estimators by themselves: nothing of this module is needed to search their
+settings, to put them into pipelines or to cross-validate them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridle.errors import ModelError, shown
+from bridle.features import sequences_of
+from bridle.frames import cells
+from bridle.report import segment_f1, sequence_accuracy, token_accuracy
+from bridle.rules import Rule
+
+__all__ = ["Scorer", "scorer"]
+
+MEASURES: dict[str, Callable[..., float]] = {
+    measure.__name__: measure for measure in (token_accuracy, segment_f1, sequence_accuracy)
+}
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Judges a model by its labels under rules; `scorer` makes it.
+
+    Attributes
+    ----------
+    measure : callable
+        A function of gold and guessed labels; more is better.
+    rules : tuple of Rule or str
+        Rules that the labels obey.
+    given : callable or None
+        Makes the values that the rules refer to.
+    options : dict
+        Options of `Decoder`.
+    """
+
+    measure: Callable[[Any, Any], float]
+    rules: tuple[Rule | str, ...]
+    given: Callable[[Any], Mapping[str, Any]] | None
+    options: Mapping[str, Any]
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Score a trained model, or a pipeline that ends with one, as scikit-learn calls it."""
+        asked = dict(self.options)
+        if self.rules:
+            asked["rules"] = self.rules
+        if self.given is not None:
+            asked["given"] = [self.given(x) for x in sequences_of(X)]
+        return float(self.measure(cells(y), estimator.predict(X, **asked)))
+
+
+def scorer(
+    measure: str | Callable[[Any, Any], float] = "token_accuracy",
+    *,
+    rules: Sequence[Rule | str] = (),
+    given: Callable[[Any], Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Scorer:
+    """Make a scorer that judges models by their labels under rules.
+
+    The settings that are best with rules on need not be those that are best without them: let a search judge models the
+    way they will be used.
+
+    Parameters
+    ----------
+    measure : {"token_accuracy", "segment_f1", "sequence_accuracy"} or callable
+        One of the measures of `bridle.report`, or a function of gold and guessed labels.
+    rules : list of Rule or str
+        Rules, or sentences that are read as rules, for `predict`.
+    given : callable, optional
+        Makes the values that the rules refer to from one sequence of X. The texts of tokens are filled in.
+    **options : object
+        Options of `Decoder`, for example ``on_infeasible="relax"``.
+
+    Returns
+    -------
+    Scorer
+        What `scoring=` of scikit-learn takes.
+
+    Raises
+    ------
+    ModelError
+        If there is no such measure, or the rules are not a list.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> from bridle.integrations.sklearn import scorer
+    >>> from sklearn.model_selection import cross_val_score
+    >>> X, y = [["a", "cat", "runs"], ["a", "dog", "runs"]] * 2, [["D", "N", "V"]] * 4
+    >>> once = scorer("sequence_accuracy", rules=["exactly 1 token of V"])
+    >>> cross_val_score(bridle.LocalTagger(features=["word[0]"]), X, y, scoring=once, cv=2).tolist()
+    [1.0, 1.0]
+    """
+    if not callable(measure) and measure not in MEASURES:
+        wanted = f"{', '.join(map(repr, MEASURES))}, or a function of gold and guessed labels"
+        raise ModelError("unknown measure", got=shown(measure), wanted=wanted)
+    if not isinstance(rules, (list, tuple)):
+        raise ModelError("rules are not a list of rules", got=shown(rules), wanted="[rule, ...]")
+    return Scorer(MEASURES[measure] if isinstance(measure, str) else measure, tuple(rules), given, options)
