@@ -138,6 +138,8 @@ def reading(
             yield examples, bar
         for what, count in examples.source.left_out.items():
             warn(f"{path}: left out {count:,} {what}")
+        for what, count in examples.source.changed.items():
+            warn(f"{path}: changed {count:,} {what}")
     finally:
         examples.close()
 
