@@ -53,8 +53,7 @@ STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged", "sp
 _ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
 _WITH_SCORES = ("spans", "labelstudio")
 _WITH_GOLD = ("conll", "csv", "tsv")
-# options of a format that say how what is written is called
-_KEPT = ("key", "from_name", "to_name", "units", "sequence", "quote")
+_LOADED_BACK = ("spans", "doccano", "labelstudio", "brat", "csv", "tsv")  # written with the options of the input
 _MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
@@ -133,7 +132,8 @@ def tag(
     )
     made = _output("jsonl" if as_json or k is not None else to, reader, tagger, to_option, scores)
     if made is None and to not in (None, "jsonl", "json"):
-        raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
+        wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(_WITH_SCORES)}"
+        raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted=wanted)
     stream = Stream(decoder, k, "labels" if made is not None and not scores else "all")
     if made is not None and made.name not in STREAMED:
         opened = (reading(reader, path, progress, "tagging", out) for path in data or ["-"])
@@ -236,8 +236,8 @@ def _output(to: str | None, reader: Reader, tagger: Tagger, options: list[str] |
     if name == "text":
         raise FileError("the output cannot have this format", got=name, wanted="a format that has labels")
     asked = settings_of_format(options, "--to-option") if options else {}
-    if name == reader.format:  # as what was read, so that it can be loaded where that came from
-        asked = {key: value for key, value in reader.options.items() if key in _KEPT} | asked
+    if name == reader.format and name in _LOADED_BACK:
+        asked = reader.options | asked
     made = format_named(name, asked)
     # O is never a span, whatever the scheme of the model is
     return replace(made, scheme=tagger.labels_.scheme or "IO") if isinstance(made, Standoff) else made

@@ -20,8 +20,8 @@ from typing import Any, Literal
 from bridle.data.examples import Example
 from bridle.data.jsonl import json_line, keys_in
 from bridle.data.objects import json_objects
-from bridle.data.source import Source
-from bridle.data.standoff import Span, Standoff, list_in, located, span_in, text_in
+from bridle.data.source import Source, located
+from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
 from bridle.errors import FileError, shown
 
 _WANTED = '[{"data": {"text": "..."}, "annotations": [...]}, ...]'

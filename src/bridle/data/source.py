@@ -13,12 +13,12 @@ import sys
 import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from bridle.data import limits
-from bridle.errors import Argument, FileError, shown
+from bridle.errors import Argument, BridleError, FileError, shown
 
 BLOCK = 1 << 18  # bytes read at once
 
@@ -212,6 +212,16 @@ class Source:
             cause=maybe,
             argument=Argument("encoding", "utf-16" if marked else "latin-1"),
         )
+
+
+@contextmanager
+def located(where: str) -> Iterator[str]:
+    """Errors of the block, about what stands at a place of a file, get that place."""
+    try:
+        yield where
+    except BridleError as error:
+        error.at(where=where)
+        raise
 
 
 def _unknown(encoding: object) -> FileError:

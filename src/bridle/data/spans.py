@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from bridle.data.examples import Example
 from bridle.data.jsonl import json_line, json_lines, keys_in
-from bridle.data.source import Source
-from bridle.data.standoff import Standoff, list_in, located, span_in, text_in
+from bridle.data.source import Source, located
+from bridle.data.standoff import Standoff, list_in, span_in, text_in
 from bridle.errors import FileError
 
 _WANTED = '{"text": "...", "spans": [{"start": 0, "end": 3, "label": "PER"}, ...]}'

@@ -13,7 +13,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -23,7 +22,7 @@ from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.data.tokenizer import TOKENS, Tokens, tokenize
-from bridle.errors import Argument, BridleError, FileError, LabelError, clipped, shown
+from bridle.errors import Argument, FileError, LabelError, clipped, shown
 from bridle.labels import Labels, Scheme, Segment
 
 OUTSIDE = "O"
@@ -112,31 +111,31 @@ class Standoff(Format):
     ) -> Iterator[Segment]:
         """The tokens of each span, in the order of the text."""
         reached, taken = 0, 0  # the end of the last span; the token after it
-        for span in sorted(self._checked(text, spans), key=lambda span: (span.start, -span.end)):
+        for span in sorted(self.checked(text, spans), key=lambda span: (span.start, -span.end)):
             if span.start < reached:
-                self._pass_over(source, "on_overlap", ("overlaps another one", "overlap others"), text, span)
+                self.pass_over(source, "on_overlap", ("overlaps another one", "overlap others"), text, span)
                 continue
             first = max(bisect_right(starts, span.start) - 1, 0)
             if starts[first] + len(tokens[first]) <= span.start:
                 first += 1
             end = bisect_left(starts, span.end)
             if first >= end:
-                self._pass_over(source, "on_mismatch", ("has no tokens", "have no tokens"), text, span)
+                self.pass_over(source, "on_mismatch", ("has no tokens", "have no tokens"), text, span)
                 continue
             if starts[first] < span.start or starts[end - 1] + len(tokens[end - 1]) > span.end:
                 if self.on_mismatch != "widen":
-                    self._pass_over(source, "on_mismatch", _WITHIN, text, span)
+                    self.pass_over(source, "on_mismatch", _WITHIN, text, span)
                     continue
                 if first < taken:
-                    self._pass_over(source, "on_mismatch", ("shares a token", "share a token with others"), text, span)
+                    self.pass_over(source, "on_mismatch", ("shares a token", "share a token with others"), text, span)
                     continue
                 source.change("spans: widened to whole tokens")
             reached, taken = span.end, end
             yield Segment(first, end, span.label)
 
-    def _checked(self, text: str, spans: Iterable[Span]) -> Iterator[Span]:
-        """The same spans, in characters of the text."""
-        places = _utf16(text) if self.units == "utf-16" else None
+    def checked(self, text: str, spans: Iterable[Span], places: Sequence[int] | None = None) -> Iterator[Span]:
+        """The same spans, in characters of the text; raise if one cannot be. places: if they are known already."""
+        places = self.places(text) if places is None else places
         for span in spans:
             start, end, label = span[:3]
             if not isinstance(label, str) or not label:
@@ -147,32 +146,37 @@ class Standoff(Format):
                 )
             if not all(isinstance(x, int) and not isinstance(x, bool) for x in (start, end)):
                 raise FileError("offsets of a span are no integers", got=shown((start, end)), wanted="such as 0 and 3")
-            if not 0 <= start <= end <= (len(text) if places is None else places[-1]):
+            if not 0 <= start <= end <= places[-1]:
                 raise FileError(
                     "a span does not lie in its text",
                     got=shown(f"{start} to {end}"),
                     wanted=f"0 <= start <= end <= {len(text):,}, the length of the text",
                     argument=Argument("units", "utf-16"),
-                    cause=_MAYBE_UTF16 if places is None and not text.isascii() else None,
+                    cause=None if text.isascii() or self.units == "utf-16" else _MAYBE_UTF16,
                 )
-            if places is not None:
+            if self.units != "characters":
                 ends = bisect_left(places, start), bisect_left(places, end)
                 if (places[ends[0]], places[ends[1]]) != (start, end):
                     got, wanted = f"{start} to {end}", "offsets of whole characters"
                     raise FileError("a span begins or ends within a character", got=got, wanted=wanted)
                 span = span._replace(start=ends[0], end=ends[1])
-            covered = text[span.start : span.end]
-            if span.quote not in (None, covered) and _bare(span.quote) != _bare(covered):
+            if span.quote is not None and not _covers(text, span, span.quote):
                 raise FileError(
                     "a span does not cover the text that it says",
-                    got=f"{shown(covered)} at {start} to {end}",
+                    got=f"{shown(text[span.start : span.end])} at {start} to {end}",
                     wanted=shown(span.quote),
                     argument=Argument("units", "utf-16"),
-                    cause=_MAYBE_UTF16 if places is None and not text.isascii() else "Are offsets counted from 0?",
+                    cause=_MAYBE_UTF16 if not text.isascii() else "Are offsets counted from 0?",
                 )
             yield span
 
-    def _pass_over(
+    def places(self, text: str) -> Sequence[int]:
+        """Where each character begins, in the units of offsets, and the length of all."""
+        if self.units == "characters" or not text or max(text) < "\U00010000":
+            return range(len(text) + 1)
+        return array("q", accumulate((1 + (c > "\uffff") for c in text), initial=0))
+
+    def pass_over(
         self,
         source: Source,
         option: Literal["on_mismatch", "on_overlap"],
@@ -213,7 +217,7 @@ class Standoff(Format):
         chances = example.probabilities if example.probabilities is not None else [None] * len(segments)
         if len(chances) != len(segments):
             raise example.error("segments and probabilities differ in number", got=len(chances), wanted=len(segments))
-        places = _utf16(text) if self.units == "utf-16" else range(len(text) + 1)
+        places = self.places(text)
         return text, [
             Span(places[start], places[end], label, chance, text[start:end])
             for (a, b, label), chance in zip(segments, chances, strict=True)
@@ -231,19 +235,16 @@ def _labels(names: frozenset[str], scheme: Scheme) -> Labels:
     return Labels(sorted(names | {OUTSIDE}), scheme)
 
 
-def _bare(text: object) -> str:
-    """Without white space and line breaks, which tools write in several ways."""
-    return "".join(str(text).replace("\\n", " ").split())
+def _covers(text: str, span: Span, quote: str) -> bool:
+    """Does a span cover what it says, but for white space and line breaks, which tools write in several ways?"""
+    if span.end - span.start > 2 * len(quote) + 100:  # so that no more is compared than the file has
+        return False
+    covered = text[span.start : span.end]
+    return covered == quote or _bare(covered) == _bare(quote)
 
 
-@contextmanager
-def located(where: str) -> Iterator[str]:
-    """Errors of the block, about what stands at a place of a file, get that place."""
-    try:
-        yield where
-    except BridleError as error:
-        error.at(where=where)
-        raise
+def _bare(text: str) -> str:
+    return "".join(text.replace("\\n", " ").split())
 
 
 def text_in(record: Mapping[str, Any], key: str) -> str:
@@ -272,10 +273,3 @@ def span_in(record: Any, start: str = "start", end: str = "end", label: str = "l
         raise FileError("this is no span", got=shown(record), wanted=f'{{"{start}": 0, "{end}": 3, "{label}": ...}}')
     said = record.get(quote)
     return Span(record[start], record[end], record[label], None, said if isinstance(said, str) else None)
-
-
-def _utf16(text: str) -> Sequence[int]:
-    """Where each character begins in UTF-16, and the length of all."""
-    if not text or max(text) < "\U00010000":
-        return range(len(text) + 1)
-    return array("q", accumulate((1 + (c > "\uffff") for c in text), initial=0))
