@@ -185,8 +185,8 @@ class Delimited(Format):
             if len(set(names)) < len(names):
                 raise example.error("columns have the same name", got=", ".join(names), wanted="each name once")
             if not len(example) or not all(example.tokens):
-                wanted = "a token at least, and text in each"
-                raise example.error(f"a sequence cannot be written as {self.name}", got="no text", wanted=wanted)
+                what = "an empty sequence" if not len(example) else "an empty token"
+                raise example.error(f"{what} cannot be written as {self.name}", got="no text", wanted="some text")
             columns = [example.columns[column] for column in (first, *more)]
             if example.labels is not None and self.label is not None:
                 columns.append(example.labels)

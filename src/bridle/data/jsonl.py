@@ -135,7 +135,7 @@ class JsonLines(Keyed):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        return head.lstrip().startswith("{") and not ("text" in (keys := keys_in(head)) and "tokens" not in keys)
+        return json_kind(head) == cls.name
 
     def read(self, source: Source) -> Iterator[Example]:
         known = (self.tokens, self.label or "labels", "id", "given")
@@ -182,10 +182,20 @@ def json_line(example: Example, record: dict[str, Any]) -> str:
         raise example.error("a value is not JSON", got=str(error), wanted="plain values") from None
 
 
-def keys_in(head: str) -> set[str]:
-    """Names that a file which begins with a JSON object has in its first line, as far as it is there."""
-    line = head.lstrip().partition("\n")[0]
-    return set(_KEY.findall(line)) if line.startswith("{") else set()
+def json_kind(head: str) -> str | None:
+    """The format of a file that begins with a JSON object, or with a list of some, by the names in its first line."""
+    start = head.lstrip()
+    line = start[1:].lstrip() if start.startswith("[") else start.partition("\n")[0]
+    if not line.startswith("{"):
+        return None
+    keys = set(_KEY.findall(line))
+    if start.startswith("["):
+        return "labelstudio" if keys & {"data", "text"} else None
+    if "tokens" in keys or not keys & {"data", "text"}:
+        return "jsonl"
+    if "data" in keys:
+        return "labelstudio"
+    return "doccano" if "spans" not in keys and len(keys) > 1 else "spans"
 
 
 def check_keys(record: dict[str, Any], where: str) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from bridle.data.examples import Example
-from bridle.data.jsonl import json_line, keys_in
+from bridle.data.jsonl import json_kind, json_line
 from bridle.data.objects import json_objects
 from bridle.data.source import Source, located
 from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
@@ -61,6 +61,7 @@ class LabelStudio(Standoff):
     """
 
     name = "labelstudio"
+    shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     key: str = "text"
     from_name: str | None = None
@@ -74,9 +75,7 @@ class LabelStudio(Standoff):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        start = head.lstrip()
-        inside = start[1:].lstrip() if start.startswith("[") else start
-        return inside.startswith("{") and ("data" in keys_in(start) or (start != inside and '"text"' in inside))
+        return json_kind(head) == cls.name
 
     def read(self, source: Source) -> Iterator[Example]:
         for line, task in json_objects(source, self.encoding, _WANTED):
@@ -116,10 +115,11 @@ class LabelStudio(Standoff):
         for one in results:
             if not isinstance(one, dict):
                 raise FileError("a result is no object", got=shown(one), wanted=_REGION)
-            if one.get("type") != "labels" or self.from_name not in (None, one.get("from_name", self.from_name)):
-                source.leave_out(
-                    "results that are no regions of text" if one.get("type") != "labels" else "other regions"
-                )
+            if one.get("type") != "labels":
+                source.leave_out("results that are no regions of text")
+                continue
+            if self.from_name not in (None, one.get("from_name", self.from_name)):
+                source.leave_out("regions of other tags")
                 continue
             span = span_in(one.get("value"), label="labels")
             names: Any = span.label

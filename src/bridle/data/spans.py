@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bridle.data.examples import Example
-from bridle.data.jsonl import json_line, json_lines, keys_in
+from bridle.data.jsonl import json_kind, json_line, json_lines
 from bridle.data.source import Source, located
 from bridle.data.standoff import Standoff, list_in, span_in, text_in
 from bridle.errors import FileError
@@ -48,8 +48,7 @@ class Spans(Standoff):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        keys = keys_in(head)
-        return "text" in keys and "tokens" not in keys and ("spans" in keys or keys == {"text"})
+        return json_kind(head) == cls.name
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, record in json_lines(source, self.encoding, _WANTED):
