@@ -222,7 +222,8 @@ def _scored(tagger: Tagger, examples: list[Example]) -> Batch:
 
 def _example(text: str, reader: Reader) -> Example:
     """A text as tokens of the kind that the model was trained on."""
-    kind = "characters" if reader.format == "segmented" else str(reader.options.get("tokens") or "blanks")
+    kind = reader.tokens or str(reader.options.get("tokens") or "blanks")
+    kind = "characters" if reader.format == "segmented" else kind
     if kind not in TOKENS:
         raise FileError("unknown way to cut a text", got=repr(kind), wanted="--option tokens=" + ", ".join(TOKENS))
     tokens, starts = tokenize(text, kind)

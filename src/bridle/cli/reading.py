@@ -61,8 +61,8 @@ class Reader:
     @property
     def tokens(self) -> str | None:
         """How text is cut into tokens, if the format does so."""
-        made = None if self.format is None else format_named(self.format, self.options)
-        return str(getattr(made, "tokens")) if made is not None and made.cuts else None  # noqa: B009
+        made = None if self.format is None else format_named(self.format, {})
+        return str(self.options.get("tokens", vars(made)["tokens"])) if made is not None and made.cuts else None
 
     def notes(self) -> dict[str, Any]:
         """What a model keeps of it."""

@@ -1,7 +1,7 @@
 """`csv` and `tsv`: a row per token, and names of columns in the first row.
 
 Sequences are kept apart by rows without text, or by a column that numbers them (`sequence`), which may be filled in the
-first row of each only:
+first row of each only::
 
     sentence,word,pos,label
     s1,He,PRP,B-NP

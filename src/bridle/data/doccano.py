@@ -2,7 +2,7 @@
 
     {"id": 1, "text": "Ann Lee left.", "label": [[0, 7, "PER"]]}
 
-What doccano exports of projects with relations is read too; relations are passed over and counted:
+What doccano exports of projects with relations is read too; relations are passed over and counted::
 
     {"text": "Ann Lee left.", "entities": [{"start_offset": 0, "end_offset": 7, "label": "PER"}], "relations": []}
 
