@@ -12,12 +12,19 @@ from bridle.data import Example, formats, limits, npz, read, scores
 from bridle.data.base import Format, format_named
 
 EXAMPLES = {
+    "brat": "T1\tPER 0 7\tAnn Lee\nT2\tLOC 13 17\tRome\n",
     "conll": "He PRP B-NP\nleft VBD B-VP\n\nShe PRP B-NP\nstayed VBD B-VP\n",
     "conllu": "# text = He left\n"
     "1\tHe\the\tPRON\tPRP\t_\t2\tnsubj\t_\t_\n"
     "2\tleft\tleave\tVERB\tVBD\t_\t0\troot\t_\t_\n",
+    "csv": "word,pos,label\nHe,PRP,B-NP\nleft,VBD,B-VP\n\nShe,PRP,B-NP\nstayed,VBD,B-VP\n",
+    "doccano": '{"id": 1, "text": "Ann Lee left.", "label": [[0, 7, "PER"]]}\n',
     "jsonl": '{"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], '
     '"given": {"verb": 1}}\n',
+    "labelstudio": "[\n"
+    '{"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",\n'
+    ' "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}\n'
+    "]\n",
     "parserator": "<AddressCollection>\n"
     "<AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName>, <ZipCode>60201</ZipCode>"
     "</AddressString>\n"
@@ -25,11 +32,14 @@ EXAMPLES = {
     "segmented": "上海 浦东 开发\n",
     "segments": "9112 |1\nMendenhall Mall Road, |3\n",
     "slashed": "He/PRP left/VBD 1/2/CD\n",
+    "spans": '{"id": "n1", "text": "Ann Lee left.", "spans": [{"start": 0, "end": 7, "label": "PER", '
+    '"text": "Ann Lee"}]}\n',
     "tagged": "<author> A. Cau, </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>\n",
     "text": "Knuth, D. E. The TeXbook.\n",
 }  # a file each, in the formats that are text
+BESIDE = {"brat": "Ann Lee left Rome.\n"}  # the text that stands in FILE.txt beside it
 _BARE = ("   :no-members:", "   :no-index:")  # the docstring of a class alone
-LIKE = {"arrow": "jsonl", "parquet": "jsonl"}  # the others: rows as the lines of that one
+LIKE = {"arrow": "jsonl", "parquet": "jsonl", "tsv": "csv"}  # the others: rows as the lines of that one
 
 
 def text() -> str:
@@ -50,7 +60,9 @@ def section(format: Format) -> Iterator[str]:
     if format.name in LIKE:
         yield from ("", f"Rows and columns are those of [{LIKE[format.name]}](#{LIKE[format.name]}).")
     else:
-        yield from ("", "For example", "", "```text", EXAMPLES[format.name].rstrip("\n"), "```", "", "is read as", "")
+        text = EXAMPLES[format.name].rstrip("\n")
+        beside = ["", "beside", "", "```text", BESIDE[format.name].rstrip("\n"), "```"] if format.name in BESIDE else []
+        yield from ("", "For example", "", "```text", text, "```", *beside, "", "is read as", "")
         yield from ("```text", *shown(example_of(format.name)), "```", "")
     yield from _rst("\n\n".join(more)) if more else ()
     yield from ("", "Options:", "", *_rst(f".. autoclass:: {kind.__module__}.{kind.__qualname__}", *_BARE))
@@ -75,10 +87,17 @@ def known_by(kind: type[Format]) -> str:
 def example_of(name: str) -> Example:
     """The first sequence of the example of a format."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "example"
+        path = file_for(name, Path(folder))
         path.write_text(EXAMPLES[name], encoding="utf-8")
+        if name in BESIDE:
+            path.with_suffix(".txt").write_text(BESIDE[name], encoding="utf-8")
         with read(path, name) as found:
             return next(found)
+
+
+def file_for(name: str, folder: Path) -> Path:
+    """A place for a file of a format; where there is another one beside it, the suffix matters."""
+    return folder / ("example.ann" if name in BESIDE else "example")
 
 
 def shown(example: Example) -> list[str]:

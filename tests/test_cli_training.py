@@ -310,7 +310,7 @@ def test_options_that_say_nothing_are_refused(run: Cli, folder: Path, tmp_path: 
         result = run(*train, *more)
         told = f"`--{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {other}`."
         assert result.exit_code == 2 and told in result.output
-    assert "cannot have this format" in run("tag", folder / "m.bridle", "--to", "parserator", stdin="a D\n").output
+    assert "cannot have this format" in run("tag", folder / "m.bridle", "--to", "text", stdin="a D\n").output
 
 
 def test_json_lines_keep_columns_and_gold(run: Cli, folder: Path) -> None:

@@ -20,8 +20,9 @@ from bridle.data.limits import LONGEST
 from bridle.data.source import Source
 from bridle.errors import FileError
 
-TEXT = ["conll", "conllu", "jsonl", "parserator", "segmented", "segments", "slashed", "tagged"]
+TEXT = ["conll", "conllu", "csv", "jsonl", "parserator", "segmented", "segments", "slashed", "tagged", "tsv"]
 BINARY = ["arrow", "parquet"]
+STANDOFF = ["brat", "doccano", "labelstudio", "spans"]  # a text and spans: test_data_standoff.py, test_data_brat.py
 LABELLED = {name: ["B-NP", "E"] for name in TEXT + BINARY} | {"segmented": ["B", "E"], "parserator": ["Num", "Zip"]}
 
 
@@ -44,7 +45,7 @@ def word_columns(examples: Iterator[Example]) -> list[tuple[list[str], list[str]
 
 
 def test_all_formats_are_there() -> None:
-    assert formats() == sorted([*TEXT, *BINARY, "text"])
+    assert formats() == sorted([*TEXT, *BINARY, *STANDOFF, "text"])
 
 
 # ---- what is written is read back -----------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def test_unknown_names_come_with_the_nearest(tmp_path: Path) -> None:
         read(path, "connl")
     with pytest.raises(FileError, match=r"no such option; got 'colums'; wanted 'columns'"):
         read(path, "conll", colums=["word"])
-    with pytest.raises(FileError, match=r"unknown format; got 'xyz'; wanted one of arrow, conll"):
+    with pytest.raises(FileError, match=r"unknown format; got 'xyz'; wanted one of arrow, brat, conll"):
         write(None, [], "xyz")
     with pytest.raises(FileError, match=r"`docstart` has an unknown value; got 'drop'; wanted 'skip' or 'keep'"):
         read(path, "conll", docstart="drop")

@@ -171,8 +171,9 @@ def test_an_example_of_a_format_is_read_back(name: str, tmp_path: Path) -> None:
     """As the page shows it, and once more after it was written."""
     pages = module("format_pages")
     found = pages.example_of(name)
-    write(tmp_path / "again", [found], name)
-    assert next(read(tmp_path / "again", name)) == found
+    again = pages.file_for(name, tmp_path)
+    write(again, [found], name)
+    assert next(read(again, name)) == found
     assert "\n".join(pages.shown(found)) in pages.text()
 
 

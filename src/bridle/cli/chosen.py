@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,7 +13,7 @@ from bridle.cli.base import Scheme, labels_of, warn
 from bridle.cli.decoding import agreed
 from bridle.cli.reading import Reader, at_the_keyboard, called, reader_of, reading, tell_unknown
 from bridle.data import Example, open_scores
-from bridle.data.markup import TOKENS
+from bridle.data.tokenizer import TOKENS, tokenize
 from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, FileError, LabelError
 from bridle.labels import Labels
@@ -223,13 +222,13 @@ def _scored(tagger: Tagger, examples: list[Example]) -> Batch:
 
 def _example(text: str, reader: Reader) -> Example:
     """A text as tokens of the kind that the model was trained on."""
-    kind = "characters" if reader.format == "segmented" else str(reader.options.get("tokens") or "blanks")
-    cuts = {**TOKENS, "characters": re.compile(r"\S")}
-    if kind not in cuts:
-        raise FileError("unknown way to cut a text", got=repr(kind), wanted="--option tokens=" + ", ".join(cuts))
-    tokens = cuts[kind].findall(text)
+    kind = reader.tokens or str(reader.options.get("tokens") or "blanks")
+    kind = "characters" if reader.format == "segmented" else kind
+    if kind not in TOKENS:
+        raise FileError("unknown way to cut a text", got=repr(kind), wanted="--option tokens=" + ", ".join(TOKENS))
+    tokens, starts = tokenize(text, kind)
     if not tokens:
         raise FileError("the text has no tokens", got=f"--text {text!r}", wanted="words", cause=f"Tokens are: {kind}.")
     named = [name for name in reader.options.get("columns") or () if name not in ("_", reader.options.get("label"))]
     column = named[0] if named else str(reader.options.get("column") or ("char" if kind == "characters" else "word"))
-    return Example({column: tokens}, where="--text", id=cut(text, 60))
+    return Example({column: tokens}, where="--text", id=cut(text, 60), text=text, starts=starts)

@@ -66,7 +66,7 @@ def templates_of(asked: str, example: Example, reader: Reader) -> list[str]:
     names = list(example.columns)
     if asked == "auto":
         asked = "characters" if "char" in names else "chunking" if "pos" in names else "pos"
-        if reader.format in ("tagged", "parserator", "segments"):
+        if reader.format == "parserator" or reader.tokens is not None:  # texts with markup or spans
             asked = "fields"
     templates = Templates.parse(asked) if asked in SETS else _named_templates(asked)
     if missing := [name for name in templates.sources if name not in names]:

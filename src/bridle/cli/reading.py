@@ -16,6 +16,7 @@ from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.base import warn
 from bridle.cli.options import FORMATS, HoldOut
 from bridle.data import Example, Examples, read
+from bridle.data.base import format_named
 from bridle.errors import FileError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
@@ -29,7 +30,7 @@ TheFormat = Annotated[
         "--format",
         metavar="NAME",
         autocompletion=FORMATS,
-        help="conll, conllu, jsonl, slashed, segmented, tagged, ...; default: by suffix or look.",
+        help="conll, jsonl, csv, text, doccano, labelstudio, ...; default: by suffix or look.",
     ),
 ]
 TheColumns = Annotated[
@@ -56,6 +57,12 @@ class Reader:
     def open(self, path: str) -> Examples:
         """Open a file, or standard input ("-")."""
         return read(path, self.format, **self.options)
+
+    @property
+    def tokens(self) -> str | None:
+        """How text is cut into tokens, if the format does so."""
+        made = None if self.format is None else format_named(self.format, {})
+        return str(self.options.get("tokens", vars(made)["tokens"])) if made is not None and made.cuts else None
 
     def notes(self) -> dict[str, Any]:
         """What a model keeps of it."""
@@ -98,14 +105,27 @@ def reader_of(
         asked["columns"] = [name.strip() for name in columns.split(",")]
     if label is not None:
         asked["label"] = _value(label)
+    if options:
+        asked |= settings_of_format(options, "--option")
+    other = before is None or (format is not None and format != before.format)
+    found = Reader(format, asked) if before is None or other else Reader(before.format, {**before.options, **asked})
+    if before is not None and (other or "tokens" in asked) and found.tokens and before.tokens:
+        if "tokens" not in asked:
+            return Reader(found.format, {**found.options, "tokens": before.tokens})  # as the model knows them
+        if found.tokens != before.tokens:
+            warn(f"tokens={found.tokens} cuts text otherwise than the training data was cut: tokens={before.tokens}")
+    return found
+
+
+def settings_of_format(options: list[str] | None, called: str) -> dict[str, Any]:
+    """What KEY=VALUE says, each time."""
+    found: dict[str, Any] = {}
     for option in options or []:
         key, is_, value = option.partition("=")
         if not is_:
-            raise FileError("an --option is no setting", got=repr(option), wanted="KEY=VALUE, such as tokens=words")
-        asked[key.strip()] = _value(value)
-    if before is None or (format is not None and format != before.format):
-        return Reader(format, asked)
-    return Reader(before.format, {**before.options, **asked})
+            raise FileError(f"{called} is no setting", got=repr(option), wanted="KEY=VALUE, such as tokens=words")
+        found[key.strip()] = _value(value)
+    return found
 
 
 def _value(text: str) -> str | int | None:
@@ -138,6 +158,8 @@ def reading(
             yield examples, bar
         for what, count in examples.source.left_out.items():
             warn(f"{path}: left out {count:,} {what}")
+        for what, count in examples.source.changed.items():
+            warn(f"{path}: changed {count:,} {what}")
     finally:
         examples.close()
 

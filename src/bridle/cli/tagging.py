@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,10 @@ from typing import Annotated, Any
 import typer
 
 import bridle
+from bridle.cli.bars import Bar
 from bridle.cli.base import OnInfeasible, app, ended, keep, on_screen, warn
 from bridle.cli.options import (
+    FORMATS,
     TheEngine,
     TheLimit,
     TheMemory,
@@ -21,20 +24,36 @@ from bridle.cli.options import (
     TheRules,
     TheThreads,
     bytes_of,
-    one_of,
 )
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of, reading, rules_for
+from bridle.cli.reading import (
+    Reader,
+    TheColumns,
+    TheFormat,
+    TheLabel,
+    TheOptions,
+    reader_of,
+    reading,
+    rules_for,
+    settings_of_format,
+)
 from bridle.cli.stream import Record, Stream, Work, to_json
-from bridle.data import Example, Lines, Pace
-from bridle.data.base import Format, format_named
+from bridle.data import Example, Examples, Lines, Pace
+from bridle.data.base import Format, format_named, plain_path
+from bridle.data.standoff import Standoff, segments_of
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
+from bridle.decoding.segments import segment_probabilities
 from bridle.errors import FileError, ModelError
 from bridle.lattice import Lattice
 from bridle.models import Tagger
 
-STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged")  # formats without a head or a foot
-OUTPUTS = one_of(lambda: [*STREAMED, "jsonl"])
+# formats without a head or a foot, of which lines are written as soon as they are there
+STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged", "spans", "doccano")
+# formats whose output is the same by default; whose spans may have probabilities; that show gold beside guess
+_ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
+_WITH_SCORES = ("spans", "labelstudio")
+_WITH_GOLD = ("conll", "csv", "tsv")
+_LOADED_BACK = ("spans", "doccano", "labelstudio", "brat", "csv", "tsv")  # written with the options of the input
 _MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
@@ -52,15 +71,22 @@ def tag(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="NAME", autocompletion=OUTPUTS, help="conll, jsonl, slashed, ... Default: by the input."
+            "--to", metavar="NAME", autocompletion=FORMATS, help="conll, jsonl, spans, csv, ... Default: by the input."
         ),
+    ] = None,
+    to_option: Annotated[
+        list[str] | None,
+        typer.Option("--to-option", metavar="KEY=VALUE", help="An option of the format of the output; repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines: the same as --to jsonl.")] = False,
     k: Annotated[
         int | None, typer.Option("--k", metavar="N", min=1, help="The N best labellings, as JSON lines.")
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="JSON lines with score, bound, and the probability of each token's label.")
+        bool,
+        typer.Option(
+            "--scores", help="Probabilities: of each span (--to spans, labelstudio), or of each token's label (jsonl)."
+        ),
     ] = False,
     engine: TheEngine = "auto",
     on_infeasible: Annotated[
@@ -75,14 +101,17 @@ def tag(
     """Label sequences with a model, under rules if you like.
 
     The input is read as the training data was (--format, --columns and so on change that); a column of labels may be
-    missing. The output has one more column, or is JSON lines with --json, --k or --scores. What is read is written as
-    soon as it is labelled, so that files of any size and streams without an end need the same memory.
+    missing. Plain text (--format text) is cut into tokens as the text of the training data was. The output has one more
+    column, or is JSON lines with --json, --k or --scores, or spans of characters with --to spans, doccano, labelstudio
+    or brat. What is read is written as soon as it is labelled, so that files of any size and streams without an end
+    need the same memory.
 
     \b
     Examples:
       bridle tag chunks.bridle test.txt -o tagged.txt --rules my.rules
       cat refs.txt | bridle tag refs.bridle --json | jq .labels
       bridle tag chunks.bridle test.txt --k 3
+      bridle tag names.bridle notes.txt --format text --to spans --scores
 
     \b
     Exit codes:
@@ -101,11 +130,16 @@ def tag(
     decoder = Decoder(
         tagger.labels_, obeyed, engine, time_limit=time_limit, max_memory=memory, on_infeasible=on_infeasible.value
     )
-    lines_of_json = as_json or k is not None or scores
-    if to is not None and to not in ("jsonl", "json") and lines_of_json:
-        raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted="--to jsonl")
-    made = None if lines_of_json else _output(to, reader, tagger)
-    stream = Stream(decoder, k, "all" if made is None else "labels")
+    made = _output("jsonl" if as_json or k is not None else to, reader, tagger, to_option, scores)
+    if made is None and to not in (None, "jsonl", "json"):
+        wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(_WITH_SCORES)}"
+        raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted=wanted)
+    stream = Stream(decoder, k, "labels" if made is not None and not scores else "all")
+    if made is not None and made.name not in STREAMED:
+        opened = (reading(reader, path, progress, "tagging", out) for path in data or ["-"])
+        made.save(plain_path(out), _tagged(opened, stream, tagger, threads, made, scores))
+        ended(stream.tally)
+        return
     pace = Pace(sequences=1, most=4096)  # the first answer comes at once
     with Lines(out, warn, on_screen) as lines:
         for path in data or ["-"]:
@@ -113,12 +147,67 @@ def tag(
                 while some := examples.take(pace.sequences, pace.tokens):  # at most a chunk of them is held
                     begun = time.perf_counter()
                     records, wrong = stream.records(work_of(some, tagger, decoder, threads, stream.tally.sequences))
-                    lines.write(_lines(some, records, made, tagger, decoder if scores else None))
+                    if made is None:
+                        lines.write(
+                            _json(example, record, tagger, decoder if scores else None)
+                            for example, record in zip(some, records, strict=False)  # an error may have left fewer
+                        )
+                    else:
+                        lines.write(
+                            list(made.text(_answered(some, records, tagger, made, decoder if scores else None)))
+                        )
                     if wrong is not None:
                         raise wrong
                     bar()
                     pace.took(time.perf_counter() - begun)
     ended(stream.tally)
+
+
+def _tagged(
+    opened: Iterable[AbstractContextManager[tuple[Examples, Bar]]],
+    stream: Stream,
+    tagger: Tagger,
+    threads: int,
+    made: Format,
+    scores: bool,
+) -> Iterator[Example]:
+    """Examples with their labels, for a format that is not written line by line."""
+    for file in opened:
+        with file as (examples, bar):
+            while some := examples.take(1024, 1 << 16):
+                work = work_of(some, tagger, stream.decoder, threads, stream.tally.sequences)
+                records, wrong = stream.records(work)
+                yield from _answered(some, records, tagger, made, stream.decoder if scores else None)
+                if wrong is not None:
+                    raise wrong
+                bar()
+
+
+def _answered(
+    some: list[Example], records: list[Record], tagger: Tagger, made: Format, decoder: Decoder | None
+) -> list[Example]:
+    """Examples with the labels of their records, of which an error may have left fewer, as a format wants them."""
+    found = list[Example]()
+    for example, record in zip(some, records, strict=False):
+        labels, columns = record["labels"], example.columns
+        if isinstance(made, Standoff):  # a text without an answer has no spans
+            found.append(_with_spans(example, record, tagger, made, decoder))
+            continue
+        if made.name in _WITH_GOLD and example.labels is not None:  # gold beside guess, as bridle eval reads them
+            columns = {**columns, "gold": example.labels}
+        labels = [_MISSING] * len(example) if labels is None else labels
+        found.append(replace(example, columns=columns, labels=labels))
+    return found
+
+
+def _with_spans(example: Example, record: Record, tagger: Tagger, made: Standoff, decoder: Decoder | None) -> Example:
+    """An example with the labels of its record; with a decoder, with the probabilities of its spans too."""
+    labels = record["labels"]
+    if labels is None or decoder is None or record.get("relaxed"):
+        return replace(example, labels=labels)
+    lattice, given = work_of([example], tagger, decoder, 1).scores(0)
+    found = segment_probabilities(decoder, lattice, labels, segments_of(labels, made.scheme), given)
+    return replace(example, labels=labels, probabilities=[round(p, 6) for p in found])
 
 
 def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int, first: int = 0) -> Work:
@@ -137,33 +226,21 @@ def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int,
     )
 
 
-def _output(to: str | None, reader: Reader, tagger: Tagger) -> Format | None:
+def _output(to: str | None, reader: Reader, tagger: Tagger, options: list[str] | None, scores: bool) -> Format | None:
     """The format of the output; None: JSON lines."""
-    name = to or (reader.format if reader.format in ("conll", "slashed", "segmented", "jsonl") else None)
+    name = to or (reader.format if reader.format in _ALIKE else None)
     if name is None:
         name = "segmented" if tagger.labels_.scheme == "BMES" and reader.format == "text" else "conll"
-    if name in ("jsonl", "json"):
+    if name in ("jsonl", "json") or (scores and name not in _WITH_SCORES):
         return None
-    made = format_named(name, {})
-    if name not in STREAMED:
-        raise FileError("the output cannot have this format", got=name, wanted=", ".join([*STREAMED, "jsonl"]))
-    return made
-
-
-def _lines(
-    some: list[Example], records: list[Record], made: Format | None, tagger: Tagger, decoder: Decoder | None
-) -> list[str]:
-    """The lines of examples with their records, of which an error may have left fewer."""
-    if made is None:
-        return [_json(example, record, tagger, decoder) for example, record in zip(some, records, strict=False)]
-    tagged = []
-    for example, record in zip(some, records, strict=False):
-        labels = record["labels"] if record["labels"] is not None else [_MISSING] * len(example)
-        columns = example.columns
-        if made.name == "conll" and example.labels is not None:  # gold beside guess, as bridle eval reads them
-            columns = {**columns, "gold": example.labels}
-        tagged.append(replace(example, columns=columns, labels=labels))
-    return list(made.text(tagged))
+    if name == "text":
+        raise FileError("the output cannot have this format", got=name, wanted="a format that has labels")
+    asked = settings_of_format(options, "--to-option") if options else {}
+    if name == reader.format and name in _LOADED_BACK:
+        asked = reader.options | asked
+    made = format_named(name, asked)
+    # O is never a span, whatever the scheme of the model is
+    return replace(made, scheme=tagger.labels_.scheme or "IO") if isinstance(made, Standoff) else made
 
 
 def _json(example: Example, record: Record, tagger: Tagger, decoder: Decoder | None) -> str:

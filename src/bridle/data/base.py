@@ -35,6 +35,8 @@ class Format:
 
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are surely of this format
+    shared: ClassVar[tuple[str, ...]] = ()  # suffixes that belong to another format; how a file begins tells them apart
+    cuts: ClassVar[bool] = False  # does it cut text into tokens, with an option `tokens` that says how?
     encoding: str = "utf-8"
 
     def __init_subclass__(cls) -> None:
@@ -153,13 +155,13 @@ def format_guessed(path: str, source: Source | None = None) -> str:
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     found = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
     misfit = ""
-    if not found and source is not None:
-        head = source.head()
-        text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    rivals = [name for name, kind in _FORMATS.items() if suffix in kind.shared]
+    text = _beginning(source) if source is not None and (rivals or not found) else ""
+    if found and text:
+        found = [name for name in rivals if _FORMATS[name].looks_like(text)] or found
+    elif not found and source is not None:
         if not text.strip():
             return "conll"  # nothing is in it: all formats read it alike
-        if len(head) >= 1 << 16 and "\n" in text:
-            text = text[: text.rindex("\n") + 1]
         likely = {name: kind for name, kind in _FORMATS.items() if kind.looks_like(text)}
         # a special kind of a format that fits as well: CoNLL-U is CoNLL too
         special = {base for kind in likely.values() for base in kind.__mro__[1:]}
@@ -175,6 +177,13 @@ def format_guessed(path: str, source: Source | None = None) -> str:
         cause=misfit or None,
         argument=Argument("format"),
     )
+
+
+def _beginning(source: Source) -> str:
+    """How a file begins: whole lines, if it goes on."""
+    head = source.head()
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    return text[: text.rindex("\n") + 1] if len(head) >= 1 << 16 and "\n" in text else text
 
 
 def plain_path(path: str | os.PathLike[str] | None) -> str | None:

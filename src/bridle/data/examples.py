@@ -29,11 +29,17 @@ class Example:
         Where it begins, such as ``"train.txt:12"``.
     id : object, optional
         What the file calls it.
+    text : str, optional
+        The text that the tokens were cut from.
+    starts : sequence of int, optional
+        Where each token begins in `text`; it comes with `text`.
+    probabilities : sequence of float, optional
+        The probability of each segment that the labels make, in order, if a model gave them.
 
     Raises
     ------
     FileError
-        If there are no columns, or they differ in length.
+        If there are no columns, they differ in length, or a token does not stand in the text where it should.
 
     Examples
     --------
@@ -41,6 +47,12 @@ class Example:
     >>> example = Example({"word": ["He", "left"], "pos": ["PRP", "VBD"]}, ["B-NP", "B-VP"])
     >>> len(example), example.tokens
     (2, ['He', 'left'])
+
+    Cut from a text, its tokens know their places:
+
+    >>> example = Example({"word": ["He", "left"]}, text="He left.", starts=[0, 3])
+    >>> example.offsets
+    [(0, 2), (3, 7)]
     """
 
     columns: Mapping[str, Sequence[str]]
@@ -49,6 +61,9 @@ class Example:
     comments: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
     id: Any = None
+    text: str | None = None
+    starts: Sequence[int] | None = None  # (n)
+    probabilities: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
@@ -65,6 +80,22 @@ class Example:
                 raise self.error(
                     f"{name!r} and the tokens differ in length", got=len(column), wanted=f"{n}, as many as tokens"
                 )
+        if self.text is not None or self.starts is not None:
+            self._check_places()
+
+    def _check_places(self) -> None:
+        text, starts, at = self.text, self.starts, 0
+        if text is None or starts is None or len(starts) != len(self):
+            got = "no text" if text is None else "no starts" if starts is None else f"{len(starts)} starts"
+            raise self.error("`text` and `starts` come together", got=got, wanted=f"a text and {len(self)} starts")
+        for token, start in zip(self.tokens, starts, strict=True):
+            if not isinstance(start, int) or start < at or not text.startswith(token, start):
+                raise self.error(
+                    "a token does not stand in the text where it should",
+                    got=f"{shown(token)} at {start}",
+                    wanted="tokens in the order of the text, each where it begins",
+                )
+            at = start + len(token)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -73,6 +104,13 @@ class Example:
     def tokens(self) -> Sequence[str]:
         """Texts of the tokens: the first column."""
         return next(iter(self.columns.values()))
+
+    @property
+    def offsets(self) -> list[tuple[int, int]] | None:
+        """Where each token begins and ends in `text`; None without a text."""
+        if self.starts is None:
+            return None
+        return [(start, start + len(token)) for start, token in zip(self.starts, self.tokens, strict=True)]
 
     def error(self, what: str, **parts: Any) -> FileError:
         """Make an error about this sequence.
@@ -121,6 +159,11 @@ class Examples(Iterator[Example]):
     def left_out(self) -> dict[str, int]:
         """Count, by name, of what an option of the format has passed over so far."""
         return dict(self.source.left_out)
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Count, by name, of what an option of the format has changed so far."""
+        return dict(self.source.changed)
 
     def done(self) -> int:
         """Tell how much has been read.

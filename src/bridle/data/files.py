@@ -11,11 +11,13 @@ write("train.jsonl", read("train.txt.gz", "conll"))
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bridle.data.base import Format, format_guessed, format_named, plain_path
 from bridle.data.examples import Example, Examples
+from bridle.data.huggingface import Folder
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError
 
@@ -28,7 +30,8 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     Parameters
     ----------
     path : str or path
-        The file; ``"-"`` is standard input. Files packed by gzip are unpacked.
+        The file; ``"-"`` is standard input. Files packed by gzip are unpacked. Also a folder that ``save_to_disk`` of
+        Hugging Face ``datasets`` wrote.
     format : str, optional
         One of `formats`; None tells it from the suffix or from how the file begins.
     **options
@@ -56,9 +59,10 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     ...         print(example.columns["word"], example.labels)
     ['He', 'left'] ['B-NP', 'B-VP']
     """
-    source = Source(path)
+    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and pathlib.Path(path).is_dir()
+    source = Folder(path) if saved else Source(path)
     try:
-        chosen = format_named(format or format_guessed(source.name, source), options)
+        chosen = format_named("arrow" if saved else format or format_guessed(source.name, source), options)
     except BaseException:
         source.close()
         raise

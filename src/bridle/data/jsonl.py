@@ -9,6 +9,7 @@ other values are passed over.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
 from bridle.errors import Argument, BridleError, FileError, shown
 
+_KEY = re.compile(r'"(tokens|text|spans|label|labels|entities|annotations|data)"\s*+:')
 KEYS = ("id", "tokens", "labels", "given")
 
 
@@ -133,30 +135,11 @@ class JsonLines(Keyed):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        return head.lstrip().startswith("{")
+        return json_kind(head) == cls.name
 
     def read(self, source: Source) -> Iterator[Example]:
         known = (self.tokens, self.label or "labels", "id", "given")
-        for number, line in source.lines(self.encoding):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                if "\\u" in line:
-                    json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\ud800", fails
-            except (ValueError, RecursionError) as error:
-                raise source.error(
-                    number,
-                    "not a JSON line",
-                    got=str(error)[:200],
-                    wanted='{"tokens": [...], ...} on one line',
-                    cause="One sequence per line; is the file cut off?",
-                ) from None
-            if not isinstance(record, dict):
-                raise source.error(
-                    number, "a line is no object", got=type(record).__name__, wanted='{"tokens": [...], ...}'
-                )
-            check_keys(record, f"{source.name}:{number}")
+        for number, record in json_lines(source, self.encoding, '{"tokens": [...], ...}'):
             for key in record if self.columns is None else ():
                 near = near_key(key, known)
                 if near and near not in record:
@@ -165,11 +148,54 @@ class JsonLines(Keyed):
 
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
         for example in examples:  # empty ones too
-            record = self.record(example)
-            try:
-                yield json.dumps(record, ensure_ascii=False)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise example.error("a value is not JSON", got=str(error), wanted="plain values") from None
+            yield json_line(example, self.record(example))
+
+
+def json_lines(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The object on each line, with the number of the line. wanted: what messages say that there should be."""
+    for number, line in source.lines(encoding):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            if "\\u" in line:
+                json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\ud800", fails
+        except (ValueError, RecursionError) as error:
+            raise source.error(
+                number,
+                "not a JSON line",
+                got=str(error)[:200],
+                wanted=f"{wanted} on one line",
+                cause="One sequence per line; is the file cut off?",
+            ) from None
+        if not isinstance(record, dict):
+            raise source.error(number, "a line is no object", got=type(record).__name__, wanted=wanted)
+        check_keys(record, f"{source.name}:{number}")
+        yield number, record
+
+
+def json_line(example: Example, record: dict[str, Any]) -> str:
+    """The line of a record that was made of a sequence."""
+    try:
+        return json.dumps(record, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise example.error("a value is not JSON", got=str(error), wanted="plain values") from None
+
+
+def json_kind(head: str) -> str | None:
+    """The format of a file that begins with a JSON object, or with a list of some, by the names in its first line."""
+    start = head.lstrip()
+    line = start[1:].lstrip() if start.startswith("[") else start.partition("\n")[0]
+    if not line.startswith("{"):
+        return None
+    keys = set(_KEY.findall(line))
+    if start.startswith("["):
+        return "labelstudio" if keys & {"data", "text"} else None
+    if "tokens" in keys or not keys & {"data", "text"}:
+        return "jsonl"
+    if "data" in keys:
+        return "labelstudio"
+    return "doccano" if "spans" not in keys and len(keys) > 1 else "spans"
 
 
 def check_keys(record: dict[str, Any], where: str) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from bridle.data import limits
 from bridle.data.base import Format
@@ -28,31 +28,6 @@ _FIRST = re.compile(
 )
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{0,30});")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-
-Tokens = Literal["blanks", "words", "punctuation", "references"]
-
-
-class Cutter(Protocol):
-    """What cuts a text into tokens: a regular expression, or what can do the same."""
-
-    def findall(self, text: str, /) -> list[str]: ...
-
-
-class _References:
-    """As the references that come with Bridle are cut; they are loaded when they are needed."""
-
-    def findall(self, text: str, /) -> list[str]:
-        from bridle.data.references import tokenise
-
-        return tokenise(text)
-
-
-TOKENS: dict[str, Cutter] = {
-    "blanks": re.compile(r"\S+"),
-    "words": re.compile(r"\w+"),
-    "punctuation": re.compile(r"\w+|[^\w\s]"),
-    "references": _References(),
-}
 
 
 class Record(NamedTuple):

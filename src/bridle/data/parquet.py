@@ -2,6 +2,10 @@
 
 The columns are called as the keys of `jsonl`: tokens, labels, given (a struct, or JSON as a string), id, and any other
 list of strings. Batches of rows are read and written as they come.
+
+Tables of Hugging Face `datasets` are read as they are: integers become the names that the schema has for them, and the
+labels are `ner_tags`, or `pos_tags`, where there are no `labels`. With `names`, integers with names are written.
+`arrow` also reads a folder that `save_to_disk` wrote.
 """
 
 from __future__ import annotations
@@ -10,19 +14,20 @@ import io
 import json
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import IO, Any, ClassVar
 
 from bridle.atomic import replacing
 from bridle.data.examples import Example
+from bridle.data.huggingface import TAGS, Folder, class_names, described, named
 from bridle.data.jsonl import Keyed
 from bridle.data.limits import PIPED
 from bridle.data.packed import check_messages, check_pages, chunks_of
 from bridle.data.source import Source
-from bridle.data.tables import Part, is_null, is_plain, is_strings, slices
-from bridle.errors import BridleError, FileError, clipped, shown
+from bridle.data.tables import Part, is_integers, is_null, is_plain, is_strings, slices
+from bridle.errors import Argument, BridleError, FileError, clipped, shown
 from bridle.extras import needed
 
 BATCH = 1024  # rows
@@ -45,12 +50,22 @@ class Parquet(Keyed):
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
         Name of the labels; None if there are none.
+    names : list of str, optional
+        Names of the labels, if they are integers: of those that a schema of ``datasets`` does not name, when they are
+        read; of those to write, instead of strings.
     encoding : str, default "utf-8"
         Has no effect.
     """
 
     name = "parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+
+    names: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.names is not None and (isinstance(self.names, str) or not isinstance(self.names, Sequence)):
+            raise FileError("`names` must be a list of labels", got=shown(self.names), wanted="['O', 'B-PER', ...]")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
@@ -89,10 +104,11 @@ class Parquet(Keyed):
         size, count = file.seek(0, io.SEEK_END), 0
         for batch, share in self.batches(file, size):
             batch.validate(full=True)
+            names = self.class_names(batch.schema)
             for rows in slices(batch):
                 for row in rows.to_pylist():
                     where = f"{source.name}: sequence {count}"
-                    yield self.example(_plain(row, where), where)
+                    yield self.example(self.with_names(_plain(row, where), names, where), where)
                     count += 1
             source.reached(share)
         source.reached(1)
@@ -112,13 +128,41 @@ class Parquet(Keyed):
             done += batch.num_rows
             yield batch, done / rows
 
+    def class_names(self, schema: Any) -> dict[str, Sequence[str]]:
+        """The names of integers in a table, by column."""
+        found: dict[str, Sequence[str]] = dict(class_names(schema))
+        if self.names is not None and (label := self.labels(schema.names, found)) is not None:
+            found[label] = self.names
+        return {name: found[name] for name in found if name in schema.names and is_integers(schema.field(name).type)}
+
+    def labels(self, columns: Sequence[str], names: Mapping[str, Sequence[str]]) -> str | None:
+        """The column of the labels: the one that is asked for, or one that data sets of Hugging Face have."""
+        if self.label != "labels" or self.label in columns:
+            return self.label
+        return next((name for name in TAGS if name in (columns if self.names is not None else names)), self.label)
+
+    def with_names(self, row: dict[str, Any], names: Mapping[str, Sequence[str]], where: str) -> dict[str, Any]:
+        """A row with names for integers, and its labels where they are looked for."""
+        if not names:
+            return row
+        try:
+            made = {key: named(key, value, names[key]) if key in names else value for key, value in row.items()}
+        except FileError as error:
+            error.at(where=where)
+            raise
+        label = self.labels(list(row), names)
+        if label != self.label and self.label is not None and label in made:
+            made[self.label] = made.pop(label)
+        return {key: value for key, value in made.items() if value is not None}
+
     def wanted(self, schema: Any) -> list[str]:
         """The columns to read out of a table; raise if one that is needed is of a type that is not read."""
         if len(set(schema.names)) < len(schema.names):
             raise FileError("columns have the same name", got=shown(schema.names), wanted="each name once")
         if self.tokens not in schema.names:
             self.example(dict.fromkeys(schema.names), None)  # which says so
-        needed, found = {self.tokens, self.label, *(self.columns or ())}, list[str]()
+        names = self.class_names(schema)
+        needed, found = {self.tokens, self.labels(schema.names, names), *(self.columns or ())}, list[str]()
         for field in schema:
             name, kind = field.name, field.type
             if name in ("id", "given") and name not in needed:
@@ -126,13 +170,15 @@ class Parquet(Keyed):
                     found.append(name)
                 elif name == "given":
                     raise FileError("given is not an object", got=clipped(kind, 200), wanted="a struct, or JSON")
-            elif (is_strings(kind) and (name in needed or self.columns is None)) or (
+            elif ((is_strings(kind) or name in names) and (name in needed or self.columns is None)) or (
                 is_null(kind) and name == self.tokens  # of a table without rows, or of rows without tokens
             ):
                 found.append(name)
             elif name in needed and not is_null(kind):
                 got, wanted = clipped(kind, 200), "list<string>"
-                raise FileError(f"{name} is not a column of lists of strings", got=got, wanted=wanted)
+                cause = "Pass {argument}, the names of its integers." if is_integers(kind) else None
+                what, argument = f"{name} is not a column of lists of strings", Argument("names", [...])
+                raise FileError(what, got=got, wanted=wanted, cause=cause, argument=argument)
         return found
 
     def save(self, path: str | None, examples: Iterable[Example]) -> None:
@@ -142,6 +188,11 @@ class Parquet(Keyed):
         names = list(dict.fromkeys(name for row in first for name in row)) or [self.tokens]
         kinds = {name: pa.string() if name in ("id", "given") else pa.list_(pa.string()) for name in names}
         schema = pa.schema(list(kinds.items()))
+        if self.names is not None and self.label in kinds:
+            columns = {name: "string" if name in ("id", "given") else "list" for name in names}
+            at = schema.get_field_index(self.label)
+            schema = schema.set(at, pa.field(self.label, pa.list_(pa.int64())))
+            schema = schema.with_metadata(described(columns, self.label, self.names))
         try:
             if path is None:
                 self.put(sys.stdout.buffer, schema, chain(first, rows))
@@ -156,6 +207,12 @@ class Parquet(Keyed):
     def row(self, example: Example) -> dict[str, Any]:
         """The record of a sequence with its id as text and its given values as JSON, whose types need not agree."""
         row = self.record(example)
+        if self.names is not None and self.label in row:
+            number = {name: k for k, name in enumerate(self.names)}
+            if unknown := sorted(set(row[self.label]) - number.keys()):
+                wanted = "one of " + ", ".join(self.names)[:200]
+                raise example.error("a label is not among the names", got=repr(unknown[0]), wanted=wanted)
+            row[self.label] = [number[label] for label in row[self.label]]
         try:
             if "given" in row:
                 row["given"] = json.dumps(row["given"])
@@ -189,7 +246,7 @@ class Parquet(Keyed):
 
 @dataclass(frozen=True, kw_only=True)
 class Arrow(Parquet):
-    """Arrow IPC, as a file (also Feather 2) or as a stream; written as a file.
+    """Arrow IPC, as a file (also Feather 2), as a stream, or a folder of `datasets`; written as a file.
 
     Parameters
     ----------
@@ -199,6 +256,11 @@ class Arrow(Parquet):
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
         Name of the labels; None if there are none.
+    names : list of str, optional
+        Names of the labels, if they are integers: of those that a schema of ``datasets`` does not name, when they are
+        read; of those to write, instead of strings.
+    split : str, optional
+        Which data set of a folder to read, such as ``"train"``.
     encoding : str, default "utf-8"
         Has no effect.
     """
@@ -206,9 +268,27 @@ class Arrow(Parquet):
     name = "arrow"
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
 
+    split: str | None = None
+
     @classmethod
     def looks_like(cls, head: str) -> bool:
         return head.startswith(ARROW)
+
+    def read(self, source: Source) -> Iterator[Example]:
+        if not isinstance(source, Folder):
+            yield from super().read(source)
+            return
+        done = 0
+        for path in source.files(self.split):
+            file = Source(path)
+            try:
+                for example in super().read(file):
+                    yield example
+                    source.reached((done + file.done()) / max(source.total or 0, 1))
+            finally:
+                file.close()
+            done += file.total or 0
+        source.reached(1)
 
     def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
         """As a stream, which is what stands between head and foot of a file too: so nothing depends on its foot."""

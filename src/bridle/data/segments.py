@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
-from bridle.data.markup import TOKENS, Tokens, check_tokens, runs_of
+from bridle.data.markup import check_tokens, runs_of
 from bridle.data.source import Source
+from bridle.data.tokenizer import TOKENS, Tokens, cutter
 from bridle.errors import FileError
 
 
@@ -25,20 +26,21 @@ class Segments(Format):
     ----------
     separator : str, default "|"
         What stands between text and label; the last one of a line counts.
-    tokens : {"blanks", "words", "punctuation", "references"}, default "blanks"
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
         Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
-        a token; or as the references that come with Bridle are cut.
+        a token; as the references that come with Bridle are cut; or into characters.
     encoding : str, default "utf-8"
         Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "segments"
+    cuts = True
 
     separator: str = "|"
     tokens: Tokens = "blanks"
 
     def __post_init__(self) -> None:
-        self.check(tokens=tuple(TOKENS))
+        self.check(tokens=TOKENS)
         if not isinstance(self.separator, str) or not self.separator.strip():
             raise FileError("segments: no good separator", got=repr(self.separator), wanted="such as '|'")
 
@@ -60,7 +62,7 @@ class Segments(Format):
                 raise source.error(
                     number, "a segment without a label", got=repr(line[:60]), wanted=f"text {self.separator}label"
                 )
-            found = TOKENS[self.tokens].findall(text)
+            found = cutter(self.tokens).findall(text)
             begun, size = begun or number, size + len(line)
             if size > limits.LONGEST or number - begun > limits.MOST_LINES:
                 raise source.too_long(begun, size, number - begun)
@@ -72,7 +74,7 @@ class Segments(Format):
     def lines(self, example: Example) -> Iterable[str]:
         if example.labels is None:
             raise example.error("a sequence has no labels", got="tokens only", wanted="labels for all segments")
-        check_tokens(example, TOKENS["blanks"].findall)
+        check_tokens(example, str.split)
         for label, words in runs_of(example):
             if not label or label.strip() != label or self.separator in label or set(label) & set("\n\r\0"):
                 raise example.error("a label cannot be written", got=repr(label), wanted=f"no {self.separator!r} in it")

@@ -13,18 +13,18 @@ import sys
 import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 from bridle.data import limits
-from bridle.errors import Argument, FileError, shown
+from bridle.errors import Argument, BridleError, FileError, shown
 
 BLOCK = 1 << 18  # bytes read at once
 
 
 class Source:
-    """An open file of sequences. `left_out` counts what a reader passed over on purpose."""
+    """An open file of sequences. `left_out` and `changed` count what a reader passed over or changed on purpose."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
@@ -32,6 +32,7 @@ class Source:
         self.name = "<stdin>" if path == "-" else os.fspath(path)  # what messages call it
         self.total: int | None = None  # bytes, if known
         self.left_out: dict[str, int] = {}
+        self.changed: dict[str, int] = {}
         self._done = 0
         self._ahead = b""
         self._own = path != "-"
@@ -79,6 +80,10 @@ class Source:
         """Note that something was passed over."""
         if count:
             self.left_out[what] = self.left_out.get(what, 0) + count
+
+    def change(self, what: str) -> None:
+        """Note that something was changed."""
+        self.changed[what] = self.changed.get(what, 0) + 1
 
     def done(self) -> int:
         """How many bytes have been read."""
@@ -131,8 +136,10 @@ class Source:
         for number, lines in self.runs(encoding):
             yield from enumerate(lines, number)
 
-    def runs(self, encoding: str = "utf-8") -> Iterator[tuple[int, list[str]]]:
-        """The lines in lists, with the number of the first of each."""
+    def runs(
+        self, encoding: str = "utf-8", cut: Literal["lines", "anywhere"] = "lines"
+    ) -> Iterator[tuple[int, list[str]]]:
+        """The lines in lists, with the number of the first of each; cut="anywhere": pieces of text as they come."""
         try:
             with suppress(UnicodeError):
                 b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
@@ -152,6 +159,10 @@ class Source:
                 text, began = text.removeprefix("\ufeff"), True
             if (nul := text.find("\0")) >= 0:
                 raise self._nul(number + text.count("\n", 0, nul))
+            if cut == "anywhere":
+                yield number, [text]
+                number += text.count("\n")
+                continue
             end = text.rfind("\n")
             if end >= 0:
                 whole = "".join((*held, text[:end]))
@@ -201,6 +212,16 @@ class Source:
             cause=maybe,
             argument=Argument("encoding", "utf-16" if marked else "latin-1"),
         )
+
+
+@contextmanager
+def located(where: str) -> Iterator[str]:
+    """Errors of the block, about what stands at a place of a file, get that place."""
+    try:
+        yield where
+    except BridleError as error:
+        error.at(where=where)
+        raise
 
 
 def _unknown(encoding: object) -> FileError:

@@ -80,6 +80,11 @@ def is_strings(kind: Any) -> bool:
     return _is_list(kind) and (_is_text(kind.value_type) or is_null(kind.value_type))
 
 
+def is_integers(kind: Any) -> bool:
+    """Is it a type of lists of integers?"""
+    return _is_list(kind) and bool(_types().is_integer(kind.value_type))
+
+
 def is_plain(kind: Any, depth: int = 0) -> bool:
     """Is it text, a number, a list or a struct of such?"""
     types = _types()

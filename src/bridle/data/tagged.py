@@ -17,10 +17,8 @@ from bridle.data import limits
 from bridle.data.examples import Example
 from bridle.data.markup import (
     TAG,
-    TOKENS,
     Markup,
     Record,
-    Tokens,
     check_tags,
     check_tokens,
     escaped,
@@ -29,6 +27,7 @@ from bridle.data.markup import (
     unescaped,
 )
 from bridle.data.source import Source
+from bridle.data.tokenizer import TOKENS, Tokens, cutter
 
 NEW = "<NEWREFERENCE>"
 
@@ -39,9 +38,9 @@ class Tagged(Markup):
 
     Parameters
     ----------
-    tokens : {"blanks", "words", "punctuation", "references"}, default "blanks"
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
         Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
-        a token; or as the references that come with Bridle are cut.
+        a token; as the references that come with Bridle are cut; or into characters.
     outside : str, optional
         Label of text outside tags; None drops it and counts its characters.
     sequence : str, default "sequence"
@@ -53,6 +52,7 @@ class Tagged(Markup):
     """
 
     name = "tagged"
+    cuts = True
 
     tokens: Tokens = "blanks"
     outside: str | None = None
@@ -60,7 +60,7 @@ class Tagged(Markup):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check(tokens=tuple(TOKENS))
+        self.check(tokens=TOKENS)
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
@@ -71,7 +71,7 @@ class Tagged(Markup):
         for record in self.records(source):
             words, labels = list[str](), list[str]()
             for label, text in self.pieces(source, record.text):
-                found = TOKENS[self.tokens].findall(unescaped(text))
+                found = cutter(self.tokens).findall(unescaped(text))
                 words += found
                 labels += [label] * len(found)
             if words:
@@ -131,7 +131,7 @@ class Tagged(Markup):
             source.leave_out("characters outside tags", len("".join(text.split())))
 
     def lines(self, example: Example) -> Iterable[str]:
-        check_tokens(example, TOKENS["blanks"].findall)
+        check_tokens(example, str.split)
         parts = list[str]()
         for label, words in runs_of(example, self.outside):
             text = escaped(" ".join(words))

@@ -1,18 +1,20 @@
-"""`text`: plain text, one sequence per line, cut into tokens; there are no labels."""
+"""`text`: plain text, one sequence per line, cut into tokens; there are no labels.
+
+A sequence keeps its line and the places of its tokens in it, so that what a model finds can be written as character
+offsets: `bridle tag MODEL notes.txt --format text --to spans`.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from bridle.data.base import Format
 from bridle.data.examples import Example
-from bridle.data.markup import TOKENS, Cutter, check_tokens
+from bridle.data.markup import check_tokens
 from bridle.data.source import Source
-
-_CUTS: dict[str, Cutter] = {**TOKENS, "characters": re.compile(r"\S")}
+from bridle.data.tokenizer import TOKENS, Tokens, cutter, tokenize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +34,21 @@ class Text(Format):
     """
 
     name = "text"
+    cuts = True
     suffixes: ClassVar[tuple[str, ...]] = (".raw",)
 
-    tokens: Literal["blanks", "words", "punctuation", "references", "characters"] = "blanks"
+    tokens: Tokens = "blanks"
     column: str = "word"
 
     def __post_init__(self) -> None:
-        self.check(tokens=tuple(_CUTS))
+        self.check(tokens=TOKENS)
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):
-            if tokens := _CUTS[self.tokens].findall(line):
-                yield Example({self.column: tokens}, where=f"{source.name}:{number}")
+            tokens, starts = tokenize(line, self.tokens)
+            if tokens:
+                yield Example({self.column: tokens}, where=f"{source.name}:{number}", text=line, starts=starts)
 
     def lines(self, example: Example) -> Iterable[str]:
-        check_tokens(example, _CUTS[self.tokens].findall)
+        check_tokens(example, cutter(self.tokens).findall)
         yield ("" if self.tokens == "characters" else " ").join(example.tokens)

@@ -43,7 +43,8 @@ class Probability:
     each: list[tuple[Rule, float]]
 
 
-def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, into: Scores | None = None) -> _Sum:
+def log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, into: Scores | None = None) -> _Sum:
+    """The sum over all labellings that obey these rules; into: where the posteriors go."""
     left = deadline.left
     value, error = problem.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER))
     if math.isnan(value):
@@ -64,7 +65,8 @@ def _log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, int
     return _Sum(value, error)
 
 
-def _hard(problem: Problem) -> list[int]:
+def hard_rules(problem: Problem) -> list[int]:
+    """Which rules are hard."""
     return [k for k, rule in enumerate(problem.rules) if not isinstance(rule, Soft)]
 
 
@@ -81,7 +83,7 @@ def marginals(problem: Problem, blame: Callable[[float | None], Infeasible], tim
     """(n, m) posteriors given that the hard rules hold. blame: why none does, within so many seconds."""
     deadline = Deadline.after(time_limit)
     table = np.zeros((int(problem.offsets[-1]), len(problem.labels)))
-    found = _log_sum(problem.native(), _hard(problem), deadline, into=table)
+    found = log_sum(problem.native(), hard_rules(problem), deadline, into=table)
     if found.log_z == -math.inf:
         raise blame(deadline.left)
     if found.error > LARGEST_ERROR:
@@ -93,16 +95,19 @@ def probability(problem: Problem, blame: Callable[[float | None], Infeasible], t
     """P(all hard rules hold), and of each rule alone; the time is that of all sums together."""
     deadline = Deadline.after(time_limit)
     apart = problem.native("nothing")
-    everything = _log_sum(apart, [], deadline)
+    everything = log_sum(apart, [], deadline)
     if everything.log_z == -math.inf:
         raise blame(deadline.left)
-    each = [(rule, _share(_log_sum(apart, [k], deadline), everything)) for k, rule in enumerate(problem.rules)]
-    return Probability(_share(_log_sum(problem.native(), _hard(problem), deadline), everything), each)
+    each = [(rule, share(log_sum(apart, [k], deadline), everything)) for k, rule in enumerate(problem.rules)]
+    return Probability(share(log_sum(problem.native(), hard_rules(problem), deadline), everything), each)
 
 
-def _share(part: _Sum, whole: _Sum) -> float:
-    """The probability of what one sum is over, given another: exp(log_z - log_z), if rounding leaves it its digits."""
-    log_p, error = part.log_z - whole.log_z, part.error + whole.error
+def share(part: _Sum, whole: _Sum, shift: float = 0.0) -> float:
+    """The probability of what one sum is over, given another: exp(log_z - log_z), if rounding leaves it its digits.
+
+    shift: the largest scores that the first sum is relative to, less those of the second.
+    """
+    log_p, error = part.log_z + shift - whole.log_z, part.error + whole.error
     if log_p + error < LEAST_LOG:
         return 0.0
     if error > LARGEST_ERROR:

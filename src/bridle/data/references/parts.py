@@ -152,7 +152,7 @@ SHORT = {
 SMALL = frozenset(["The", "a", "and", "for", "in", "of", "on", "the", "to", "&"])
 WRITTEN = ("al.", "diss.", "ed.", "edn.", "Jr.", "no.", "No.", "p.", "Ph.D.", "pp.", "Rep.", "Tech.", "vol.", "Vol.")
 _DOTTED = "|".join(re.escape(word) for word in sorted({*SHORT.values(), *WRITTEN}, reverse=True) if word[-1] == ".")
-_TOKEN = re.compile(
+TOKEN = re.compile(
     rf"""
       (?<!\w)(?=\w+\.)(?:                   # a word that a dot follows, and
           {_DOTTED}                          #   it is known: Proc.  vol.  et al.  Ph.D.
@@ -185,7 +185,7 @@ def tokenise(text: str) -> list[str]:
     >>> tokenise("D.E. Knuth et al. In: Proc. X, 3(4), pp. 1--10.")
     ['D.', 'E.', 'Knuth', 'et', 'al.', 'In', ':', 'Proc.', 'X', ',', '3', '(', '4', ')', ',', 'pp.', '1--10', '.']
     """
-    return _TOKEN.findall(text)
+    return TOKEN.findall(text)
 
 
 def fill(template: str, **texts: str) -> list[Piece]:
@@ -227,7 +227,7 @@ def printed(pieces: Iterable[Piece]) -> tuple[str, list[str], list[str]]:
         text += part[doubled:]
     ends = list(accumulate(len(part) for _, part in kept))
     tokens, labels, piece = list[str](), list[str](), 0
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         while ends[piece] <= match.start():
             piece += 1
         tokens.append(match.group())

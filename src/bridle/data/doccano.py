@@ -1,0 +1,83 @@
+"""`doccano`: JSON lines as doccano exports and imports them, with a text and its labelled spans.
+
+    {"id": 1, "text": "Ann Lee left.", "label": [[0, 7, "PER"]]}
+
+What doccano exports of projects with relations is read too; relations are passed over and counted::
+
+    {"text": "Ann Lee left.", "entities": [{"start_offset": 0, "end_offset": 7, "label": "PER"}], "relations": []}
+
+Without `label`, `labels` or `entities` the text is not labelled. Other keys are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bridle.data.examples import Example
+from bridle.data.jsonl import json_kind, json_line, json_lines
+from bridle.data.source import Source, located
+from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
+from bridle.errors import FileError, shown
+
+_WANTED = '{"text": "...", "label": [[0, 3, "PER"], ...]}'
+_KEYS = ("label", "labels", "entities")  # of spans: as doccano writes them now, wrote them once, with relations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doccano(Standoff):
+    """Texts with spans, as doccano has them.
+
+    Parameters
+    ----------
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
+        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
+        people draw begin and end with a token.
+    scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
+        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
+    on_mismatch : {"widen", "raise", "skip"}, default "widen"
+        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
+    on_overlap : {"raise", "skip"}, default "raise"
+        A span that overlaps one before it is an error, or is passed over and counted.
+    units : {"characters", "utf-16"}, default "characters"
+        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
+
+    name = "doccano"
+    shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return json_kind(head) == cls.name
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for number, record in json_lines(source, self.encoding, _WANTED):
+            with located(f"{source.name}:{number}") as where:
+                text, keys = text_in(record, "text"), [key for key in _KEYS if key in record]
+                if len(keys) > 1:
+                    raise FileError("spans are there twice", got=" and ".join(keys), wanted="one of them")
+                if not keys and "annotations" in record:
+                    cause = "It has numbers for labels. Export it as JSONL with the texts of labels."
+                    raise FileError("an old export of doccano", got="'annotations'", wanted="'label'", cause=cause)
+                spans = [_span(span) for span in list_in(record, keys[0])] if keys else None
+                source.leave_out("relations", len(list_in(record, "relations")) if record.get("relations") else 0)
+                if example := self.example(source, where, text, spans, record.get("id")):
+                    yield example
+
+    def lines(self, example: Example) -> Iterable[str]:
+        text, spans = self.spans(example)
+        made: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
+        if example.labels is not None:
+            made["label"] = [[span.start, span.end, span.label] for span in spans]
+        yield json_line(example, made)
+
+
+def _span(value: Any) -> Span:
+    if isinstance(value, list):
+        if len(value) != 3:
+            raise FileError("this is no span", got=shown(value), wanted='[0, 3, "PER"]')
+        return Span(*value)
+    return span_in(value, "start_offset", "end_offset")

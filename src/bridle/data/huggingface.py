@@ -1,0 +1,127 @@
+"""Tables as Hugging Face `datasets` keeps them: integers for labels, with their names in the schema, and saved folders.
+
+    schema metadata   {"huggingface": {"info": {"features": {"ner_tags": {"feature": {"names": ["O", "B-PER"], ...}}}}}}
+    a folder          dataset_dict.json  train/state.json  train/data-00000-of-00001.arrow  test/...
+
+The package itself is not needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bridle.data.limits import LONGEST
+from bridle.data.source import Source
+from bridle.errors import Argument, FileError, shown
+
+KEY = b"huggingface"
+TAGS = ("ner_tags", "tags", "pos_tags", "chunk_tags")  # what data sets call their labels
+UNKNOWN = -1  # the integer of a token that is not labelled
+
+
+class Folder(Source):
+    """A folder that `save_to_disk` wrote, as a source; its files are opened one by one."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self.left_out, self.changed = {}, {}
+        self.total, self._done, self._own = None, 0, False
+
+    def head(self, size: int = 1 << 16) -> bytes:
+        return b""
+
+    def files(self, split: str | None) -> list[Path]:
+        """The files of a data set, or of one of several."""
+        folder = Path(self.name)
+        if (folder / "dataset_dict.json").is_file():
+            splits = _names(_loaded(folder / "dataset_dict.json").get("splits"))
+            if split is None and len(splits) == 1:
+                split = splits[0]
+            if split not in splits:
+                raise FileError(
+                    "the folder holds several data sets" if split is None else "there is no such data set",
+                    got=", ".join(splits)[:200] if split is None else repr(split),
+                    wanted="{argument}" if split is None else "one of " + ", ".join(splits)[:200],
+                    argument=Argument("split", splits[0] if splits else None),
+                    where=self.name,
+                )
+            folder /= str(split)
+        elif split is not None:
+            raise FileError("the folder holds one data set", got=f"split={split!r}", wanted="no split", where=self.name)
+        if not (folder / "state.json").is_file():
+            wanted = "what `save_to_disk` of datasets writes"
+            raise FileError("this folder holds no data set", got="no state.json", wanted=wanted, where=str(folder))
+        state = _loaded(folder / "state.json")
+        if state.get("_indices_data_files"):
+            wanted = "rows in their order: call `flatten_indices` before `save_to_disk`"
+            raise FileError("the rows of this data set are selected", got="indices", wanted=wanted, where=str(folder))
+        found = state.get("_data_files")
+        files = [one.get("filename") for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        places = [folder / name for name in _names(files)]
+        self.total = sum(place.stat().st_size for place in places if place.is_file())
+        return places
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
+        found = json.loads(data) if len(data) <= LONGEST else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileError("not JSON", got=str(error)[:200], wanted="what datasets wrote", where=str(path)) from None
+    if not isinstance(found, dict):
+        raise FileError("not JSON", got=type(found).__name__, wanted="an object that datasets wrote", where=str(path))
+    return found
+
+
+def _names(values: Any) -> list[str]:
+    """Names of files or folders, none of which leads elsewhere."""
+    for name in values if isinstance(values, list) else [values]:
+        if not isinstance(name, str) or Path(name).name != name or "\0" in name:
+            raise FileError("this is no name of a part of a data set", got=shown(name), wanted="a plain name")
+    return list(values)
+
+
+# ---- names of integers ----------------------------------------------------------------------------------------------
+
+
+def class_names(schema: Any) -> dict[str, list[str]]:
+    """The names that integers of a table stand for, by column; none where the schema does not say so."""
+    try:
+        features = json.loads((schema.metadata or {})[KEY])["info"]["features"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
+    found: dict[str, list[str]] = {}
+    for column, feature in features.items() if isinstance(features, dict) else ():
+        inner = feature[0] if isinstance(feature, list) and feature else feature  # older files have [feature]
+        inner = inner.get("feature", inner) if isinstance(inner, dict) else None
+        names = inner.get("names") if isinstance(inner, dict) else None
+        if isinstance(names, list) and names and all(isinstance(name, str) and name for name in names):
+            found[column] = names
+    return found
+
+
+def named(column: str, values: Any, names: Sequence[str]) -> list[str] | None:
+    """The names of integers; None if none of them is known."""
+    if not isinstance(values, list) or (values and all(value == UNKNOWN for value in values)):
+        return None
+    for value in values:
+        if not isinstance(value, int) or not 0 <= value < len(names):
+            got, wanted = shown(value), f"0 to {len(names) - 1}, which have names"
+            raise FileError(f"{column!r} has a label without a name", got=got, wanted=wanted)
+    return [names[value] for value in values]
+
+
+def described(columns: Mapping[str, str], label: str | None, names: Sequence[str]) -> dict[bytes, bytes]:
+    """The metadata of a schema whose labels are integers with these names. columns: "list" or "string", by name."""
+    text = {"dtype": "string", "_type": "Value"}
+    features: dict[str, Any] = {
+        name: {"feature": text, "_type": "Sequence"} if kind == "list" else text for name, kind in columns.items()
+    }
+    if label in features:
+        features[str(label)] = {"feature": {"names": list(names), "_type": "ClassLabel"}, "_type": "Sequence"}
+    return {KEY: json.dumps({"info": {"features": features}}).encode()}

@@ -1,0 +1,166 @@
+"""`labelstudio`: tasks of Label Studio, as it exports them (JSON, JSON-MIN) and imports them, with regions of text.
+
+    [
+    {"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",
+     "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
+    ]
+
+Of each task the first annotation that was not cancelled is read, or its first prediction if it has no annotation;
+further ones, and results that are no regions of text, are passed over and counted. Without either, the task is not
+labelled. What is written can be imported: tasks with one prediction each, whose `score` is the smallest probability of
+its regions, so that the tasks can be sorted by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from bridle.data.examples import Example
+from bridle.data.jsonl import json_kind, json_line
+from bridle.data.objects import json_objects
+from bridle.data.source import Source, located
+from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
+from bridle.errors import FileError, shown
+
+_WANTED = '[{"data": {"text": "..."}, "annotations": [...]}, ...]'
+_REGION = '{"type": "labels", "value": {"start": 0, "end": 3, "labels": ["PER"]}}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelStudio(Standoff):
+    """Tasks of Label Studio.
+
+    Parameters
+    ----------
+    key : str, default "text"
+        Key of the text in the data of a task: what follows ``$`` in ``<Text name="text" value="$text"/>``.
+    from_name : str, optional
+        Name of the tag ``<Labels>``: only its regions are read. None reads those of all such tags, and writes
+        ``"label"``.
+    to_name : str, default "text"
+        Name of the tag ``<Text>``, in what is written.
+    kind : {"annotations", "predictions"}, optional
+        What to read and write; None reads annotations, or predictions where there are none, and writes predictions.
+    model_version : str, default "bridle"
+        What to call the model, in predictions that are written.
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
+        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
+        people draw begin and end with a token.
+    scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
+        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
+    on_mismatch : {"widen", "raise", "skip"}, default "widen"
+        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
+    on_overlap : {"raise", "skip"}, default "raise"
+        A span that overlaps one before it is an error, or is passed over and counted.
+    units : {"characters", "utf-16"}, default "characters"
+        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
+
+    name = "labelstudio"
+    shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+
+    key: str = "text"
+    from_name: str | None = None
+    to_name: str = "text"
+    kind: Literal["annotations", "predictions"] | None = None
+    model_version: str = "bridle"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check(kind=("annotations", "predictions", None))
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return json_kind(head) == cls.name
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for line, task in json_objects(source, self.encoding, _WANTED):
+            with located(f"{source.name}:{line}") as where:
+                if "data" in task:
+                    data, results = task["data"], self._results(source, task)
+                else:
+                    data, results = task, self._brief(task)
+                if not isinstance(data, dict):
+                    raise FileError("the data of a task is no object", got=shown(data), wanted='{"text": "..."}')
+                text = text_in(data, self.key)
+                spans = None if results is None else list(self._spans(source, results))
+                if example := self.example(source, where, text, spans, task.get("id")):
+                    yield example
+
+    def _results(self, source: Source, task: Mapping[str, Any]) -> list[Any] | None:
+        """The results of the annotation, or prediction, of a task; None: it has neither."""
+        for kind in ("annotations", "predictions") if self.kind is None else (self.kind,):
+            if task.get(kind) is None:
+                continue
+            found = list_in(task, kind)
+            if bad := [one for one in found if not isinstance(one, dict)]:
+                raise FileError(f"{kind} are no objects", got=shown(bad[0]), wanted='{"result": [...]}')
+            kept = [one for one in found if not one.get("was_cancelled")]
+            source.leave_out("cancelled annotations", len(found) - len(kept))
+            source.leave_out(f"further {kind} of a task", len(kept[1:]))
+            if kept:
+                return list_in(kept[0], "result")
+        return None
+
+    def _brief(self, task: Mapping[str, Any]) -> list[Any] | None:
+        """The results of a task in the form JSON-MIN: values of regions under the name of the tag."""
+        name = self.from_name or "label"
+        return None if name not in task else [{"type": "labels", "value": value} for value in list_in(task, name)]
+
+    def _spans(self, source: Source, results: list[Any]) -> Iterator[Span]:
+        for one in results:
+            if not isinstance(one, dict):
+                raise FileError("a result is no object", got=shown(one), wanted=_REGION)
+            if one.get("type") != "labels":
+                source.leave_out("results that are no regions of text")
+                continue
+            if self.from_name not in (None, one.get("from_name", self.from_name)):
+                source.leave_out("regions of other tags")
+                continue
+            span = span_in(one.get("value"), label="labels")
+            names: Any = span.label
+            if not isinstance(names, list) or not names:
+                raise FileError("a region has no labels", got=shown(names), wanted=_REGION)
+            source.leave_out("further labels of a region", len(names) - 1)
+            yield span._replace(label=names[0])
+
+    def text(self, examples: Iterable[Example]) -> Iterator[str]:
+        """A list with a task per line."""
+        yield "["
+        before = ""
+        for line in super().text(examples):
+            if before:
+                yield before + ","
+            before = line
+        if before:
+            yield before
+        yield "]"
+
+    def lines(self, example: Example) -> Iterable[str]:
+        text, spans = self.spans(example)
+        task: dict[str, Any] = {} if example.id is None else {"id": example.id}
+        task["data"] = {self.key: text}
+        if example.labels is not None:
+            kind = self.kind or "predictions"
+            chances = [span.probability for span in spans if span.probability is not None]
+            made: dict[str, Any] = {"result": [self._region(k, span) for k, span in enumerate(spans)]}
+            if kind == "predictions":
+                score = {"score": min(chances)} if chances else {}
+                made = {"model_version": self.model_version, **score, **made}
+            task[kind] = [made]
+        yield json_line(example, task)
+
+    def _region(self, k: int, span: Span) -> dict[str, Any]:
+        chance = {} if span.probability is None else {"score": span.probability}
+        return {
+            "id": f"span{k}",
+            "from_name": self.from_name or "label",
+            "to_name": self.to_name,
+            "type": "labels",
+            **chance,
+            "value": {"start": span.start, "end": span.end, "text": span.quote, "labels": [span.label]},
+        }

@@ -1,0 +1,275 @@
+"""What formats share that keep a text and, apart from it, spans of characters: the way to labels per token, and back.
+
+    text    "Ann Lee left."        spans   (0, 7, PER)
+    tokens  Ann    Lee    left  .
+    labels  B-PER  I-PER  O     O
+
+Offsets count characters (code points), as Python does. A span is true to the text it was made for: what is written has
+the offsets of the text that was read, to the character.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from bridle.data.base import Format
+from bridle.data.examples import Example
+from bridle.data.source import Source
+from bridle.data.tokenizer import TOKENS, Tokens, tokenize
+from bridle.errors import Argument, FileError, LabelError, clipped, shown
+from bridle.labels import Labels, Scheme, Segment
+
+OUTSIDE = "O"
+SCHEMES: tuple[Scheme, ...] = ("IO", "BIO", "BIOES", "BMES")
+_MAYBE_UTF16 = "Does the tool count UTF-16 units, as JavaScript does? Pass {argument}."
+_WITHIN = ("begins or ends within a token", "begin or end within a token")
+# tags of a segment of one token; the first, the inner ones and the last of a longer one
+_TAGS = {"BIO": ("B", "B", "I", "I"), "BIOES": ("S", "B", "I", "E"), "BMES": ("S", "B", "M", "E")}
+
+
+class Span(NamedTuple):
+    """Some characters of a text, with a label."""
+
+    start: int
+    end: int
+    label: str
+    probability: float | None = None
+    quote: str | None = None  # what the file says that they are
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standoff(Format):
+    """The base of formats with spans of characters.
+
+    Parameters
+    ----------
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
+        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
+        people draw begin and end with a token.
+    scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
+        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
+    on_mismatch : {"widen", "raise", "skip"}, default "widen"
+        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
+    on_overlap : {"raise", "skip"}, default "raise"
+        A span that overlaps one before it is an error, or is passed over and counted.
+    units : {"characters", "utf-16"}, default "characters"
+        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
+    encoding : str, default "utf-8"
+        Encoding of what is read; what is written is always UTF-8.
+    """
+
+    cuts: ClassVar[bool] = True
+
+    tokens: Tokens = "punctuation"
+    scheme: Scheme = "BIO"
+    on_mismatch: Literal["widen", "raise", "skip"] = "widen"
+    on_overlap: Literal["raise", "skip"] = "raise"
+    units: Literal["characters", "utf-16"] = "characters"
+
+    def __post_init__(self) -> None:
+        self.check(
+            tokens=TOKENS,
+            scheme=SCHEMES,
+            on_mismatch=("widen", "raise", "skip"),
+            on_overlap=("raise", "skip"),
+            units=("characters", "utf-16"),
+        )
+
+    # ---- spans into labels ------------------------------------------------------------------------------------------
+
+    def example(
+        self, source: Source, where: str, text: str, spans: Iterable[Span] | None, name: Any = None
+    ) -> Example | None:
+        """The sequence of a text; spans: None if it is not labelled. None: the text has no tokens."""
+        tokens, starts = tokenize(text, self.tokens)
+        if not tokens:
+            source.leave_out("texts without tokens")
+            return None
+        labels = None
+        if spans is not None:
+            labels = [OUTSIDE] * len(tokens)
+            for start, end, label in self._aligned(source, text, tokens, starts, spans):
+                labels[start:end] = self.labels(label, end - start)
+        return Example({"word": tokens}, labels, {}, (), where, name, text, starts)
+
+    def labels(self, label: str, n: int) -> list[str]:
+        """The labels of a segment of n tokens."""
+        if self.scheme == "IO":
+            return [label] * n
+        alone, first, inner, last = _TAGS[self.scheme]
+        tags = [alone] if n == 1 else [first, *[inner] * (n - 2), last]
+        return [f"{tag}-{label}" for tag in tags]
+
+    def _aligned(
+        self, source: Source, text: str, tokens: Sequence[str], starts: Sequence[int], spans: Iterable[Span]
+    ) -> Iterator[Segment]:
+        """The tokens of each span, in the order of the text."""
+        reached, taken = 0, 0  # the end of the last span; the token after it
+        for span in sorted(self.checked(text, spans), key=lambda span: (span.start, -span.end)):
+            if span.start < reached:
+                self.pass_over(source, "on_overlap", ("overlaps another one", "overlap others"), text, span)
+                continue
+            first = max(bisect_right(starts, span.start) - 1, 0)
+            if starts[first] + len(tokens[first]) <= span.start:
+                first += 1
+            end = bisect_left(starts, span.end)
+            if first >= end:
+                self.pass_over(source, "on_mismatch", ("has no tokens", "have no tokens"), text, span)
+                continue
+            if starts[first] < span.start or starts[end - 1] + len(tokens[end - 1]) > span.end:
+                if self.on_mismatch != "widen":
+                    self.pass_over(source, "on_mismatch", _WITHIN, text, span)
+                    continue
+                if first < taken:
+                    self.pass_over(source, "on_mismatch", ("shares a token", "share a token with others"), text, span)
+                    continue
+                source.change("spans: widened to whole tokens")
+            reached, taken = span.end, end
+            yield Segment(first, end, span.label)
+
+    def checked(self, text: str, spans: Iterable[Span], places: Sequence[int] | None = None) -> Iterator[Span]:
+        """The same spans, in characters of the text; raise if one cannot be. places: if they are known already."""
+        places = self.places(text) if places is None else places
+        for span in spans:
+            start, end, label = span[:3]
+            if not isinstance(label, str) or not label:
+                raise FileError("a span has no label", got=shown(label), wanted="a name")
+            if label == OUTSIDE and self.scheme == "IO":
+                raise FileError(
+                    "a span cannot have this label", got=repr(label), wanted="another name, or scheme='BIO'"
+                )
+            if not all(isinstance(x, int) and not isinstance(x, bool) for x in (start, end)):
+                raise FileError("offsets of a span are no integers", got=shown((start, end)), wanted="such as 0 and 3")
+            if not 0 <= start <= end <= places[-1]:
+                raise FileError(
+                    "a span does not lie in its text",
+                    got=shown(f"{start} to {end}"),
+                    wanted=f"0 <= start <= end <= {len(text):,}, the length of the text",
+                    argument=Argument("units", "utf-16"),
+                    cause=None if text.isascii() or self.units == "utf-16" else _MAYBE_UTF16,
+                )
+            if self.units != "characters":
+                ends = bisect_left(places, start), bisect_left(places, end)
+                if (places[ends[0]], places[ends[1]]) != (start, end):
+                    got, wanted = f"{start} to {end}", "offsets of whole characters"
+                    raise FileError("a span begins or ends within a character", got=got, wanted=wanted)
+                span = span._replace(start=ends[0], end=ends[1])
+            if span.quote is not None and not _covers(text, span, span.quote):
+                raise FileError(
+                    "a span does not cover the text that it says",
+                    got=f"{shown(text[span.start : span.end])} at {start} to {end}",
+                    wanted=shown(span.quote),
+                    argument=Argument("units", "utf-16"),
+                    cause=_MAYBE_UTF16 if not text.isascii() else "Are offsets counted from 0?",
+                )
+            yield span
+
+    def places(self, text: str) -> Sequence[int]:
+        """Where each character begins, in the units of offsets, and the length of all."""
+        if self.units == "characters" or not text or max(text) < "\U00010000":
+            return range(len(text) + 1)
+        return array("q", accumulate((1 + (c > "\uffff") for c in text), initial=0))
+
+    def pass_over(
+        self,
+        source: Source,
+        option: Literal["on_mismatch", "on_overlap"],
+        what: tuple[str, str],  # of one span; of several
+        text: str,
+        span: Span,
+    ) -> None:
+        """Raise, or count a span as left out."""
+        if getattr(self, option) == "raise":
+            raise FileError(
+                f"a span {what[0]}",
+                got=f"{clipped(text[span.start : span.end], 60)!r}, {span.start} to {span.end}, {span.label}",
+                wanted="spans of whole tokens that do not overlap",
+                cause="Pass {argument} to leave such spans out.",
+                argument=Argument(option, "skip"),
+            )
+        source.leave_out(f"spans that {what[1]}")
+
+    # ---- labels into spans ------------------------------------------------------------------------------------------
+
+    def spans(self, example: Example) -> tuple[str, list[Span]]:
+        """The text of a sequence, which is its tokens with blanks between if it has none, and its spans."""
+        tokens, text, starts = example.tokens, example.text, example.starts
+        if text is None or starts is None:
+            text, starts = " ".join(tokens), list(accumulate((len(token) + 1 for token in tokens), initial=0))
+        if example.labels is None:
+            return text, []
+        try:
+            segments = segments_of(example.labels, self.scheme)
+        except LabelError as error:
+            raise example.error(
+                "labels do not fit the scheme",
+                got=error.got,
+                wanted=f"labels of the scheme {self.scheme}",
+                cause="Pass {argument} for the scheme that they have.",
+                argument=Argument("scheme", "IO"),
+            ) from None
+        chances = example.probabilities if example.probabilities is not None else [None] * len(segments)
+        if len(chances) != len(segments):
+            raise example.error("segments and probabilities differ in number", got=len(chances), wanted=len(segments))
+        places = self.places(text)
+        return text, [
+            Span(places[start], places[end], label, chance, text[start:end])
+            for (a, b, label), chance in zip(segments, chances, strict=True)
+            for start, end in [(starts[a], starts[b - 1] + len(tokens[b - 1]))]
+        ]
+
+
+def segments_of(labels: Sequence[str], scheme: Scheme) -> list[Segment]:
+    """The segments that labels make under a scheme, as they are written; O is none."""
+    return _labels(frozenset(labels), scheme).segments(labels)
+
+
+@lru_cache(maxsize=1024)
+def _labels(names: frozenset[str], scheme: Scheme) -> Labels:
+    return Labels(sorted(names | {OUTSIDE}), scheme)
+
+
+def _covers(text: str, span: Span, quote: str) -> bool:
+    """Does a span cover what it says, but for white space and line breaks, which tools write in several ways?"""
+    if span.end - span.start > 2 * len(quote) + 100:  # so that no more is compared than the file has
+        return False
+    covered = text[span.start : span.end]
+    return covered == quote or _bare(covered) == _bare(quote)
+
+
+def _bare(text: str) -> str:
+    return "".join(text.replace("\\n", " ").split())
+
+
+def text_in(record: Mapping[str, Any], key: str) -> str:
+    """The text of a record."""
+    text = record.get(key)
+    if not isinstance(text, str):
+        raise FileError(
+            "there is no text" if key not in record else "the text is no string",
+            got=", ".join(map(repr, record))[:200] or "no keys" if key not in record else shown(text),
+            wanted=f"the key {key!r} with a string",
+        )
+    return text
+
+
+def list_in(record: Mapping[str, Any], key: str) -> list[Any]:
+    """A list of a record."""
+    found = record.get(key)
+    if not isinstance(found, list):
+        raise FileError(f"{key!r} is no list", got=shown(found), wanted="[...]")
+    return found
+
+
+def span_in(record: Any, start: str = "start", end: str = "end", label: str = "label", quote: str = "text") -> Span:
+    """The span that an object tells of, which has these keys."""
+    if not isinstance(record, dict) or not {start, end, label} <= record.keys():
+        raise FileError("this is no span", got=shown(record), wanted=f'{{"{start}": 0, "{end}": 3, "{label}": ...}}')
+    said = record.get(quote)
+    return Span(record[start], record[end], record[label], None, said if isinstance(said, str) else None)
