@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "bindings_rules.h"
+#include "intervals.h"
 #include "simd/tiers.h"
 #include "spans.h"
 
@@ -219,6 +220,11 @@ nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> span
     return nb::make_tuple(static_cast<int>(status), bound, out);
 }
 
+std::vector<int32_t> best_intervals(In<int32_t> start, In<int32_t> end, In<double> score, bool nested) {
+    const Intervals all{static_cast<int>(score.size()), start.data(), end.data(), score.data()};
+    return freely({}, -1, [&](Control& c) { return nested ? best_nested(all, c) : best_disjoint(all, c); });
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -255,6 +261,7 @@ NB_MODULE(_native, module) {
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
                nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());
+    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"), nb::arg("nested"));
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"),
              nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())

@@ -61,6 +61,11 @@ class Graph {
                 std::fill_n(here, Q, -kInf);
                 for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
                     const double* there = H_.data() + arc->end * Q;
+                    if (silent(*arc)) {
+                        for (size_t q = 0; q < Q; ++q) here[q] = std::max(here[q], arc->score + there[q]);
+                        breathe(Q);
+                        continue;
+                    }
                     for (size_t q = 0; q < Q; ++q)
                         here[q] = std::max(here[q], arc->score - cost(*arc, q) + there[next(*arc, q)]);
                     breathe(Q);
@@ -156,11 +161,14 @@ class Graph {
     }
     const Arc* begin(int b) const { return arcs_.data() + first_[b]; }
     const Arc* end(int b) const { return arcs_.data() + first_[b + 1]; }
+    bool silent(const Arc& arc) const { return label_[arc.number] < 0; }
     int next(const Arc& arc, size_t q) const {
-        return fold_.plain() ? 0 : fold_.next(arc.number, static_cast<int>(q))[label_[arc.number]];
+        if (fold_.plain() || silent(arc)) return static_cast<int>(q);
+        return fold_.next(arc.number, static_cast<int>(q))[label_[arc.number]];
     }
     double cost(const Arc& arc, size_t q) const {
-        return fold_.plain() ? 0.0 : fold_.cost(arc.number, static_cast<int>(q))[label_[arc.number]];
+        if (fold_.plain() || silent(arc)) return 0.0;
+        return fold_.cost(arc.number, static_cast<int>(q))[label_[arc.number]];
     }
     double ahead(const Arc& arc, int q) const {  // the best that begins with this arc
         return arc.score - cost(arc, q) + H_[static_cast<size_t>(arc.end) * fold_.Q + next(arc, q)];
@@ -199,6 +207,7 @@ class Lazy {
         for (const BoundAutomaton& p : s_.automata) {
             int state = 0;
             for (const int32_t a : path) {
+                if (label_[a] < 0) continue;
                 const Move& move = p.read(a, state, label_[a]);
                 violations[p.rule] += move.violations;
                 state = move.to;

@@ -20,7 +20,7 @@ struct SpanBatch {
     const Problem& problem;  // N arcs in all, sequence b has those of its offsets
     const int32_t* n;        // (B)
     const int32_t* spans;    // (N, 2)  start, end
-    const int32_t* label;    // (N)
+    const int32_t* label;    // (N)  negative: a silent arc, which no rule reads
 };
 
 struct SpanOutputs {

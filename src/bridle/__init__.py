@@ -34,7 +34,18 @@ from bridle.labels import Labels, Segment
 from bridle.lattice import Batch, Lattice
 from bridle.models import CRF, LocalTagger, load
 from bridle.processor import Simd, simd
-from bridle.spans import SpanDecoder, SpanDecoding, SpanDecodings, SpanLattice, check_spans
+from bridle.spans import (
+    Selection,
+    Span,
+    SpanDecoder,
+    SpanDecoding,
+    SpanDecodings,
+    SpanLattice,
+    SpanSelector,
+    check_selection,
+    check_spans,
+    select,
+)
 
 __version__ = "0.1.0"
 
@@ -64,16 +75,21 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
     "RuleError",
     "RuleSyntaxError",
     "Segment",
+    "Selection",
     "Simd",
+    "Span",
     "SpanDecoder",
     "SpanDecoding",
     "SpanDecodings",
     "SpanLattice",
+    "SpanSelector",
     "Verdict",
     "check",
+    "check_selection",
     "check_spans",
     "engines",
     "load",
     "rules",
+    "select",
     "simd",
 ]

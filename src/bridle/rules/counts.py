@@ -149,15 +149,8 @@ class Length(Rule):
         return (self.at_least or 0) <= size and (self.at_most is None or size <= self.at_most)
 
     def count_violations(self, context: RuleContext) -> int:
-        ids = union(context.sets(self.of))
-        n = len(context.ids)
-        bad = 0
-        for t in context.segment_starts(ids):
-            end = t + 1
-            while end < n and not context.begins(end):
-                end += 1
-            bad += not self._fits(end - t)
-        return bad
+        starts = context.segment_starts(union(context.sets(self.of)))
+        return sum(not self._fits(context.segment_length(t)) for t in starts)
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         classes, segments = by_segments(union(sets[0]), labels)

@@ -257,6 +257,13 @@ class RuleContext:
         """Where the segments of some labels begin."""
         return [t for t, y in enumerate(self.ids) if y in ids and self.begins(t)]
 
+    def segment_length(self, t: int) -> int:
+        """How many tokens the segment has that begins at position t."""
+        end = t + 1
+        while end < len(self.ids) and not self.begins(end):
+            end += 1
+        return end - t
+
 
 def union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
     """All ids of some sets."""

@@ -1,0 +1,160 @@
+"""The judge of span selections: re-derives everything by the plain definition. It shares no code with the engines.
+
+The definition: items are the chosen spans and, of every token, the pieces that no chosen span holds (label O); they are
+ordered by start, longer ones first. A rule means of a selection what it means of the labels of its items, where
+
+    every span is a segment of its own           a position stands for the items that hold it
+    the text of an item is the text that it holds    the length of a span is the number of tokens that it touches
+    same_label over (a, b) is about items that begin at a + 1 .. b - 1: each agrees with the item before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bridle.decoding.judge import Verdict
+from bridle.labels import Labels
+from bridle.rules.base import Rule, Soft, named
+from bridle.rules.files import as_rules
+from bridle.rules.refer import Place, RuleContext, Tokens
+from bridle.spans.candidates import ScoreKind, candidates_of
+from bridle.spans.document import Document, document_of
+from bridle.spans.labels import SpanLabels, labels_in
+from bridle.spans.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class _Items(RuleContext):
+    """The items of a selection, as rules see them."""
+
+    extents: tuple[tuple[int, int], ...]  # of each item, in positions
+    sizes: tuple[int, ...]  # tokens that each touches
+    n: int  # positions
+
+    def positions(self, place: Place | None) -> list[int]:
+        if place is None or isinstance(place.source, Tokens):
+            return RuleContext.positions(self, place)
+        at = place.positions(self.n, self.given)
+        if place.tied:
+            return [k for k, (start, _) in enumerate(self.extents) if start in at and k > 0]
+        return [k for k, (start, end) in enumerate(self.extents) if any(start <= t < end for t in at)]
+
+    def segment_length(self, t: int) -> int:
+        return self.sizes[t]
+
+
+def check_selection(
+    spans: Any,
+    rules: Iterable[Rule | str],
+    selection: Selection,
+    *,
+    overlap: Literal["forbid", "nest"] = "forbid",
+    scores: ScoreKind = "log_odds",
+    threshold: float = 0.5,
+    text: str | None = None,
+    tokens: Any = None,
+    given: Mapping[str, Any] | None = None,
+    tolerance: float = 1e-6,
+) -> Verdict:
+    """Check a selection against the plain definitions: overlaps, a sum of scores, and the violations of each rule.
+
+    As `check`, it does not search for a better one.
+
+    Parameters
+    ----------
+    spans, rules, overlap, scores, threshold, text, tokens, given
+        As they were passed to `select`.
+    selection : Selection
+        What came out. It must have an answer.
+    tolerance : float, default 1e-6
+        How far scores may be apart, relative to their size.
+
+    Returns
+    -------
+    Verdict
+        Score, penalty and violations as they are, and complaints where the selection says otherwise.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import bridle
+    >>> spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0)]
+    >>> found = bridle.select(spans)
+    >>> bridle.check_selection(spans, [], found).ok
+    True
+    >>> both = replace(found, indices=[0, 1], spans=[bridle.Span(*span) for span in spans])
+    >>> bridle.check_selection(spans, [], both).complaints
+    ['spans 0 and 1 overlap', 'the score is 3.0, not 2.0', 'the bound 2.0 does not fit the score 3.0']
+    """
+    its_rules, values = as_rules(rules), dict(given or {})
+    candidates = candidates_of(spans, scores, threshold)
+    document = document_of(text, values.get("tokens") if text is None and tokens is None else tokens, candidates.end)
+    complaints, chosen = [], []
+    for k, span in zip(selection.indices, selection.spans, strict=True):
+        start, end = int(candidates.start[k]), int(candidates.end[k])
+        label = candidates.labels[k] if isinstance(candidates.labels[k], str) else span.label  # or it is a number
+        if (start, end, label, float(candidates.scores[k])) != tuple(span):
+            complaints.append(f"{tuple(span)} is not candidate {k}")
+        chosen.append((start, end, label))
+    complaints += _overlaps(selection.indices, chosen, overlap)
+    names = {label for _, _, label in chosen} | labels_in(its_rules, values)
+    counts = _violations(its_rules, document, chosen, SpanLabels(tuple(sorted(names))), values)
+    penalty = sum(rule.cost(v) for rule, v in zip(its_rules, counts, strict=True) if isinstance(rule, Soft))
+    score = sum(float(candidates.gains[k]) for k in selection.indices) - penalty
+    near = tolerance * max(1.0, abs(score))
+    for name, got, wanted in (("score", selection.score, score), ("penalty", selection.penalty, penalty)):
+        if not abs(got - wanted) <= near:
+            complaints.append(f"the {name} is {wanted}, not {got}")
+    broken = [(rule, v) for rule, v in zip(its_rules, counts, strict=True) if v]
+    complaints += [f"a hard rule is broken {v} times: {rule}" for rule, v in broken if not isinstance(rule, Soft)]
+    if broken != selection.violated:
+        complaints.append(f"violated should be {broken}, not {selection.violated}")
+    if selection.bound < score - near or (selection.optimal and abs(selection.bound - score) > near):
+        complaints.append(f"the bound {selection.bound} does not fit the score {score}")
+    return Verdict(score, float(penalty), counts, complaints)
+
+
+_Chosen = tuple[int, int, str]  # start, end, label
+
+
+def _overlaps(indices: list[int], chosen: list[_Chosen], overlap: str) -> list[str]:
+    out = []
+    for i, (a, b, _) in enumerate(chosen):
+        for j, (c, d, _) in enumerate(chosen[:i]):
+            shared = min(b, d) > max(a, c)
+            inside = (a, b) != (c, d) and ((a <= c and d <= b) or (c <= a and b <= d))
+            if shared and not (overlap == "nest" and inside):
+                out.append(f"spans {indices[j]} and {indices[i]} overlap")
+    return out
+
+
+def _violations(
+    rules: tuple[Rule, ...], document: Document, chosen: list[_Chosen], labels: Labels, given: dict[str, Any]
+) -> list[int]:
+    items = sorted([*chosen, *_uncovered(document, chosen)], key=lambda item: (item[0], -item[1]))
+    extents = tuple((start, end) for start, end, _ in items)
+    tokens = list(zip(document.starts.tolist(), document.ends.tolist(), strict=True))
+    sizes = tuple(sum(a < end and start < b for a, b in tokens) for start, end in extents)
+    if document.slice is not None:
+        given = {**given, "tokens": [document.slice(start, end) for start, end in extents]}
+    context = _Items(tuple(labels.id(item[2]) for item in items), labels, given, extents, sizes, document.n)
+    counts = []
+    for rule in rules:
+        with named(rule):
+            counts.append(rule.count_violations(context))
+    return counts
+
+
+def _uncovered(document: Document, chosen: list[_Chosen]) -> list[_Chosen]:
+    """The pieces of tokens that no chosen span holds."""
+    held = {t for start, end, _ in chosen for t in range(start, end)}
+    out = []
+    for low, high in zip(document.starts.tolist(), document.ends.tolist(), strict=True):
+        free = [t for t in range(low, high) if t not in held]
+        for t in free:
+            if t - 1 not in free:
+                end = next(u for u in range(t + 1, high + 1) if u not in free)
+                out.append((t, end, "O"))
+    return out
