@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from bridle.errors import FileError, ModelError
 from bridle.extras import needed
@@ -15,6 +16,18 @@ from bridle.rules.files import as_rules, parse_lines, text_of
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    Existing = Literal["overwrite", "keep"]
+    OnInfeasible = Literal["raise", "relax", "skip"]
+    OrSkip = Literal["raise", "skip"]
+    Overlap = Literal["forbid", "nest"]
+    ScoreKind = Literal["probability", "log_odds"]
+    SequenceKind = Literal["doc", "sents"]
+    Sets = Literal["tag", "pos", "ents", "spans"]
+    SpanSets = Literal["ents", "spans"]
+    TokenScores = Literal["none", "marginals"]
+else:  # spaCy checks settings against types when it makes a component; which words there are is said by our own errors
+    Existing = OnInfeasible = OrSkip = Overlap = ScoreKind = SequenceKind = Sets = SpanSets = TokenScores = str
+
 
 def part_of_spacy(module: str) -> Any:
     """A module of spaCy."""
@@ -23,6 +36,17 @@ def part_of_spacy(module: str) -> Any:
 
 spacy_tokens, spacy_util = part_of_spacy("tokens"), part_of_spacy("util")
 Pipe: Any = part_of_spacy("pipeline").Pipe
+
+
+def settings_of(component: type) -> dict[str, Any]:
+    """The settings of a component with their defaults, as JSON has them: the keyword-only parameters of its class."""
+    parameters = signature(component).parameters.values()
+    return {
+        parameter.name: [] if parameter.default == () else parameter.default
+        for parameter in parameters
+        if parameter.kind is Parameter.KEYWORD_ONLY
+    }
+
 
 RULES = "rules.rules"  # the file of a saved pipeline
 RECORD = "bridle"  # doc._.bridle: how the components came to their answers
@@ -36,13 +60,12 @@ class RuleSetting:
     def __init__(self, setting: str | Sequence[str]) -> None:
         self.file = setting if isinstance(setting, str) else None
         self.text: str | None = None  # of the file, once it has been read or came with the pipeline
-        self._sentences = () if isinstance(setting, str) else tuple(setting)
-        as_rules(self._sentences)  # mistakes in sentences are told when the component is made
+        self._sentences = () if isinstance(setting, str) else as_rules(setting)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules. A file is read when they are first asked for: a saved pipeline does not need it any more."""
         if self.file is None:
-            return as_rules(self._sentences)
+            return self._sentences
         if self.text is None:
             self.text = text_of(self.file, "the rules file")
         return tuple(line.rule for line in parse_lines(self.text.split("\n"), self.file))

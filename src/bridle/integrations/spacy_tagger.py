@@ -1,19 +1,27 @@
 """bridle_tagger: a model, or a tagger of the pipeline, is decoded under rules and sets tags, entities or spans."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding.decoder import Decoder, OnInfeasible
+from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decoding
 from bridle.errors import BridleError, ModelError
-from bridle.integrations.spacy_component import RULES, Component, part_of_spacy
+from bridle.integrations.spacy_component import (
+    RULES,
+    Component,
+    OnInfeasible,
+    SequenceKind,
+    Sets,
+    TokenScores,
+    part_of_spacy,
+)
 from bridle.integrations.spacy_scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
 from bridle.lattice import Batch
 from bridle.models import Tagger, from_bytes, load
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
 
 MODEL = "model.bridle"  # the file of a saved pipeline
 SCORED = "a tagger or a morphologizer"  # components with scores per token
-Sets = Literal["tag", "pos", "ents", "spans"]
 spacy_scorer, spacy_spancat, spacy_parts_of_speech, spacy_tokens = map(
     part_of_spacy, ("scorer", "pipeline.spancat", "parts_of_speech", "tokens")
 )
@@ -136,9 +143,9 @@ class BridleTagger(Component):
         spans_key: str = "bridle",
         columns: Mapping[str, str] | None = None,
         features: Callable[[list[Any]], Sequence[Any]] | None = None,
-        sequences: Literal["doc", "sents"] = "doc",
+        sequences: SequenceKind = "doc",
         on_infeasible: OnInfeasible = "raise",
-        scores: Literal["none", "marginals"] = "none",
+        scores: TokenScores = "none",
         time_limit: float | None = None,
         threads: int = 1,
     ) -> None:
@@ -244,7 +251,7 @@ class BridleTagger(Component):
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
+    def annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
         """Label the tokens of documents, decoding all of them at once.
 
         Parameters
@@ -298,7 +305,7 @@ class BridleTagger(Component):
         found: list[float] = table[np.arange(len(decoding.ids)), decoding.ids].tolist()
         return found
 
-    def _write(self, doc: Doc, answers: list[Answer]) -> None:
+    def _write(self, doc: "Doc", answers: list[Answer]) -> None:
         """Put the labels of one document where they belong, and the record beside them."""
         self._record(doc, [answer.record() for answer in answers])
         answered = [answer for answer in answers if len(answer.decoding.ids)]
@@ -317,7 +324,7 @@ class BridleTagger(Component):
                     if morph := features_of(label):
                         doc[t].set_morph(morph)
 
-    def _write_spans(self, doc: Doc, answers: list[Answer]) -> None:
+    def _write_spans(self, doc: "Doc", answers: list[Answer]) -> None:
         spans, sure = [], []
         for at, decoding, probabilities in answers:
             for segment in decoding.label_set.segments(decoding.ids):
