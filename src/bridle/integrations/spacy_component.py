@@ -48,6 +48,13 @@ def settings_of(component: type) -> dict[str, Any]:
     }
 
 
+def check_word(name: str, value: object, words: Sequence[str]) -> None:
+    """Raise if a setting is not one of these words."""
+    if value not in words:
+        wanted = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+        raise ModelError(f"the setting {name} has an unknown value", got=repr(value), wanted=wanted)
+
+
 RULES = "rules.rules"  # the file of a saved pipeline
 RECORD = "bridle"  # doc._.bridle: how the components came to their answers
 if not spacy_tokens.Doc.has_extension(RECORD):

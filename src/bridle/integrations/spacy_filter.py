@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bridle.errors import ModelError
+from bridle.integrations.spacy_component import check_word
 from bridle.integrations.spacy_spans import selected
-from bridle.models.checks import one_of
 from bridle.spans.selector import SpanSelector
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class EntsFilter:
     """
 
     def __init__(self, rules: Sequence[str] = (), prefer: Prefer = "longest") -> None:
-        one_of("prefer", prefer, ("longest", "new", "existing"))
+        check_word("prefer", prefer, ("longest", "new", "existing"))
         self.prefer = prefer
         self._selector = SpanSelector(rules)
 

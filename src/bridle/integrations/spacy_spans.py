@@ -16,9 +16,9 @@ from bridle.integrations.spacy_component import (
     Overlap,
     ScoreKind,
     SpanSets,
+    check_word,
     part_of_spacy,
 )
-from bridle.models.checks import one_of
 from bridle.spans.candidates import candidates_of
 from bridle.spans.selection import Selection
 from bridle.spans.selector import SpanSelector
@@ -128,11 +128,11 @@ class BridleSpans(Component):
         time_limit: float | None = None,
     ) -> None:
         super().__init__(nlp, name, rules)
-        one_of("sets", sets, ("ents", "spans"))
-        one_of("existing", existing, ("overwrite", "keep"))
-        one_of("scores", scores, ("probability", "log_odds"))
-        one_of("overlap", overlap, ("forbid", "nest"))
-        one_of("on_infeasible", on_infeasible, ("raise", "skip"))
+        check_word("sets", sets, ("ents", "spans"))
+        check_word("existing", existing, ("overwrite", "keep"))
+        check_word("scores", scores, ("probability", "log_odds"))
+        check_word("overlap", overlap, ("forbid", "nest"))
+        check_word("on_infeasible", on_infeasible, ("raise", "skip"))
         if overlap == "nest" and sets == "ents":
             raise ModelError("doc.ents cannot hold nested spans", got="overlap='nest'", wanted="sets='spans'")
         self.spans_key, self.spans_key_out, self.sets, self.existing = spans_key, spans_key_out, sets, existing
@@ -155,8 +155,9 @@ class BridleSpans(Component):
         if self._labels is not None:
             return set(self._labels)
         if self._scores_from is not None:
-            return set(self._other(self._scores_from, "a named entity recognizer").labels)
-        makers = [pipe for _, pipe in self.nlp.components if getattr(pipe, "key", None) == self.spans_key]
+            makers = [pipe for name, pipe in self.nlp.components if name == self._scores_from]
+        else:
+            makers = [pipe for _, pipe in self.nlp.components if getattr(pipe, "key", None) == self.spans_key]
         return {label for pipe in makers for label in pipe.labels} or None
 
     def _forget(self) -> None:

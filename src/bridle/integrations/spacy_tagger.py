@@ -20,12 +20,12 @@ from bridle.integrations.spacy_component import (
     SequenceKind,
     Sets,
     TokenScores,
+    check_word,
     part_of_spacy,
 )
 from bridle.integrations.spacy_scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
 from bridle.lattice import Batch
 from bridle.models import Tagger, from_bytes, load
-from bridle.models.checks import one_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -150,10 +150,10 @@ class BridleTagger(Component):
         threads: int = 1,
     ) -> None:
         super().__init__(nlp, name, rules)
-        one_of("sets", sets, ("tag", "pos", "ents", "spans"))
-        one_of("sequences", sequences, ("doc", "sents"))
-        one_of("scores", scores, ("none", "marginals"))
-        one_of("on_infeasible", on_infeasible, ("raise", "relax", "skip"))
+        check_word("sets", sets, ("tag", "pos", "ents", "spans"))
+        check_word("sequences", sequences, ("doc", "sents"))
+        check_word("scores", scores, ("none", "marginals"))
+        check_word("on_infeasible", on_infeasible, ("raise", "relax", "skip"))
         if model is not None and scores_from is not None:
             raise ModelError(
                 "scores come from two sides",
@@ -203,10 +203,13 @@ class BridleTagger(Component):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels that the component can set, once its model has been read."""
-        if self._made is None and self._model is None:
+        """Labels that the component can set, as far as they are known: a model file is not read for them."""
+        if self._scores_from is not None:
+            found = self.nlp.get_pipe(self._scores_from).labels if self._scores_from in self.nlp.component_names else ()
+            return tuple(found)
+        if self._model is None:
             return ()
-        known = self._ready().scores.labels
+        known = self._model.labels_
         return tuple(sorted(known.types)) if self.sets in ("ents", "spans") else known.names
 
     @property
