@@ -3,12 +3,13 @@
 # No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import BridleError, ModelError
+from bridle.integrations.spacy_beam import BEAM_WIDTH, Candidates, beams
 from bridle.integrations.spacy_component import (
     Component,
     Existing,
@@ -26,15 +27,8 @@ from bridle.spans.selector import SpanSelector
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-spacy_tokens, spacy_scorer, spacy_spancat = map(part_of_spacy, ("tokens", "scorer", "pipeline.spancat"))
-BEAM_WIDTH, BEAM_DENSITY = 16, 0.0001  # what spaCy's own beam_ner has: 32 and 0.01
-
-
-class Candidates(NamedTuple):
-    """Spans to choose from."""
-
-    spans: list["Span"]
-    scores: list[float]  # as they came
+spacy_scorer, spacy_spancat = part_of_spacy("scorer"), part_of_spacy("pipeline.spancat")
+RECOGNIZER = "a named entity recognizer"  # a component with a beam of entities
 
 
 class BridleSpans(Component):
@@ -141,7 +135,7 @@ class BridleSpans(Component):
         self._overlap, self._on_infeasible, self._limit = overlap, on_infeasible, time_limit
         self._selector: SpanSelector | None = None
         if scores_from is not None:
-            self._other(scores_from, "a named entity recognizer")
+            self._other(scores_from, RECOGNIZER)
 
     # ---- rules ------------------------------------------------------------------------------------------------------
 
@@ -189,13 +183,13 @@ class BridleSpans(Component):
             For each document why nothing could be selected, or None.
         """
         selector, problems = self._ready(), list[Exception | None]()
-        beams: Sequence[Candidates | None] = [None] * len(docs)
+        analyses: Sequence[Candidates | None] = [None] * len(docs)
         if self._scores_from is not None:
-            ner = self._other(self._scores_from, "a named entity recognizer")
-            beams = _beams(ner, docs, self._width, BEAM_DENSITY)
-        for doc, beam in zip(docs, beams, strict=True):
+            ner = self._other(self._scores_from, RECOGNIZER)
+            analyses = beams(ner, docs, self._width)
+        for doc, candidates in zip(docs, analyses, strict=True):
             try:
-                self._annotate(selector, doc, beam or self._candidates(doc))
+                self._annotate(selector, doc, candidates or self._candidates(doc))
                 problems.append(None)
             except BridleError as error:
                 problems.append(error)
@@ -292,69 +286,3 @@ def record_of(selection: Selection, less: float) -> dict[str, Any]:
         "optimal": selection.optimal,
         "violated": [{"rule": str(rule), "times": times} for rule, times in selection.violated],
     }
-
-
-# ---- candidates of a named entity recognizer ------------------------------------------------------------------------
-
-
-def beam_spans(
-    ner: Any,
-    docs: Iterable["Doc"],
-    *,
-    spans_key: str = "sc",
-    beam_width: int = BEAM_WIDTH,
-    beam_density: float = BEAM_DENSITY,
-) -> list["Doc"]:
-    """Write the entities in the beam of a named entity recognizer, with their probabilities, to ``doc.spans``.
-
-    The component ``bridle_spans`` does that by itself with ``scores_from``; this is for looking at the candidates.
-
-    Parameters
-    ----------
-    ner : EntityRecognizer
-        The component, for example ``nlp.get_pipe("ner")``.
-    docs : iterable of Doc
-        Documents that went through what the component needs. Their entities stay as they are.
-    spans_key : str, default "sc"
-        Where to write; probabilities go to ``doc.spans[spans_key].attrs["scores"]``.
-    beam_width : int, default 16
-        Number of analyses in the beam.
-    beam_density : float, default 0.0001
-        Analyses that are less probable than this times the best are dropped.
-
-    Returns
-    -------
-    list of Doc
-        The documents.
-    """
-    listed = list(docs)
-    for doc, found in zip(listed, _beams(ner, listed, beam_width, beam_density), strict=True):
-        doc.spans[spans_key] = found.spans
-        doc.spans[spans_key].attrs["scores"] = np.array(found.scores, dtype=np.float32)
-    return listed
-
-
-def _beams(ner: Any, docs: Sequence["Doc"], width: int, density: float) -> list[Candidates]:
-    """The entities of all analyses in the beam; the probability of one is the share of analyses that have it."""
-    if not hasattr(ner, "beam_parse") or not hasattr(ner, "scored_ents"):
-        raise ModelError(
-            "this component has no beam of entities",
-            got=type(ner).__name__,
-            wanted="a named entity recognizer of spaCy ('ner' or 'beam_ner')",
-            cause="Spans of other components: leave scores_from out and name their spans_key.",
-        )
-    full = [doc for doc in docs if len(doc)]
-    ents = [list(doc.ents) for doc in full]
-    for doc in full:  # the recognizer would leave entities as they are
-        doc.set_ents([], default="missing")
-    try:
-        scored = iter(ner.scored_ents(ner.beam_parse(full, beam_width=width, beam_density=density)) if full else ())
-    finally:
-        for doc, own in zip(full, ents, strict=True):
-            doc.ents = own
-    found = []
-    for doc in docs:
-        mine = sorted(next(scored).items()) if len(doc) else []
-        spans = [spacy_tokens.Span(doc, start, end, label=label) for (start, end, label), _ in mine]
-        found.append(Candidates(spans, [min(float(score), 1.0) for _, score in mine]))
-    return found

@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decoding
 from bridle.errors import BridleError, ModelError
+from bridle.integrations.spacy_answers import Answer, part_of_speech, write_labels, write_spans
 from bridle.integrations.spacy_component import (
     RULES,
     Component,
@@ -32,25 +32,9 @@ if TYPE_CHECKING:
 
 MODEL = "model.bridle"  # the file of a saved pipeline
 SCORED = "a tagger or a morphologizer"  # components with scores per token
-spacy_scorer, spacy_spancat, spacy_parts_of_speech, spacy_tokens = map(
-    part_of_spacy, ("scorer", "pipeline.spancat", "parts_of_speech", "tokens")
+spacy_scorer, spacy_spancat, spacy_parts_of_speech = map(
+    part_of_spacy, ("scorer", "pipeline.spancat", "parts_of_speech")
 )
-
-
-class Answer(NamedTuple):
-    """What was found for one sequence of a document."""
-
-    at: npt.NDArray[np.intp]  # (n)  positions of its tokens
-    decoding: Decoding
-    probabilities: list[float] | None  # (n)
-
-    def record(self) -> dict[str, Any]:
-        """How it was found, as JSON has it."""
-        start, end = (int(self.at[0]), int(self.at[-1]) + 1) if len(self.at) else (0, 0)
-        made: dict[str, Any] = {"start": start, "end": end, "status": self.decoding.status}
-        if self.decoding.unanswered is None:
-            made |= {name: value for name, value in self.decoding.to_dict().items() if name != "labels"}
-        return made if self.probabilities is None else {**made, "probabilities": self.probabilities}
 
 
 class Ready(NamedTuple):
@@ -315,33 +299,9 @@ class BridleTagger(Component):
         if not answered:
             return
         if self.sets in ("ents", "spans"):
-            self._write_spans(doc, answered)
+            write_spans(doc, answered, None if self.sets == "ents" else self.spans_key)
             return
-        values = doc.to_array(self.sets.upper())
-        for answer in answered:
-            values[answer.at] = self._ready().values[answer.decoding.ids]
-        doc.from_array(self.sets.upper(), values)
-        if self.sets == "pos":
-            for answer in answered:
-                for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
-                    if morph := features_of(label):
-                        doc[t].set_morph(morph)
-
-    def _write_spans(self, doc: "Doc", answers: list[Answer]) -> None:
-        spans, sure = [], []
-        for at, decoding, probabilities in answers:
-            for segment in decoding.label_set.segments(decoding.ids):
-                if segment.type != decoding.label_set.outside:
-                    spans.append(
-                        spacy_tokens.Span(doc, int(at[segment.start]), int(at[segment.end - 1]) + 1, label=segment.type)
-                    )
-                    sure.append(min(probabilities[segment.start : segment.end]) if probabilities else math.nan)
-        if self.sets == "ents":
-            doc.ents = spans
-            return
-        doc.spans[self.spans_key] = spans
-        if self._with == "marginals":
-            doc.spans[self.spans_key].attrs["scores"] = np.array(sure, dtype=np.float32)
+        write_labels(doc, answered, self.sets, self._ready().values)
 
     def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
         """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
@@ -381,23 +341,3 @@ class BridleTagger(Component):
 
     def _forget(self) -> None:
         self._made = None
-
-
-def part_of_speech(label: str) -> str:
-    """The part of speech of a label: of ``NOUN`` itself, of ``POS=NOUN|Number=Sing`` the NOUN.
-
-    >>> part_of_speech("NOUN"), part_of_speech("POS=NOUN|Number=Sing"), part_of_speech("Number=Sing")
-    ('NOUN', 'NOUN', '')
-    """
-    if "=" not in label and label != "_":
-        return label
-    return next((part.removeprefix("POS=") for part in label.split("|") if part.startswith("POS=")), "")
-
-
-def features_of(label: str) -> str:
-    """The morphological features of a label of a morphologizer.
-
-    >>> features_of("POS=NOUN|Number=Sing"), features_of("POS=NOUN"), features_of("NOUN")
-    ('Number=Sing', '', '')
-    """
-    return "|".join(part for part in label.split("|") if "=" in part and not part.startswith("POS="))
