@@ -32,7 +32,12 @@ class Nesting {
         for (const int a : order_) starts_.push_back(all.start[a]);
         std::sort(starts_.begin(), starts_.end());
         starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
-        for (auto s = starts_.rbegin(); s != starts_.rend(); ++s) row(*s, std::numeric_limits<int32_t>::max(), -1, true);
+        std::vector<int32_t> reach(starts_.size(), 0);  // the last end of intervals that start there
+        for (const int a : order_) {
+            int32_t& last = reach[std::lower_bound(starts_.begin(), starts_.end(), all.start[a]) - starts_.begin()];
+            last = std::max(last, all.end[a]);
+        }
+        for (size_t k = starts_.size(); k-- > 0;) row(starts_[k], reach[k], -1, true);
     }
 
     std::vector<int32_t> chosen() {
@@ -72,9 +77,10 @@ class Nesting {
     void row(int32_t s, int32_t until, int32_t holder, bool teach) {
         control_.check();
         points_.clear();
-        for (const int a : order_) {
+        auto from = std::upper_bound(order_.begin(), order_.end(), s, [&](int32_t at, int a) { return at < all_.end[a]; });
+        for (; from != order_.end() && all_.end[*from] <= until; ++from) {
+            const int a = *from;
             if (all_.start[a] < s || a == holder) continue;
-            if (all_.end[a] > until) break;
             const size_t before = up_to(all_.start[a]);
             const double so_far = points_.empty() ? 0.0 : points_.back().best;
             if (teach && all_.start[a] == s) W_[a] = all_.score[a] + so_far;

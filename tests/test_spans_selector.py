@@ -1,4 +1,4 @@
-"""Span selection against enumeration of all legal selections, for every kind of rule; the judge; batches and options."""
+"""Span selection against enumeration of all legal selections, for every kind of rule; the judge, batches, options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import bridle
 from bridle import SpanSelector, check_selection
 from bridle.errors import Infeasible
 from selections import KINDS, Case, best_of, random_case, selections, value_of
@@ -45,3 +44,10 @@ def test_disjoint_spans_are_those_of_enumeration(kind: str) -> None:
     for by_token in (True, False):
         for rng in seeds(8, key=7000 + 2 * KINDS.index(kind) + by_token):
             assert_best(random_case(rng, kind, "forbid", by_token=by_token))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nested_spans_are_those_of_enumeration(kind: str) -> None:
+    for by_token in (True, False):
+        for rng in seeds(6, key=8000 + 2 * KINDS.index(kind) + by_token):
+            assert_best(random_case(rng, kind, "nest", by_token=by_token))

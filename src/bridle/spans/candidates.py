@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.arrays import LARGEST, Scores
-from bridle.errors import LabelError, LatticeError, shown
+from bridle.errors import LatticeError, shown
 from bridle.spans.lattice import Ints
 
 ScoreKind = Literal["log_odds", "probability"]
@@ -57,7 +57,7 @@ class Candidates:
 
 
 def candidates_of(spans: Any, kind: ScoreKind, threshold: float) -> Candidates:
-    """Candidates from tuples, objects with these attributes, or columns: a mapping, a structured array, a data frame."""
+    """Candidates from tuples, from objects with these attributes, or from columns (mapping, array, data frame)."""
     start, end, labels, scores = _columns(spans)
     first, last = _places("start", start), _places("end", end)
     numbers = _numbers(scores)
@@ -128,7 +128,7 @@ def _places(name: str, values: Any) -> Ints:
         array = np.array(None)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise LatticeError(f"the {name} of a span is not a position", got=shown(values), wanted="whole numbers")
-    if array.size and not (-(2**31) < array.min() and array.max() < 2**31):
+    if array.size and not (array.min() > -(2**31) and array.max() < 2**31):
         raise LatticeError(f"the {name} of a span is too large", got=int(array.max()), wanted="below 2**31")
     return np.ascontiguousarray(array, dtype=np.int32)
 
@@ -165,21 +165,3 @@ def _gains(scores: Scores, kind: ScoreKind, threshold: float) -> Scores:
     p = np.clip(scores, _SURE, 1 - _SURE)
     gains: npt.NDArray[np.float64] = np.log(p / (1 - p)) - log_odds(threshold)
     return gains
-
-
-def label_ids(labels: Sequence[Any], ids: Mapping[str, int], names: tuple[str, ...]) -> Ints:
-    """The label ids of candidates. Whole numbers are ids already: they stand for `names`."""
-    if labels and not isinstance(labels[0], str):
-        array = np.asarray(labels)
-        if array.dtype.kind in "iu" and array.min() >= 0 and array.max() < len(names):
-            return array.astype(np.int32) + np.int32(1)  # 0 is the label of what is outside
-    try:
-        return np.array([ids[name] for name in labels], dtype=np.int32)
-    except (KeyError, TypeError):
-        wrong = next(name for name in labels if not isinstance(name, str) or name not in ids)
-        raise LabelError(
-            "a span has an unknown label",
-            got=shown(wrong),
-            wanted="one of " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else ""),
-            cause="A misspelt name, or other labels?",
-        ) from None

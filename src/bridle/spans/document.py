@@ -16,9 +16,7 @@ from bridle.errors import GivenError, LatticeError, shown
 from bridle.spans.lattice import Ints
 
 # Runs of letters, digits and _; every other character alone; in scripts without spaces, every character alone.
-_ALONE = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
+_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
 
 
@@ -32,23 +30,10 @@ class Document:
     ends: Ints  # (T,)
     slice: Callable[[int, int], str] | None  # the text from one position to another; None: it is not known
 
-    def __post_init__(self) -> None:
-        assert len(self.starts) == len(self.ends)
-
     @property
     def by_token(self) -> bool:
         """Is a position a token?"""
         return self.unit == "tokens"
-
-    def check(self, ends: Ints) -> None:
-        """Raise if a span ends outside."""
-        if len(ends) and (last := int(ends.max())) > self.n:
-            raise LatticeError(
-                f"span {int(ends.argmax())} ends outside",
-                got=last,
-                wanted=f"at most {self.n}, the number of {self.unit}",
-                cause="Positions are characters if only `text` is given, and tokens if `tokens` is.",
-            )
 
     def sizes(self, start: Ints, end: Ints) -> Ints:
         """How many tokens spans touch."""
@@ -70,8 +55,20 @@ class Document:
 def document_of(text: str | None, tokens: Any, ends: Ints) -> Document:
     """The document behind candidate spans that end there.
 
-    text alone: positions are characters; tokens: positions are tokens; neither: tokens without texts, up to the last end.
+    text alone: positions are characters; tokens: positions are tokens; neither: tokens without texts, to the last end.
     """
+    made = _document(text, tokens, ends)
+    if len(ends) and (last := int(ends.max())) > made.n:
+        raise LatticeError(
+            f"span {int(ends.argmax())} ends outside",
+            got=last,
+            wanted=f"at most {made.n}, the number of {made.unit}",
+            cause="Positions are characters if only `text` is given, and tokens if `tokens` is.",
+        )
+    return made
+
+
+def _document(text: str | None, tokens: Any, ends: Ints) -> Document:
     if text is not None and not isinstance(text, str):
         raise LatticeError("text is not a string", got=shown(text), wanted="the text that spans are positions in")
     if tokens is not None:

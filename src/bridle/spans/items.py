@@ -1,22 +1,26 @@
-"""What rules read when spans are chosen: items, and the graph whose paths are all choices of disjoint spans.
+"""What rules read when spans are chosen: items, and the graph whose paths are all selections of disjoint spans.
 
-A chosen span is one item, with its label. What no chosen span holds of a token is an item with the label O, one for each
-unbroken piece. White space outside of spans is no item. Items are ordered by start, longer ones first.
+A chosen span is one item, with its label. What no chosen span holds of a token is an item with the label O, one for
+each unbroken piece. White space outside of spans is no item. Items are ordered by start, longer ones first.
 
-    boundaries that lie inside a token have two nodes: "a span has just ended" and "a span begins now". Between them, and
-    over white space, lead silent arcs, which no rule reads; pieces of tokens lead from the first kind to the second.
+Boundaries are nodes, items are arcs. A boundary inside a token has two nodes: "a span has just ended" and "a span
+begins now"; pieces of tokens lead from the first kind to the second, so that no two of them meet. Silent arcs, which no
+rule reads, lead over white space, and from a span that ended inside a token to one that begins there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import EngineError
 from bridle.lattice import Scores
+from bridle.spans.candidates import Candidates
 from bridle.spans.document import Document
 from bridle.spans.lattice import Ints
 
@@ -25,8 +29,18 @@ _MOST_PIECES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """What there is to choose from in one text."""
+
+    document: Document
+    candidates: Candidates
+    ids: Ints  # (N,)  their labels
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ItemGraph:
-    """Arcs: first the A - N that are no candidates, then the N candidates."""
+    """Arcs: first those that are no candidates, then the N candidates."""
 
     n: int  # nodes 0 .. n
     nodes: Ints  # (A, 2)
@@ -37,25 +51,36 @@ class ItemGraph:
     first: int  # the arc of candidate 0
 
 
-def item_graph(document: Document, start: Ints, end: Ints, label: Ints, gains: Scores) -> ItemGraph:
-    """The graph over some candidates."""
+def item_graph(task: Task) -> ItemGraph:
+    """The graph over the candidates of one text."""
+    document, spans = task.document, task.candidates
     if document.by_token:
         each = np.arange(document.n + 1, dtype=np.int32)
-        return _joined(document.n, each[:-1], each[1:], np.zeros(document.n, np.int32), each[:-1], each[1:],
-                       start, end, label, gains, start, end)  # fmt: skip
-    cuts, inside = boundaries(document, start, end)
-    into = (np.arange(len(cuts)) + np.concatenate([[0], np.cumsum(inside)[:-1]])).astype(np.int32)  # a span has ended
-    out = (into + inside).astype(np.int32)  # a span begins
-    opening, closing = pieces(document, cuts, inside)
-    quiet = np.flatnonzero(gaps_outside(document, cuts))
-    split = np.flatnonzero(inside)
-    from_node = np.concatenate([_leaving(into, out, inside, opening), into[split], out[quiet]])
-    to_node = np.concatenate([out[closing], out[split], into[quiet + 1]])
-    kind = np.concatenate([np.zeros(len(opening), np.int32), np.full(len(split) + len(quiet), -1, np.int32)])
-    low = np.concatenate([cuts[opening], cuts[split], cuts[quiet]])
-    high = np.concatenate([cuts[closing], cuts[split], cuts[quiet + 1]])
-    first, last = np.searchsorted(cuts, start), np.searchsorted(cuts, end)
-    return _joined(int(out[-1]), from_node, to_node, kind, low, high, out[first], into[last], label, gains, start, end)
+        low, high, label = each[:-1], each[1:], np.zeros(document.n, dtype=np.int32)
+        nodes: tuple[npt.NDArray[Any], ...] = (low, high, spans.start, spans.end)
+        n = document.n
+    else:
+        cuts, inside = boundaries(document, spans.start, spans.end)
+        ended = np.arange(len(cuts)) + np.cumsum(inside) - inside  # the nodes of each boundary: a span has just ended,
+        begins = ended + inside  # a span begins now; one and the same outside of tokens
+        first, last = pieces(document, cuts, inside)
+        split, quiet = np.flatnonzero(inside), np.flatnonzero(_white(document, cuts))
+        leave = np.concatenate([ended[first], ended[split], ended[quiet]])
+        reach = np.concatenate([begins[last], begins[split], ended[quiet + 1]])
+        low = np.concatenate([cuts[first], cuts[split], cuts[quiet]])
+        high = np.concatenate([cuts[last], cuts[split], cuts[quiet + 1]])
+        label = np.repeat(np.array([OUTSIDE, -1], dtype=np.int32), [len(first), len(split) + len(quiet)])
+        of_start, of_end = np.searchsorted(cuts, spans.start), np.searchsorted(cuts, spans.end)
+        nodes, n = (leave, reach, begins[of_start], ended[of_end]), int(begins[-1])
+    return ItemGraph(
+        n,
+        np.stack([np.concatenate(nodes[::2]), np.concatenate(nodes[1::2])], axis=1).astype(np.int32),
+        np.concatenate([label, task.ids]),
+        np.concatenate([np.zeros(len(label)), spans.gains]),
+        np.concatenate([low, spans.start]).astype(np.int32),
+        np.concatenate([high, spans.end]).astype(np.int32),
+        len(label),
+    )
 
 
 def boundaries(document: Document, start: Ints, end: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
@@ -86,32 +111,9 @@ def pieces(document: Document, cuts: Ints, inside: npt.NDArray[np.bool_]) -> tup
     return pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32)
 
 
-def gaps_outside(document: Document, cuts: Ints) -> npt.NDArray[np.bool_]:
-    """Which stretches between neighbouring boundaries belong to no token."""
+def _white(document: Document, cuts: Ints) -> npt.NDArray[np.bool_]:
+    """Which stretches between neighbouring boundaries belong to no token: white space."""
     token = np.searchsorted(document.starts, cuts[:-1], "right") - 1
     held = token >= 0
     held[held] = cuts[:-1][held] < document.ends[token[held]]
     return np.asarray(~held)
-
-
-def _leaving(into: Ints, out: Ints, inside: npt.NDArray[np.bool_], at: Ints) -> Ints:
-    """Where pieces begin: inside a token, only just after a span."""
-    return np.where(inside[at], into[at], out[at]).astype(np.int32)
-
-
-def _joined(
-    n: int, from_node: Ints, to_node: Ints, kind: Ints, low: Ints, high: Ints,
-    first: Ints, last: Ints, label: Ints, gains: Scores, start: Ints, end: Ints,
-) -> ItemGraph:  # fmt: skip
-    count = len(from_node)
-    nodes = np.empty((count + len(start), 2), dtype=np.int32)
-    nodes[:count, 0], nodes[:count, 1], nodes[count:, 0], nodes[count:, 1] = from_node, to_node, first, last
-    return ItemGraph(
-        n,
-        nodes,
-        np.concatenate([kind, label]).astype(np.int32, copy=False),
-        np.concatenate([np.zeros(count), gains]),
-        np.concatenate([low, start]).astype(np.int32, copy=False),
-        np.concatenate([high, end]).astype(np.int32, copy=False),
-        count,
-    )

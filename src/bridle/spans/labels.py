@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from bridle.automata import compile_regex
-from bridle.errors import LabelError
+from bridle.errors import LabelError, shown
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
 from bridle.rules.boolean import Matches
@@ -18,10 +21,7 @@ class SpanLabels(Labels):
     """The labels of spans, and O for what is outside. Every span is a segment of its own."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        if "O" in names:
-            raise LabelError(
-                "a span has the label 'O'", got="'O'", wanted="another name", cause="O stands for what no span holds."
-            )
+        check_names(names)
         super().__init__(("O", *names))
         self.scheme = "spans"  # type: ignore[assignment]  # not one that labels of tokens can have
 
@@ -30,6 +30,35 @@ class SpanLabels(Labels):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SpanLabels, (self.names[1:],)
+
+
+def check_names(labels: Sequence[Any]) -> None:
+    """Raise if a label of a candidate is not a name."""
+    for name in set(labels):
+        if not isinstance(name, str) or not name or name == "O":
+            raise LabelError(
+                "the label of a span is not a name",
+                got=shown(name),
+                wanted="a string; not 'O', which stands for what no span holds",
+                cause="Pass labels=[...] to SpanSelector if labels of spans are numbers.",
+            )
+
+
+def label_ids(labels: Sequence[Any], names: tuple[str, ...]) -> npt.NDArray[np.int32]:
+    """The ids of labels. names: of all, "O" first; whole numbers k stand for the k-th of the others, from 0."""
+    ids = {name: k for k, name in enumerate(names) if k}
+    try:
+        if labels and not isinstance(labels[0], str):
+            return np.array([ids[names[k + 1]] if k >= 0 else ids[k] for k in labels], dtype=np.int32)
+        return np.array([ids[name] for name in labels], dtype=np.int32)
+    except (KeyError, TypeError, IndexError):
+        wrong = next(name for name in labels if not isinstance(name, str) or name not in ids)
+        raise LabelError(
+            "a span has an unknown label",
+            got=shown(wrong),
+            wanted="one of " + ", ".join(names[1:13]) + (", ..." if len(names) > 13 else ""),
+            cause="A misspelt name, or other labels?",
+        ) from None
 
 
 def labels_in(rules: Iterable[Rule], given: Mapping[str, Any]) -> set[str]:

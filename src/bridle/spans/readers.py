@@ -60,8 +60,8 @@ def readers_of(
                     at = place.positions(len(label), given)
                 marks[at] |= 1 << k
             kinds, table = np.unique(np.append(marks, 0), return_inverse=True)
-            for lazy in part.automata(sets, labels):
-                out.append(_reader(number, lazy, label, len(labels), kinds.tolist(), table[:-1].astype(np.int32)))
+            marked = kinds.tolist(), table[:-1].astype(np.int32)
+            out += [_reader(number, lazy, label, len(labels), *marked) for lazy in part.automata(sets, labels)]
     return out
 
 

@@ -66,3 +66,16 @@ class Selection:
 
     def __iter__(self) -> Iterator[Span]:
         return iter(self.spans)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What an engine found of one sequence."""
+
+    indices: list[int]  # of candidates, in text order
+    score: float
+    bound: float
+    status: int
+    violations: list[int]  # (R,)
+    engine: str
+    stats: dict[str, Any]

@@ -3,55 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from bridle import _native
 from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible, known, patience
-from bridle.decoding.problem import (
-    INFEASIBLE,
-    LIMIT,
-    MOST_MEMORY,
-    NOTHING_FOUND,
-    OPTIMAL,
-    TOO_LARGE,
-    Limits,
-    bad_option,
-)
+from bridle.decoding.problem import INFEASIBLE, LIMIT, MOST_MEMORY, Limits, bad_option
 from bridle.decoding.result import penalty_of, status_of, violations_of
 from bridle.errors import BridleError, Infeasible, LimitReached
-from bridle.labels import Labels
 from bridle.rules.base import Rule
-from bridle.rules.compiled import CompiledRules
 from bridle.rules.files import as_rules
-from bridle.spans.candidates import Candidates, ScoreKind, candidates_of, label_ids
-from bridle.spans.document import Document, document_of
+from bridle.spans.candidates import ScoreKind, candidates_of
+from bridle.spans.choosing import CompiledSelector, Overlap, best_without_rules
+from bridle.spans.document import document_of
 from bridle.spans.item_rules import ItemRules
-from bridle.spans.items import item_graph
-from bridle.spans.labels import SpanLabels, labels_in
-from bridle.spans.lattice import Ints
-from bridle.spans.selection import Selection
+from bridle.spans.items import Task
+from bridle.spans.labels import SpanLabels, check_names, label_ids, labels_in
+from bridle.spans.selection import Choice, Selection
 
-Overlap = Literal["forbid", "nest"]
 Given = Mapping[str, Any]
+Unanswered = Infeasible | LimitReached | None
 _MOST_REMEMBERED = 1024  # labels that were met, if they were not told
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """What an engine found of one sequence."""
-
-    indices: list[int]  # of candidates, in text order
-    score: float
-    bound: float
-    status: int
-    violations: list[int]  # (R,)
-    engine: str
-    stats: dict[str, Any]
 
 
 class SpanSelector:
@@ -120,7 +93,7 @@ class SpanSelector:
         self.overlap, self.scores, self.threshold, self.on_infeasible = overlap, scores, float(threshold), on_infeasible
         self.limits = Limits(time_limit, max_memory=max_memory)
         self._items = ItemRules(self.rules)
-        self._compiled: Compiled | None = None if self.labels is None else self._compile(self.labels)
+        self._compiled = None if self.labels is None else self._compile(self.labels)
 
     def __repr__(self) -> str:
         return f"SpanSelector({len(self.rules)} rules, overlap={self.overlap!r})"
@@ -202,8 +175,8 @@ class SpanSelector:
         Raises
         ------
         Infeasible, LimitReached
-            With ``on_infeasible="raise"``, for the first text without an answer (``error.sequence``), when all have been
-            looked at: ``error.decodings`` holds all of them.
+            With ``on_infeasible="raise"``, for the first text without an answer (``error.sequence``), when all are
+            done: ``error.decodings`` holds all of them.
 
         Examples
         --------
@@ -218,10 +191,10 @@ class SpanSelector:
                 raise bad_option(name, f"{len(values)} values", f"one for each of the {count} texts")
         out, first = list[Selection](), None
         for b in range(count):
-            its = (None if values is None else values[b] for values in (text, tokens, given))
-            a_text, a_tokens, a_given = its
+            its_text, its_tokens = (None if some is None else some[b] for some in (text, tokens))
+            its_given = {} if given is None else given[b]
             try:
-                selection, error = self._select(spans[b], a_text, a_tokens, a_given or {})
+                selection, error = self._select(spans[b], its_text, its_tokens, its_given)
             except BridleError as problem:
                 raise problem.at(sequence=b) from None
             out.append(selection)
@@ -234,152 +207,69 @@ class SpanSelector:
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
-    def _select(
-        self, spans: Any, text: str | None, tokens: Any, given: Given
-    ) -> tuple[Selection, Infeasible | LimitReached | None]:
+    def _select(self, spans: Any, text: str | None, tokens: Any, given: Given) -> tuple[Selection, Unanswered]:
         deadline = Deadline.after(self.limits.time_limit)
         candidates = candidates_of(spans, self.scores, self.threshold)
         if text is None and tokens is None:
             tokens = given.get("tokens")
-        compiled = self._for_labels(candidates, given)
-        ids = label_ids(candidates.labels, compiled.ids, compiled.labels.names[1:])
-        if self.rules:
-            document = document_of(text, tokens, candidates.end)
-            document.check(candidates.end)
-            choice = compiled.best(document, candidates, ids, given, deadline)
-        else:
+        names, error = candidates.labels, None
+        if not self.rules and self.labels is None:
+            check_names(names)
             choice = best_without_rules(candidates, self.overlap)
-        error = None
-        if choice.status > LIMIT:
-            error = self._failure(choice, candidates, ids, compiled, text, tokens, given, deadline)
-        names = compiled.labels.names
-        chosen = [candidates.span(k, names[ids[k]]) for k in choice.indices]
+        else:
+            compiled = self._for_labels(names, given)
+            ids = label_ids(names, compiled.labels.names)
+            names = [compiled.labels.names[y] for y in ids]
+            task = Task(document_of(text, tokens, candidates.end), candidates, ids, given)
+            choice = compiled.best(task, deadline) if self.rules else best_without_rules(candidates, self.overlap)
+            if choice.status > LIMIT:
+                error = self._failure(choice, task, compiled.labels, deadline)
         violated = violations_of(self.rules, choice.violations)
-        status = status_of(choice.status)
-        made = Selection(
-            chosen,
+        return Selection(
+            [candidates.span(k, names[k]) for k in choice.indices],
             choice.indices,
             choice.score,
             penalty_of(violated),
             violated,
             choice.bound,
-            status,
+            status_of(choice.status),
             choice.engine,
             choice.stats,
-        )
-        return made, error
+        ), error
 
-    def _for_labels(self, candidates: Candidates, given: Given) -> Compiled:
-        """The rules, compiled for the labels of these candidates."""
+    def _for_labels(self, names: Sequence[Any], given: Given) -> CompiledSelector:
+        """The rules, compiled for these labels. Labels that were not told are remembered."""
         compiled = self._compiled
-        if self.labels is not None:
-            assert compiled is not None
+        if compiled is not None and self.labels is not None:
             return compiled
-        wanted = {name for name in set(candidates.labels) if isinstance(name, str)} | labels_in(self.rules, given)
-        if compiled is None or not wanted <= compiled.ids.keys():
-            if compiled is not None and len(compiled.ids) + len(wanted) <= _MOST_REMEMBERED:
-                wanted |= compiled.ids.keys() - {"O"}
+        check_names(names)
+        wanted = {*names, *labels_in(self.rules, given)}
+        if compiled is None or not wanted <= set(compiled.labels.names):
+            if compiled is not None and len(compiled.labels) + len(wanted) <= _MOST_REMEMBERED:
+                wanted |= set(compiled.labels.names[1:])
             compiled = self._compiled = self._compile(tuple(sorted(wanted)))
         return compiled
 
-    def _compile(self, names: tuple[str, ...]) -> Compiled:
-        return Compiled(SpanLabels(names), self._items, self.overlap, self.limits)
+    def _compile(self, names: tuple[str, ...]) -> CompiledSelector:
+        return CompiledSelector(SpanLabels(names), self._items, self.overlap, self.limits)
 
-    def _failure(
-        self,
-        choice: Choice,
-        candidates: Candidates,
-        ids: Ints,
-        compiled: Compiled,
-        text: str | None,
-        tokens: Any,
-        given: Given,
-        deadline: Deadline,
-    ) -> Infeasible | LimitReached:
+    def _failure(self, choice: Choice, task: Task, labels: SpanLabels, deadline: Deadline) -> Infeasible | LimitReached:
         if choice.status != INFEASIBLE:
             return LimitReached(
                 "the search stopped before it found spans that obey the rules",
                 bound=choice.bound,
-                got="no choice",
+                got="no selection",
                 wanted="a higher time_limit or max_memory",
             )
-        document = document_of(text, tokens, candidates.end)
 
         def impossible(rules: Sequence[Rule], seconds: float | None) -> bool | None:
             limits = Limits(seconds, max_memory=self.limits.max_memory)
-            other = Compiled(compiled.labels, ItemRules(rules), self.overlap, limits)
-            return known(other.best(document, candidates, ids, given, Deadline.after(seconds)).status)
+            other = CompiledSelector(labels, ItemRules(rules), self.overlap, limits)
+            return known(other.best(task, Deadline.after(seconds)).status)
 
         left = deadline.left
-        return infeasible(
-            self.rules,
-            impossible,
-            {},
-            "choice of spans",
-            instead="skip",
-            seconds=patience(self.limits) if left is None else left,
-        )
-
-
-class Compiled:
-    """Rules for some labels, in the kernels' hands."""
-
-    def __init__(self, labels: SpanLabels, items: ItemRules, overlap: Overlap, limits: Limits) -> None:
-        self.labels, self.items, self.overlap, self.limits = labels, items, overlap, limits
-        self.ids = {name: k for k, name in enumerate(labels.names)}
-        try:
-            self._rules = CompiledRules(labels, items.rules, limits.native(), absorb="words")
-        except BridleError as error:
-            raise items.about_spans(error) from None
-
-    def best(self, document: Document, candidates: Candidates, ids: Ints, given: Given, deadline: Deadline) -> Choice:
-        """The best choice under the rules."""
-        try:
-            return self._by_folding(document, candidates, ids, given)
-        except BridleError as error:
-            raise self.items.about_spans(error) from None
-
-    def _by_folding(self, document: Document, candidates: Candidates, ids: Ints, given: Given) -> Choice:
-        """Disjoint spans: the best path through items, rules folded in as they are broken."""
-        graph = item_graph(document, candidates.start, candidates.end, ids, candidates.gains)
-        values = self.items.given(document, graph.start, graph.end, self.labels, given)
-        offsets = np.array([0, len(graph.label)], dtype=np.int64)
-        native, bound, gains = self._rules.native("words"), None, graph.gains
-        if native.depends:
-            texts = document.texts(graph.start, graph.end) if self.items.needs_texts else None
-            bound = self._rules.bind(native, offsets, [values], many=False, texts=texts)
-            gains = _without_forbidden(gains, graph.label, cast("npt.NDArray[np.uint64] | None", bound.allowed))
-        problem = _native.Problem(native, bound, gains, offsets, None, [(None, None, None)], None)
-        path, length = np.zeros(len(graph.label), dtype=np.int32), np.zeros(1, dtype=np.int32)
-        score, upper, status = np.full(1, -np.inf), np.full(1, np.inf), np.zeros(1, dtype=np.uint8)
-        violations = np.zeros((1, len(self.items.rules)), dtype=np.int32)
-        counters = np.zeros((1, _native.N_COUNTERS), dtype=np.int64)
-        n = np.array([graph.n], dtype=np.int32)
-        problem.decode_spans(
-            n, graph.nodes, graph.label, True, _native.Stop(), path, length, score, upper, status, violations, counters
-        )
-        chosen = path[: length[0]]
-        indices = (chosen[chosen >= graph.first] - graph.first).tolist()
-        stats = {"rounds": int(counters[0, 0]), "states": int(counters[0, 1])}
-        return Choice(
-            indices, float(score[0]), float(upper[0]), int(status[0]), violations[0].tolist(), "search", stats
-        )
-
-
-def best_without_rules(candidates: Candidates, overlap: Overlap) -> Choice:
-    """The best choice, by a dynamic program over intervals."""
-    chosen = _native.best_intervals(candidates.start, candidates.end, candidates.gains, overlap == "nest")
-    score = float(candidates.gains[chosen].sum())
-    return Choice(chosen, score, score, OPTIMAL, [], "intervals", {})
-
-
-def _without_forbidden(gains: Any, label: Ints, allowed: npt.NDArray[np.uint64] | None) -> Any:
-    """Arcs whose label is not among the allowed ones, (A, words of bits), become impossible; silent ones stay."""
-    if allowed is None:
-        return gains
-    y = np.maximum(label, 0)
-    bits = allowed[np.arange(len(allowed)), y >> 6] >> (y & 63).astype(np.uint64)
-    return np.where((bits & np.uint64(1)).astype(bool) | (label < 0), gains, -np.inf)
+        seconds = patience(self.limits) if left is None else left
+        return infeasible(self.rules, impossible, {}, "selection", instead="skip", seconds=seconds)
 
 
 def _restored(rules: Sequence[Rule], labels: tuple[str, ...] | None, options: dict[str, Any]) -> SpanSelector:

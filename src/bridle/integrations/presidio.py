@@ -1,0 +1,85 @@
+"""Presidio: overlapping results of recognisers, resolved under rules.
+
+`AnalyzerEngine.analyze` returns what every recogniser found; results of different types overlap. `resolve` chooses the
+best set of them that does not, exactly, under your rules. It works on the results alone and imports nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+from bridle.rules import Rule
+from bridle.rules.files import as_rules
+from bridle.spans import SpanSelector
+
+Result = TypeVar("Result")  # presidio_analyzer.RecognizerResult
+
+
+def resolve(
+    results: Sequence[Result],
+    text: str,
+    rules: Iterable[Rule | str] = (),
+    *,
+    threshold: float = 0.1,
+    overlap: Literal["forbid", "nest"] = "forbid",
+    given: Mapping[str, Any] | None = None,
+    on_infeasible: Literal["raise", "skip"] = "raise",
+    time_limit: float | None = None,
+) -> list[Result]:
+    """Choose the best results of a Presidio analyzer that do not overlap, under rules.
+
+    Parameters
+    ----------
+    results : sequence of RecognizerResult
+        What ``AnalyzerEngine.analyze`` returned, or recognisers themselves.
+    text : str
+        The text that was analysed.
+    rules : iterable of Rule or str
+        What must hold of the chosen results. Labels are entity types, positions are characters, and `tokens` speaks of
+        the text of a result.
+    threshold : float, default 0.1
+        The score from which on a result is worth choosing. Weaker ones are chosen only if a rule asks for them, so
+        analyse with ``score_threshold=0`` where rules may.
+    overlap : {"forbid", "nest"}, default "forbid"
+        Whether a result may lie inside another.
+    given : mapping, optional
+        Values that the rules refer to by `given`.
+    on_infeasible : {"raise", "skip"}, default "raise"
+        What to do when no choice obeys the hard rules: raise an error, or return nothing.
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    list of RecognizerResult
+        The chosen ones of `results`, in text order.
+
+    Raises
+    ------
+    Infeasible
+        If no choice obeys the hard rules; it names a minimal set of rules that clash.
+    """
+    selector = _selector(as_rules(rules), threshold, overlap, on_infeasible, time_limit)
+    spans = [(result.start, result.end, result.entity_type, result.score) for result in results]  # type: ignore[attr-defined]
+    return [results[k] for k in selector.select(spans, text=text, given=given).indices]
+
+
+@lru_cache(maxsize=16)
+def _selector(
+    rules: tuple[Rule, ...],
+    threshold: float,
+    overlap: Literal["forbid", "nest"],
+    on_infeasible: Literal["raise", "skip"],
+    time_limit: float | None,
+) -> SpanSelector:
+    """Rules are compiled once, for all texts."""
+    return SpanSelector(
+        rules,
+        overlap=overlap,
+        scores="probability",
+        threshold=threshold,
+        on_infeasible=on_infeasible,
+        time_limit=time_limit,
+    )

@@ -1,0 +1,98 @@
+"""Engines of span selection: which one answers, and how rules reach it.
+
+Without rules, a dynamic program over intervals. Disjoint spans under rules: the best path through items, into which
+rules are folded when it breaks them. Where folding takes too many states, and for nested spans: an integer program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.deadline import Deadline
+from bridle.decoding.problem import INFEASIBLE, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits
+from bridle.errors import BridleError
+from bridle.lattice import Scores
+from bridle.rules.compiled import CompiledRules
+from bridle.spans.candidates import Candidates
+from bridle.spans.item_rules import ItemRules
+from bridle.spans.items import Task, item_graph
+from bridle.spans.labels import SpanLabels
+from bridle.spans.lattice import Ints
+from bridle.spans.programs import SelectionProblem
+from bridle.spans.selection import Choice
+
+Overlap = Literal["forbid", "nest"]
+_MOST_STATES = 1 << 14  # of folded rules. Measured with 1,000 candidates: from there on the integer program is faster
+
+
+class CompiledSelector:
+    """Rules for some labels, in the kernels' hands."""
+
+    def __init__(self, labels: SpanLabels, items: ItemRules, overlap: Overlap, limits: Limits) -> None:
+        self.labels, self.items, self.overlap, self.limits = labels, items, overlap, limits
+        self.ids = {name: k for k, name in enumerate(labels.names)}
+        folding = Limits(limits.time_limit, _MOST_STATES, limits.max_memory)
+        try:
+            self._rules = CompiledRules(labels, items.rules, folding.native(), absorb="words")
+        except BridleError as error:
+            raise items.about_spans(error) from None
+
+    def best(self, task: Task, deadline: Deadline) -> Choice:
+        """The best choice under the rules."""
+        try:
+            disjoint = None
+            if self.overlap == "forbid" or deadline.left is not None:  # spans that may nest need not
+                disjoint = self._by_folding(task)
+                if self.overlap == "forbid" and (disjoint.status in (OPTIMAL, INFEASIBLE) or deadline.passed()):
+                    return disjoint if disjoint.status != TOO_LARGE else replace(disjoint, status=NOTHING_FOUND)
+            problem = SelectionProblem(task, self.items, self.labels, nested=self.overlap == "nest")
+            return problem.best(deadline, disjoint)
+        except BridleError as error:
+            raise self.items.about_spans(error) from None
+
+    def _by_folding(self, task: Task) -> Choice:
+        """Disjoint spans: the best path through items, rules folded in as they are broken."""
+        graph = item_graph(task)
+        values = self.items.given(task.document, graph.start, graph.end, self.labels, task.given)
+        offsets = np.array([0, len(graph.label)], dtype=np.int64)
+        native, bound, gains = self._rules.native("words"), None, graph.gains
+        if native.depends:
+            texts = task.document.texts(graph.start, graph.end) if self.items.needs_texts else None
+            bound = self._rules.bind(native, offsets, [values], many=False, texts=texts)
+            gains = _without_forbidden(gains, graph.label, cast("npt.NDArray[np.uint64] | None", bound.allowed))
+        problem = _native.Problem(native, bound, gains, offsets, None, [(None, None, None)], None)
+        path, length = np.zeros(len(graph.label), dtype=np.int32), np.zeros(1, dtype=np.int32)
+        score, upper, status = np.full(1, -np.inf), np.full(1, np.inf), np.zeros(1, dtype=np.uint8)
+        violations = np.zeros((1, len(self.items.rules)), dtype=np.int32)
+        counters = np.zeros((1, _native.N_COUNTERS), dtype=np.int64)
+        n = np.array([graph.n], dtype=np.int32)
+        problem.decode_spans(
+            n, graph.nodes, graph.label, True, _native.Stop(), path, length, score, upper, status, violations, counters
+        )
+        chosen = path[: length[0]]
+        indices = (chosen[chosen >= graph.first] - graph.first).tolist()
+        stats = {"rounds": int(counters[0, 0]), "states": int(counters[0, 1])}
+        return Choice(
+            indices, float(score[0]), float(upper[0]), int(status[0]), violations[0].tolist(), "search", stats
+        )
+
+
+def best_without_rules(candidates: Candidates, overlap: Overlap) -> Choice:
+    """The best choice, by a dynamic program over intervals."""
+    chosen = _native.best_intervals(candidates.start, candidates.end, candidates.gains, overlap == "nest")
+    score = float(candidates.gains[chosen].sum())
+    return Choice(chosen, score, score, OPTIMAL, [], "intervals", {})
+
+
+def _without_forbidden(gains: Scores, label: Ints, allowed: npt.NDArray[np.uint64] | None) -> Scores:
+    """Arcs whose label is not among the allowed ones, (A, words of bits), become impossible; silent ones stay."""
+    if allowed is None:
+        return gains
+    y = np.maximum(label, 0)
+    bits = allowed[np.arange(len(allowed)), y >> 6] >> (y & 63).astype(np.uint64)
+    return np.where((bits & np.uint64(1)).astype(bool) | (label < 0), gains, -np.inf)

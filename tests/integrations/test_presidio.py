@@ -1,0 +1,81 @@
+"""Presidio: results of the real AnalyzerEngine, resolved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import spacy
+from presidio_analyzer import AnalyzerEngine, Pattern, PatternRecognizer, RecognizerRegistry, RecognizerResult
+from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+from bridle.errors import Infeasible
+from bridle.integrations.presidio import resolve
+
+
+class BlankEngine(SpacyNlpEngine):
+    """An NLP engine without a model: it only splits texts into words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nlp = {"en": spacy.blank("en")}
+
+
+@pytest.fixture(scope="module")
+def analyzer() -> Any:
+    patterns = {
+        "ACCOUNT": [Pattern("digits", r"\d{8,}", 0.6), Pattern("short", r"\d{5}", 0.3)],
+        "PHONE": [Pattern("groups", r"\d{3} \d{5,8}", 0.55)],
+        "ZIP": [Pattern("five", r"\b\d{5}\b", 0.4)],
+        "NAME": [Pattern("capitals", r"[A-Z][a-z]+(?: [A-Z][a-z]+)*", 0.5), Pattern("one", r"[A-Z][a-z]+", 0.05)],
+    }
+    recognisers = [
+        PatternRecognizer(supported_entity=name, patterns=some, supported_language="en", global_regex_flags=0)
+        for name, some in patterns.items()
+    ]
+    registry = RecognizerRegistry(recognizers=recognisers, supported_languages=["en"])
+    return AnalyzerEngine(registry=registry, nlp_engine=BlankEngine(), supported_languages=["en"])
+
+
+TEXT = "Ada Lovelace, Evanston 60201, phone 555 12345678"
+
+
+def found(results: list[RecognizerResult]) -> list[tuple[str, str]]:
+    return [(result.entity_type, TEXT[result.start : result.end]) for result in results]
+
+
+def test_overlaps_are_resolved(analyzer: Any) -> None:
+    results = analyzer.analyze(TEXT, "en")
+    assert any(a is not b and a.intersects(b) > 0 for a in results for b in results)
+    chosen = resolve(results, TEXT)
+    assert found(chosen) == [
+        ("NAME", "Ada Lovelace"),
+        ("NAME", "Evanston"),
+        ("ZIP", "60201"),
+        ("ACCOUNT", "12345678"),
+    ]
+    assert all(any(result is one for one in results) for result in chosen)  # the very objects
+    assert resolve([], TEXT) == []
+
+
+def test_rules_change_the_choice(analyzer: Any) -> None:
+    results = analyzer.analyze(TEXT, "en")
+    rules = ["fix PHONE at tokens /555 12345678|12345678/", "no duplicates of NAME", r"length of NAME at least 2"]
+    assert found(resolve(results, TEXT, rules)) == [
+        ("NAME", "Ada Lovelace"),
+        ("ZIP", "60201"),
+        ("PHONE", "555 12345678"),
+    ]
+    ordered = found(resolve(results, TEXT, ["ACCOUNT before ZIP"]))
+    assert ordered[-2:] == [("ZIP", "60201"), ("PHONE", "555 12345678")]
+    weak = resolve(results, TEXT, ["forbid ZIP", "at least 2 segments of ACCOUNT"], threshold=0.5)
+    assert [text for kind, text in found(weak) if kind == "ACCOUNT"] == ["60201", "12345678"]
+    nested = resolve(results, TEXT, ["forbid ZIP"], overlap="nest")
+    assert ("PHONE", "555 12345678") in found(nested) and ("ACCOUNT", "12345678") in found(nested)
+
+
+def test_rules_that_cannot_hold(analyzer: Any) -> None:
+    results = analyzer.analyze(TEXT, "en")
+    with pytest.raises(Infeasible, match="at least 9 segments of NAME"):
+        resolve(results, TEXT, ["at least 9 segments of NAME"])
+    assert resolve(results, TEXT, ["at least 9 segments of NAME"], on_infeasible="skip") == []
