@@ -258,6 +258,7 @@ def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> Non
     with pytest.raises(bridle.ModelError, match=r"has no model.*config=\{\"model\": \"my.bridle\"\}"):
         with_tagger(None)("the cat")
     nlp = with_tagger(None, model=str(tmp_path / "no.bridle"))
+    assert nlp.get_pipe("bridle_tagger").model is None, "spaCy asks for it where no file must be read"
     with pytest.raises(bridle.ModelFileError, match=r"no\.bridle: cannot read this file; got No such file"):
         nlp("the cat")
     nlp = with_tagger(parts_of_speech, rules=str(tmp_path / "no.rules"))

@@ -157,9 +157,10 @@ class BridleTagger(Component):
 
     @property
     def model(self) -> Tagger | None:
-        """The model of Bridle; None if there is none yet, or scores come from another component."""
-        if self._model is None and self._path is not None:
-            self._model = load(self._path)
+        """The model of Bridle; None if there is none, or its file has not been needed yet.
+
+        spaCy looks at all attributes while a pipeline is loaded, when the file may be gone: none of them reads it.
+        """
         return self._model
 
     @model.setter
@@ -167,6 +168,11 @@ class BridleTagger(Component):
         if not isinstance(model, Tagger):
             raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, or such")
         self._model, self._made = model, None
+
+    def _read_model(self) -> Tagger | None:
+        if self._model is None and self._path is not None:
+            self._model = load(self._path)
+        return self._model
 
     def initialize(
         self, get_examples: Callable[[], Iterable[Any]] | None = None, *, nlp: Any = None, model: str | None = None
@@ -227,7 +233,7 @@ class BridleTagger(Component):
     def _source(self) -> Scores:
         if self._scores_from is not None:
             return PipeScores(partial(self._other, self._scores_from, SCORED), self._scores_from)
-        if (model := self.model) is None:
+        if (model := self._read_model()) is None:
             raise ModelError(
                 f"the component {self.name!r} has no model",
                 got="neither model nor scores_from",
@@ -331,7 +337,7 @@ class BridleTagger(Component):
 
     def _saved(self) -> dict[str, bytes]:
         saved = super()._saved()
-        return saved if (model := self.model) is None else {MODEL: model.to_bytes(), **saved}
+        return saved if (model := self._read_model()) is None else {MODEL: model.to_bytes(), **saved}
 
     def _restore(self, name: str, data: bytes) -> None:
         if name == MODEL:
