@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.result import Decoding
-from bridle.integrations.spacy_component import part_of_spacy
+from bridle.integrations.spacy_component import part_of_spacy, record_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -27,9 +27,7 @@ class Answer(NamedTuple):
     def record(self) -> dict[str, Any]:
         """How it was found, as JSON has it."""
         start, end = (int(self.at[0]), int(self.at[-1]) + 1) if len(self.at) else (0, 0)
-        made: dict[str, Any] = {"start": start, "end": end, "status": self.decoding.status}
-        if self.decoding.unanswered is None:
-            made |= {name: value for name, value in self.decoding.to_dict().items() if name != "labels"}
+        made = {"start": start, "end": end, **record_of(self.decoding)}
         return made if self.probabilities is None else {**made, "probabilities": self.probabilities}
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from bridle.decoding.result import Decoding
 from bridle.errors import FileError, ModelError
 from bridle.extras import needed
 from bridle.rules.base import Rule
 from bridle.rules.files import as_rules, parse_lines, text_of
+from bridle.spans.selection import Selection
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -53,6 +56,20 @@ def check_word(name: str, value: object, words: Sequence[str]) -> None:
     if value not in words:
         wanted = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
         raise ModelError(f"the setting {name} has an unknown value", got=repr(value), wanted=wanted)
+
+
+def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
+    """How an answer was found, as JSON has it; less: what is no part of its score."""
+    made: dict[str, Any] = {"status": found.status}
+    if found.status in ("infeasible", "nothing_found"):
+        return made
+    return made | {
+        "score": found.score - less,
+        "penalty": found.penalty,
+        "bound": found.bound - less if math.isfinite(found.bound) else None,
+        "optimal": found.optimal,
+        "violated": [{"rule": str(rule), "times": times} for rule, times in found.violated],
+    }
 
 
 RULES = "rules.rules"  # the file of a saved pipeline

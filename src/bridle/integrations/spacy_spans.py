@@ -19,6 +19,7 @@ from bridle.integrations.spacy_component import (
     SpanSets,
     check_word,
     part_of_spacy,
+    record_of,
 )
 from bridle.spans.candidates import candidates_of
 from bridle.spans.selection import Selection
@@ -272,17 +273,3 @@ def selected(selector: SpanSelector, doc: "Doc", spans: Sequence["Span"], gains:
     }
     at = doc.to_array(["IDX", "LENGTH"]).astype(np.int64).reshape(-1, 2)
     return selector.select(columns, text=doc.text, tokens=np.cumsum(at, axis=1))
-
-
-def record_of(selection: Selection, less: float) -> dict[str, Any]:
-    """How a selection was found, as JSON has it; `less`: what is no part of its score."""
-    made: dict[str, Any] = {"status": selection.status}
-    if selection.status in ("infeasible", "nothing_found"):
-        return made
-    return made | {
-        "score": selection.score - less,
-        "penalty": selection.penalty,
-        "bound": selection.bound - less,
-        "optimal": selection.optimal,
-        "violated": [{"rule": str(rule), "times": times} for rule, times in selection.violated],
-    }
