@@ -370,6 +370,9 @@ TOGETHER = {
     "test_rules_lint": "rules/questions",
     "test_rules_text": "rules/files",
     "test_explain": "explain/effects",
+    "test_spacy": "integrations/spacy_component",
+    "test_spacy_spans": "integrations/spacy_beam integrations/spacy_filter",
+    "test_spacy_tagger": "integrations/spacy_answers integrations/spacy_scores",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.

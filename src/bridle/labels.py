@@ -388,7 +388,7 @@ class Labels:
         LabelError
             If one is not a label.
         """
-        ids = self.ids(names)
+        ids = self.ids(names).tolist()
         cuts = [t for t in range(len(ids)) if t == 0 or self.begins_at(ids[t - 1], ids[t])] + [len(ids)]
         return [Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]]
 

@@ -44,6 +44,11 @@ class TemplateFeatures:
         """Do the templates ask for label bigrams?"""
         return self.templates.bigram
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns that sequences must have; derived ones are made from them."""
+        return self._sources
+
     def __len__(self) -> int:
         return 0 if self._attributes is None else len(self._attributes)
 

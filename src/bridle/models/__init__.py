@@ -3,8 +3,8 @@
 from bridle.models.crf import CRF
 from bridle.models.crossfit import CrossFit
 from bridle.models.local import LocalTagger
-from bridle.models.tagger import Tagger, load
+from bridle.models.tagger import Tagger, from_bytes, load
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning
 
-__all__ = ["CRF", "CrossFit", "LocalTagger", "Progress", "Step", "Tagger", "Trial", "Tuning", "load"]
+__all__ = ["CRF", "CrossFit", "LocalTagger", "Progress", "Step", "Tagger", "Trial", "Tuning", "from_bytes", "load"]

@@ -262,6 +262,23 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
         """
         files.save(path, "model", *self._stored(notes or self.notes_))
 
+    def to_bytes(self) -> bytes:
+        """Return what `save` would write, for programs that keep models in files of their own.
+
+        Returns
+        -------
+        bytes
+            What `bridle.models.from_bytes` reads.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> bridle.models.from_bytes(model.to_bytes()).predict([["cat", "the"]])
+        [['N', 'D']]
+        """
+        return files.to_bytes("model", *self._stored(self.notes_))
+
     def _stored(self, notes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """What a file holds: its head, and arrays."""
         self._fitted()
@@ -281,7 +298,7 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A model is pickled, and copied, as the bytes of its file."""
-        data = files.to_bytes("model", *self._stored(self.notes_)) if hasattr(self, "linear_") else None
+        data = self.to_bytes() if hasattr(self, "linear_") else None
         own = {name: getattr(self, name) for name in ("_metadata_request",) if hasattr(self, name)}
         return _unpickled, (type(self), self.get_params(), data, own)
 
@@ -320,6 +337,27 @@ def load(path: str | Path) -> Tagger:
     ('D', 'N')
     """
     return _loaded(files.open_file(path, _LONGEST), str(path))
+
+
+def from_bytes(data: bytes) -> Tagger:
+    """Read a model from what `Tagger.to_bytes` returned. It is trusted no more than a file.
+
+    Parameters
+    ----------
+    data : bytes
+        The content of a model file.
+
+    Returns
+    -------
+    Tagger
+        As from `load`.
+
+    Raises
+    ------
+    ModelFileError
+        As from `load`.
+    """
+    return _loaded(files.from_bytes(data, _LONGEST), "a model in memory")
 
 
 def _unpickled(

@@ -1,0 +1,80 @@
+"""What was found for the tokens of a document, and how it is written there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.decoding.result import Decoding
+from bridle.integrations.spacy_component import part_of_spacy, record_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+Span: Any = part_of_spacy("tokens").Span
+
+
+class Answer(NamedTuple):
+    """What was found for one sequence of a document."""
+
+    at: npt.NDArray[np.intp]  # (n)  positions of its tokens
+    decoding: Decoding
+    probabilities: list[float] | None  # (n)
+
+    def record(self) -> dict[str, Any]:
+        """How it was found, as JSON has it."""
+        start, end = (int(self.at[0]), int(self.at[-1]) + 1) if len(self.at) else (0, 0)
+        made = {"start": start, "end": end, **record_of(self.decoding)}
+        return made if self.probabilities is None else {**made, "probabilities": self.probabilities}
+
+
+def write_labels(doc: Doc, answers: Sequence[Answer], sets: str, values: npt.NDArray[np.uint64]) -> None:
+    """Write labels to ``token.tag`` or ``token.pos``. values (m): what spaCy keeps of each label."""
+    column = doc.to_array(sets.upper())
+    for answer in answers:
+        column[answer.at] = values[answer.decoding.ids]
+    doc.from_array(sets.upper(), column)
+    if sets == "pos":
+        for answer in answers:
+            for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
+                if features := features_of(label):
+                    doc[t].set_morph(features)
+
+
+def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
+    """Write segments to ``doc.ents``, or to ``doc.spans[key]`` with the least probability of their tokens as scores."""
+    spans, scores = [], []
+    for at, decoding, probabilities in answers:
+        for segment in decoding.label_set.segments(decoding.ids):
+            if segment.type != decoding.label_set.outside:  # without a scheme, it has segments too
+                spans.append(Span(doc, int(at[segment.start]), int(at[segment.end - 1]) + 1, label=segment.type))
+                scores.append(None if probabilities is None else min(probabilities[segment.start : segment.end]))
+    if key is None:
+        doc.ents = spans
+        return
+    doc.spans[key] = spans
+    if None not in scores:
+        doc.spans[key].attrs["scores"] = np.array(scores, dtype=np.float32)
+
+
+def part_of_speech(label: str) -> str:
+    """The part of speech of a label: of ``NOUN`` itself, of ``POS=NOUN|Number=Sing`` the NOUN.
+
+    >>> part_of_speech("NOUN"), part_of_speech("POS=NOUN|Number=Sing"), part_of_speech("Number=Sing")
+    ('NOUN', 'NOUN', '')
+    """
+    if "=" not in label and label != "_":
+        return label
+    return next((part.removeprefix("POS=") for part in label.split("|") if part.startswith("POS=")), "")
+
+
+def features_of(label: str) -> str:
+    """The morphological features of a label of a morphologizer.
+
+    >>> features_of("POS=NOUN|Number=Sing"), features_of("POS=NOUN"), features_of("NOUN")
+    ('Number=Sing', '', '')
+    """
+    return "|".join(part for part in label.split("|") if "=" in part and not part.startswith("POS="))

@@ -1,0 +1,280 @@
+"""What Bridle's spaCy components share: batches, error handling, rules, and what is saved with a pipeline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from bridle.decoding.result import Decoding
+from bridle.errors import FileError, ModelError
+from bridle.extras import needed
+from bridle.rules.base import Rule
+from bridle.rules.files import as_rules, parse_lines, text_of
+from bridle.spans.selection import Selection
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    Existing = Literal["overwrite", "keep"]
+    OnInfeasible = Literal["raise", "relax", "skip"]
+    OrSkip = Literal["raise", "skip"]
+    Overlap = Literal["forbid", "nest"]
+    ScoreKind = Literal["probability", "log_odds"]
+    SequenceKind = Literal["doc", "sents"]
+    Sets = Literal["tag", "pos", "ents", "spans"]
+    SpanSets = Literal["ents", "spans"]
+    TokenScores = Literal["none", "marginals"]
+else:  # spaCy checks settings against types when it makes a component; which words there are is said by our own errors
+    Existing = OnInfeasible = OrSkip = Overlap = ScoreKind = SequenceKind = Sets = SpanSets = TokenScores = str
+
+
+def part_of_spacy(module: str) -> Any:
+    """A module of spaCy."""
+    return needed(f"spacy.{module}", "spacy", "Bridle's spaCy components need spaCy")
+
+
+spacy_tokens, spacy_util = part_of_spacy("tokens"), part_of_spacy("util")
+Pipe: Any = part_of_spacy("pipeline").Pipe
+
+
+def settings_of(component: type) -> dict[str, Any]:
+    """The settings of a component with their defaults, as JSON has them: the keyword-only parameters of its class."""
+    parameters = signature(component).parameters.values()
+    return {
+        parameter.name: [] if parameter.default == () else parameter.default
+        for parameter in parameters
+        if parameter.kind is Parameter.KEYWORD_ONLY
+    }
+
+
+def check_word(name: str, value: object, words: Sequence[str]) -> None:
+    """Raise if a setting is not one of these words."""
+    if value not in words:
+        wanted = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+        raise ModelError(f"the setting {name} has an unknown value", got=repr(value), wanted=wanted)
+
+
+def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
+    """How an answer was found, as JSON has it; less: what is no part of its score."""
+    made: dict[str, Any] = {"status": found.status}
+    if found.status in ("infeasible", "nothing_found"):
+        return made
+    return made | {
+        "score": found.score - less,
+        "penalty": found.penalty,
+        "bound": found.bound - less if math.isfinite(found.bound) else None,
+        "optimal": found.optimal,
+        "violated": [{"rule": str(rule), "times": times} for rule, times in found.violated],
+    }
+
+
+RULES = "rules.rules"  # the file of a saved pipeline
+RECORD = "bridle"  # doc._.bridle: how the components came to their answers
+if not spacy_tokens.Doc.has_extension(RECORD):
+    spacy_tokens.Doc.set_extension(RECORD, default=None)
+
+
+class RuleSetting:
+    """The setting `rules` of a component: sentences, or a file, whose text is then saved with the pipeline."""
+
+    def __init__(self, setting: str | Sequence[str]) -> None:
+        self.file = setting if isinstance(setting, str) else None
+        self.text: str | None = None  # of the file, once it has been read or came with the pipeline
+        self._sentences = () if isinstance(setting, str) else as_rules(setting)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules. A file is read when they are first asked for: a saved pipeline does not need it any more."""
+        if self.file is None:
+            return self._sentences
+        if self.text is None:
+            self.text = text_of(self.file, "the rules file")
+        return tuple(line.rule for line in parse_lines(self.text.split("\n"), self.file))
+
+
+class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
+    """A component that annotates documents in batches, and that is saved with its pipeline.
+
+    A subclass says how to annotate (`annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
+    """
+
+    files: ClassVar[tuple[str, ...]] = (RULES,)  # that `to_disk` may write
+
+    def __init__(self, nlp: Any, name: str, rules: str | Sequence[str]) -> None:
+        self.nlp, self.name, self._setting = nlp, name, RuleSetting(rules)
+
+    # ---- what a component adds --------------------------------------------------------------------------------------
+
+    def annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
+        """Annotate documents; for each of them, why it could not be done, or None."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Forget what was made from the settings: they have changed."""
+        raise NotImplementedError
+
+    # ---- documents in, documents out --------------------------------------------------------------------------------
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Annotate one document.
+
+        Parameters
+        ----------
+        doc : Doc
+            The document; it is changed in place.
+
+        Returns
+        -------
+        Doc
+            The same document.
+        """
+        [problem] = self.annotate([doc])
+        if problem is not None:
+            raise problem
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate documents in batches.
+
+        A document that cannot be annotated goes to the error handler of the component, by itself: the others of its
+        batch go on.
+
+        Parameters
+        ----------
+        stream : iterable of Doc
+            The documents.
+        batch_size : int, default 128
+            Number of documents that are decoded at once.
+
+        Yields
+        ------
+        Doc
+            The documents, in order.
+        """
+        handle = self.get_error_handler()
+        for docs in spacy_util.minibatch(stream, size=batch_size):
+            try:
+                problems = self.annotate(docs)
+            except Exception as error:
+                handle(self.name, self, docs, error)
+                continue
+            for doc, problem in zip(docs, problems, strict=True):
+                if problem is None:
+                    yield doc
+                else:
+                    handle(self.name, self, [doc], problem)
+
+    def _record(self, doc: Doc, record: Any) -> None:
+        """Keep how the answer was found: ``doc._.bridle["name of the component"]``."""
+        doc._.set(RECORD, {**(doc._.get(RECORD) or {}), self.name: record})
+
+    def _other(self, name: str, what: str) -> Any:
+        """Another component of the pipeline, disabled or not."""
+        if name not in self.nlp.component_names:
+            raise ModelError(
+                f"there is no component {name!r} in the pipeline",
+                got=", ".join(self.nlp.component_names) or "an empty pipeline",
+                wanted=what,
+                cause="Add it first. It may be disabled, but not excluded.",
+            )
+        return self.nlp.get_pipe(name)
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def _saved(self) -> dict[str, bytes]:
+        """What belongs to the component besides its config, as files: name -> content."""
+        if self._setting.file is None:
+            return {}  # the rules are in the config
+        self._setting.rules()
+        return {RULES: (self._setting.text or "").encode()}
+
+    def _restore(self, name: str, data: bytes) -> None:
+        """Take one of these files back."""
+        try:
+            self._setting.text = data.decode()
+        except UnicodeDecodeError as error:
+            raise FileError("not UTF-8", got=str(error), wanted="text in UTF-8", where=name) from None
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Serialize what belongs to the component besides its config.
+
+        Parameters
+        ----------
+        exclude : iterable of str
+            Parts to leave out: ``"model"``, ``"rules"``.
+
+        Returns
+        -------
+        bytes
+            What `from_bytes` reads.
+        """
+        getters = {name: partial(bytes, data) for name, data in self._saved().items()}
+        made: bytes = spacy_util.to_bytes(getters, exclude)
+        return made
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
+        """Load what `to_bytes` returned.
+
+        Parameters
+        ----------
+        data : bytes
+            What to load.
+        exclude : iterable of str
+            Parts to leave out: ``"model"``, ``"rules"``.
+
+        Returns
+        -------
+        Component
+            The component itself.
+        """
+        spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
+        self._forget()
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write what belongs to the component besides its config to a folder.
+
+        Parameters
+        ----------
+        path : path
+            The folder; it is made if need be.
+        exclude : iterable of str
+            Parts to leave out: ``"model"``, ``"rules"``.
+        """
+        saved = self._saved()
+        spacy_util.to_disk(path, {name: partial(_write, data) for name, data in saved.items()}, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
+        """Load what `to_disk` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        exclude : iterable of str
+            Parts to leave out: ``"model"``, ``"rules"``.
+
+        Returns
+        -------
+        Component
+            The component itself.
+        """
+        spacy_util.from_disk(path, dict.fromkeys(self.files, self._read), exclude)
+        self._forget()
+        return self
+
+    def _read(self, file: Path) -> None:
+        if not file.exists():
+            return  # the config has the rules, or another component the scores
+        try:
+            self._restore(file.name, file.read_bytes())
+        except FileError as error:
+            error.where = str(file)
+            raise
+
+
+def _write(data: bytes, file: Path) -> None:
+    file.write_bytes(data)

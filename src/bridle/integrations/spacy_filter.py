@@ -1,0 +1,96 @@
+"""An ents_filter for spaCy's span_ruler: entities and matches compete under rules."""
+
+# No `from __future__ import annotations`: spaCy reads the types of settings off the class.
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from bridle.errors import ModelError
+from bridle.integrations.spacy_component import check_word
+from bridle.integrations.spacy_spans import selected
+from bridle.spans.selector import SpanSelector
+
+if TYPE_CHECKING:
+    from spacy.tokens import Span
+
+    Prefer = Literal["longest", "new", "existing"]
+else:
+    Prefer = str
+
+
+class EntsFilter:
+    """Choose among the entities of a document and the matches of a ruler, under rules.
+
+    Of all sets that do not overlap and obey the rules it takes the one that covers most tokens, by the fewest spans.
+    In a config it is ``{"@misc": "bridle.ents_filter.v1", "rules": [...], "prefer": "longest"}``.
+
+    Parameters
+    ----------
+    rules : list of str
+        Sentences.
+    prefer : {"longest", "new", "existing"}, default "longest"
+        ``"longest"`` treats entities and matches alike, as spaCy's own default filter does. ``"new"`` first covers as
+        many tokens as it can by matches, ``"existing"`` by entities that the document has; the others fill the gaps.
+
+    Raises
+    ------
+    ModelError
+        If `prefer` is another word.
+
+    Examples
+    --------
+    spaCy's own filter takes the first of the longest matches, which leaves no room for the others:
+
+    >>> import spacy
+    >>> nlp = spacy.blank("en")
+    >>> chosen = {"@misc": "bridle.ents_filter.v1", "rules": ["at most 1 segment of ORG"]}
+    >>> ruler = nlp.add_pipe("span_ruler", config={"annotate_ents": True, "ents_filter": chosen})
+    >>> names = [("ORG", "New York Times"), ("GPE", "New York"), ("ORG", "Times Square Bank")]
+    >>> ruler.add_patterns([{"label": label, "pattern": name} for label, name in names])
+    >>> nlp("New York Times Square Bank").ents
+    (New York, Times Square Bank)
+    """
+
+    def __init__(self, rules: Sequence[str] = (), prefer: Prefer = "longest") -> None:
+        check_word("prefer", prefer, ("longest", "new", "existing"))
+        self.prefer = prefer
+        self._selector = SpanSelector(rules)
+
+    def __call__(self, entities: Iterable["Span"], spans: Iterable["Span"]) -> list["Span"]:
+        """Choose among entities and spans.
+
+        Parameters
+        ----------
+        entities : iterable of Span
+            Entities that the document has.
+        spans : iterable of Span
+            Matches.
+
+        Returns
+        -------
+        list of Span
+            The best set of them, in the order of the text.
+
+        Raises
+        ------
+        Infeasible
+            If none obeys the hard rules.
+        """
+        old, new = list(entities), list(spans)
+        both = [*old, *new]
+        if not both:
+            return []
+        if any(span.doc is not both[0].doc for span in both):
+            raise ModelError(
+                "spans are of different documents", got=f"{len(both)} spans", wanted="those of one document"
+            )
+        # Half a token less per span: of sets that cover the same, the one of fewer spans is better.
+        gains = np.array([span.end - span.start - 0.5 for span in both])
+        first = np.arange(len(both)) < len(old) if self.prefer == "existing" else np.arange(len(both)) >= len(old)
+        if self.prefer == "longest":
+            gains[: len(old)] += 2.0**-20  # of equal spans, the one that was there stays
+        else:
+            gains[first] *= 1 + 2 * gains[~first].sum()  # gains are halves: one half of these outweighs all others
+        return [both[index] for index in selected(self._selector, both[0].doc, both, gains).indices]
