@@ -54,6 +54,34 @@ void score_tokens(const Rows& rows, const Examples& x, const float* w, float* ou
     }
 }
 
+void add_attributes(const Rows& rows, const int32_t* attrs, const double* values, int64_t count, const double* w,
+                    double* out) {
+    const auto width = static_cast<uint16_t>(rows.width);
+    for (int64_t k = 0; k < count; ++k) {
+        const Row row = rows.rows[attrs[k]];
+        const double* from = w + row.begin;
+        if (row.count == width && !values) kernels().add_row(out, from, rows.width);
+        else if (row.count == width)
+            for (int y = 0; y < rows.m; ++y) out[y] += values[k] * from[y];
+        else if (!values)
+            for (int s = 0; s < row.count; ++s) out[rows.label[row.begin + s]] += from[s];
+        else
+            for (int s = 0; s < row.count; ++s) out[rows.label[row.begin + s]] += values[k] * from[s];
+    }
+}
+
+void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs, const double* values, int64_t N,
+                  const double* w, double* out, Control& control) {
+    std::vector<double> row(static_cast<size_t>(rows.width));
+    for (int64_t t = 0; t < N; ++t) {
+        if ((t & 255) == 0) control.check();
+        std::fill(row.begin(), row.end(), 0.0);
+        add_attributes(rows, attrs + indptr[t], values ? values + indptr[t] : nullptr, indptr[t + 1] - indptr[t], w,
+                       row.data());
+        std::copy_n(row.begin(), rows.m, out + t * rows.m);
+    }
+}
+
 struct Scorer::Room {
     const Rows& rows;
     const Examples& x;

@@ -33,7 +33,7 @@ uint64_t hash_of(std::string_view text) {
     return folded_product(h ^ word, k1 ^ h);
 }
 
-constexpr int kSome = 32;  // strings whose look-ups overlap
+constexpr int kSome = Strings::kSome;
 
 // Texts between line feeds, some at a time: some(k, texts, number of them). False: there are not `count` texts.
 template <class Some>
@@ -98,18 +98,21 @@ bool Strings::add_all(std::string_view text, int64_t count, int32_t* out) {
 }
 
 bool Strings::find_all(std::string_view text, int64_t count, int32_t* out) const {
-    return cut(text, count, [&](int64_t k, const std::string_view* pieces, int held) {
-        uint64_t hash[kSome];
-        for (int j = 0; j < held; ++j) {
-            hash[j] = hash_of(pieces[j]);
-            BRIDLE_PREFETCH(&slots_[hash[j] & (slots_.size() - 1)]);
-        }
-        for (int j = 0; j < held; ++j) {  // the string that is most likely it
-            const int32_t number = slots_[hash[j] & (slots_.size() - 1)].number;
-            if (number != kUnknown) BRIDLE_PREFETCH(&ends_[number]);
-        }
-        for (int j = 0; j < held; ++j) out[k + j] = slots_[slot_of(pieces[j], hash[j])].number;
-    });
+    return cut(text, count,
+               [&](int64_t k, const std::string_view* pieces, int held) { find_some(pieces, held, out + k); });
+}
+
+void Strings::find_some(const std::string_view* texts, int count, int32_t* out) const {
+    uint64_t hash[kSome];
+    for (int j = 0; j < count; ++j) {
+        hash[j] = hash_of(texts[j]);
+        BRIDLE_PREFETCH(&slots_[hash[j] & (slots_.size() - 1)]);
+    }
+    for (int j = 0; j < count; ++j) {  // the string that is most likely it
+        const int32_t number = slots_[hash[j] & (slots_.size() - 1)].number;
+        if (number != kUnknown) BRIDLE_PREFETCH(&ends_[number]);
+    }
+    for (int j = 0; j < count; ++j) out[j] = slots_[slot_of(texts[j], hash[j])].number;
 }
 
 }  // namespace bridle
