@@ -60,7 +60,17 @@ struct PyProblem {
         head.pairwise = doubles(pairwise);
         head.start = edge(start, problem.tables->first_mask);
         head.end = edge(end, problem.tables->last_mask);
-        if (head.per_step) return;
+        if (!head.per_step) add_tables(head, seconds);
+    }
+    // pairwise (m, m) or null, which must outlive this; no scores at the ends.
+    void add_head(const double* pairwise, double seconds) {
+        Head& head = problem.heads.emplace_back();
+        head.pairwise = pairwise;
+        head.start = edge(nb::none(), problem.tables->first_mask);
+        head.end = edge(nb::none(), problem.tables->last_mask);
+        add_tables(head, seconds);
+    }
+    void add_tables(Head& head, double seconds) {
         head.tables = freely({}, seconds, [&](Control& c) {
             c.begin();
             return problem.tables->find(head.pairwise, c);

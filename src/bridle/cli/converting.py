@@ -23,8 +23,8 @@ def convert(
     """Convert a model of CRFsuite, python-crfsuite or sklearn-crfsuite.
 
     \b
-    The model gives the same scores in Python: bridle.load(FILE).predict(X, rules=[...]), where X has the features that it
-    was trained on. CRFsuite files do not say how features are made of text, so that "bridle tag" cannot use it.
+    The model gives the same scores in Python: bridle.load(FILE).predict(X, rules=[...]), where X holds features as
+    it was trained on. CRFsuite files do not say how features are made of text, so that "bridle tag" cannot use it.
 
     \b
     Examples:

@@ -103,8 +103,8 @@ def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
                 "the model takes ready-made features, not text",
                 got=f"the columns {', '.join(map(str, x))}" if x else "columns of text",
                 wanted="a list of features per token",
-                cause="It has no templates that make features of text, as models of CRFsuite have none: make them as for "
-                "its training, and call its predict in Python.",
+                cause="It has no templates that make features of text; models of CRFsuite never have. Make them as for its "
+                "training, and call its predict in Python.",
                 sequence=k,
             )
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
@@ -116,7 +116,10 @@ def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
     if all(type(token) is list for token in tokens):
         values, rows = None, tokens
     else:
-        pairs = [list(_pairs(token)) for token in tokens]
+        try:
+            pairs = [list(_pairs(token)) for token in tokens]
+        except RecursionError:
+            raise FeatureError("features are nested too deeply", wanted="dicts in dicts, to an end") from None
         rows = [[name for name, _ in row] for row in pairs]
         values = np.array([value for row in pairs for _, value in row], dtype=np.float64)
         if (values == 1).all():

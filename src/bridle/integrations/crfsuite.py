@@ -38,8 +38,8 @@ class Tagger:
     Parameters
     ----------
     model : path or CRF, optional
-        A model file of CRFsuite, or a model over your own features, such as `load` and `bridle.load` return. Without it,
-        call `open`.
+        A model file of CRFsuite, or a model over your own features, such as `load` and `bridle.load` return. Without
+        it, call `open`.
     rules : iterable of Rule or str, default ()
         Rules, or sentences that are read as rules.
     tokens : callable, optional
@@ -221,8 +221,8 @@ class Tagger:
         self._check_open()
         if xseq is None:
             return self._decoded(self._current(), self._given if given is None else given)
-        if self._wants_texts:
-            xseq, given = self._with_texts(xseq, given)
+        xseq = _listed(xseq)
+        given = self._with_texts(xseq, given)
         self._marginals, self._given = None, given
         if not self._alone:
             found = self._native.tag(xseq, self._compiled, self._kernel, given)
@@ -246,9 +246,8 @@ class Tagger:
             If a token has no features.
         """
         self._check_open()
-        if self._wants_texts:
-            xseq, given = self._with_texts(xseq, given)
-        self._marginals, self._given = None, given
+        xseq = _listed(xseq)
+        self._marginals, self._given = None, self._with_texts(xseq, given)
         if not self._native.set(xseq):
             self._kept(xseq)
 
@@ -263,8 +262,8 @@ class Tagger:
         Returns
         -------
         float
-            Its probability under the model, given that all hard rules hold; soft rules are no part of it. 0 if it breaks
-            a hard rule, or the sequence is empty.
+            Its probability under the model, given that all hard rules hold; soft rules are no part of it. 0 if it
+            breaks a hard rule, or the sequence is empty.
 
         Raises
         ------
@@ -336,13 +335,13 @@ class Tagger:
 
     def _current(self) -> Lattice:
         """The scores of the sequence that was tagged or set last."""
-        m = len(self._check_open().labels_.names)
-        unary = np.frombuffer(self._native.scores()).reshape(-1, m)
-        return Lattice(unary, self._model.linear_.pairwise)
+        model = self._check_open()
+        unary = np.frombuffer(self._native.scores()).reshape(-1, len(model.labels_.names))
+        return Lattice(unary, model.linear_.pairwise)
 
     def _kept(self, xseq: Any) -> Lattice:
         """The scores of a sequence that the kernel does not read, which is the current one from now on."""
-        lattice = self.model.lattice(_listed(xseq))
+        lattice = self.model.lattice(xseq)
         unary = np.asarray(lattice.unary, dtype=np.float64)
         self._native.keep(unary)
         return Lattice(unary, lattice.pairwise)
@@ -350,18 +349,17 @@ class Tagger:
     def _decoded(self, lattice: Lattice, given: Given | None) -> list[str]:
         if self._decoder.rules:
             return self._decoder.decode(lattice, given).labels
-        return self._native.best(lattice.unary)
+        return self._native.best(np.asarray(lattice.unary, dtype=np.float64))
 
-    def _with_texts(self, xseq: Any, given: Given | None) -> tuple[Any, Given | None]:
-        """A sequence, and given values with the texts of its tokens, where rules speak of them."""
-        if self._tokens is None or (given is not None and "tokens" in given):
-            return xseq, given
-        xseq = _listed(xseq)  # what can be read only once is read only once
-        return xseq, {**(given or {}), "tokens": self._tokens(xseq)}
+    def _with_texts(self, xseq: Any, given: Given | None) -> Given | None:
+        """Given values, with the texts of the tokens if rules speak of them."""
+        if self._tokens is None or not self._wants_texts or (given is not None and "tokens" in given):
+            return given
+        return {**(given or {}), "tokens": self._tokens(xseq)}
 
 
 def _listed(xseq: Any) -> Any:
-    """A sequence as a list."""
+    """A sequence as a list or a tuple: what can be read only once is read once."""
     if isinstance(xseq, (list, tuple)):
         return xseq
     if hasattr(xseq, "items") and not isinstance(xseq, Mapping):  # an ItemSequence of python-crfsuite

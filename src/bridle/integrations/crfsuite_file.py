@@ -93,7 +93,7 @@ class _Reader:
             raise self.wrong("this is not a model of CRFsuite", repr(data[:8]), repr(MAGIC), "Is it the right file?")
         if len(data) < _HEADER.size:
             raise self.cut(len(data), f"at least {_HEADER.size} bytes")
-        _, size, kind, version, _, n_labels, n_attributes, *places = _HEADER.unpack_from(data)
+        magic, size, kind, version, n_features, n_labels, n_attributes, *places = _HEADER.unpack_from(data)
         if size > len(data):
             raise self.cut(len(data), f"{size:,} bytes, as it says")
         if size < len(data):
@@ -109,9 +109,10 @@ class _Reader:
         found = self.features(places[0], n_labels, n_attributes)
         labels = self.strings("labels", places[1], n_labels)
         attributes = self.strings("attributes", places[2], n_attributes)
-        header = {"size": str(size), "type": "FOMC", "version": str(version), "num_features": str(len(found))}
-        header |= {"num_labels": str(n_labels), "num_attrs": str(n_attributes)}
+        counts = {"num_features": n_features, "num_labels": n_labels, "num_attrs": n_attributes}
         names = ("off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs")
+        header = {"magic": magic.decode(), "size": str(size), "type": kind.decode(), "version": str(version)}
+        header |= {name: str(count) for name, count in counts.items()}
         header |= {name: f"0x{place:X}" for name, place in zip(names, places, strict=True)}
         state, transition = (found[found["type"] == one] for one in (0, 1))
         return Contents(header, labels, attributes, _columns(state), _columns(transition))
@@ -155,7 +156,9 @@ class _Reader:
         # Records do not overlap, so that all keys together are no longer than the table.
         fits = bool((ids == np.arange(count)).all() and (lengths >= 1).all() and (ends <= size).all())
         if not fits or int((8 + lengths).sum()) > size or bool(chunk[ends - 1].any()):
-            raise self.wrong(f"the table of {what} is damaged", "a text with another number or length", "one per number")
+            raise self.wrong(
+                f"the table of {what} is damaged", "a text with another number or length", "one per number"
+            )
         begins, ends = (records + 8 + place).tolist(), (ends - 1 + place).tolist()
         pairs = zip(begins, ends, strict=True)
         texts = [self.data[begin:end].decode("utf-8", "surrogateescape") for begin, end in pairs]

@@ -145,12 +145,12 @@ def info_of(model: CRF) -> Info:
     names, attributes, linear = model.labels_.names, model.features_.names(), model.linear_
     slots = np.flatnonzero(linear.weights)
     pairs = zip(linear.layout.attribute[slots].tolist(), linear.layout.label[slots].tolist(), strict=True)
-    found = np.zeros((0, 2), dtype=int) if linear.pairwise is None else np.argwhere(linear.pairwise)
+    pairwise = np.zeros((0, 0)) if linear.pairwise is None else linear.pairwise
     return Info(
         dict(model.notes_.get("crfsuite", {})),
         {name: str(y) for y, name in enumerate(names)},
         {name: str(a) for a, name in enumerate(attributes)},
-        {(names[i], names[j]): float(linear.pairwise[i, j]) for i, j in found.tolist()},
+        {(names[i], names[j]): float(pairwise[i, j]) for i, j in np.argwhere(pairwise).tolist()},
         {
             (attributes[a], names[y]): weight
             for (a, y), weight in zip(pairs, linear.weights[slots].tolist(), strict=True)

@@ -86,7 +86,8 @@ def _of_bits(bits: npt.NDArray[np.uint64], m: int) -> Layout:
     pieces = [_members(bits[low : low + 65536], m) for low in range(0, len(bits), 65536)]
     for k, piece in enumerate(pieces):
         piece[0] += k * 65536
-    return _of_sorted(*np.concatenate(pieces or [np.zeros((2, 0), np.int64)], axis=1), len(bits), m)
+    attribute, label = np.concatenate(pieces or [np.zeros((2, 0), np.int64)], axis=1)
+    return _of_sorted(attribute, label, len(bits), m)
 
 
 def _of_sorted(attribute: npt.NDArray[np.int64], label: npt.NDArray[np.int64], n_attributes: int, m: int) -> Layout:

@@ -30,7 +30,7 @@ class Linear:
     """Weights of attributes and of label bigrams."""
 
     layout: Layout
-    weights: npt.NDArray[np.float32] | npt.NDArray[np.float64]  # (W)
+    weights: npt.NDArray[Any]  # (W) float32, or float64
     pairwise: Scores | None  # (m, m)
 
     @classmethod
