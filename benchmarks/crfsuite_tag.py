@@ -28,21 +28,7 @@ RULES = [
 ]
 # A long sequence of many addresses has many of each.
 LOCAL = ["forbid ZipCode then PlaceName", "length of StateName at most 2", "not (starts with ZipCode)"]
-STREETS = [
-    "Main",
-    "Oak",
-    "Pine",
-    "Maple",
-    "Elm",
-    "Washington",
-    "Lake",
-    "Hill",
-    "Spring",
-    "Church",
-    "Park",
-    "2nd",
-    "42nd",
-]
+STREETS = ["Main", "Oak", "Pine", "Maple", "Elm", "Washington", "Lake", "Hill", "Church", "Park", "2nd", "42nd"]
 KINDS = ["St.", "Ave", "Blvd", "Road", "Dr", "Lane", "Court", "Pkwy", "street", "avenue"]
 CITIES = ["Chicago", "New York", "San Francisco", "Boise", "St. Paul", "Baton Rouge", "Austin", "Salt Lake City"]
 STATES = ["IL", "NY", "CA", "ID", "MN", "LA", "TX", "UT", "NV"]

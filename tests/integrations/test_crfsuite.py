@@ -209,3 +209,16 @@ def test_every_algorithm_of_crfsuite(algorithm: str, tmp_path: Path) -> None:
     peer, ours = pycrfsuite.Tagger(), Tagger(tmp_path / "model.crfsuite")
     peer.open(str(tmp_path / "model.crfsuite"))
     assert [ours.tag(x) for x in xs] == [peer.tag(x) for x in xs]
+
+
+def test_attributes_that_are_bytes(tmp_path: Path) -> None:
+    """CRFsuite knows bytes only; python-crfsuite takes them, and encodes strings as UTF-8."""
+    path, names = (
+        tmp_path / "model.crfsuite",
+        [b"\xff\xfe", "Straße".encode(), "Straße", "line\nbreak", b"\xed\xb2\x80", b""],
+    )
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for k, name in enumerate(names * 3):
+        trainer.append([[name], {name: 0.3}, {b"key": name}], ["A", "BC"[k % 2], "D"])
+    trainer.train(str(path))
+    compare(path, [[[name, *names[:k]], {name: b"x"}, {name: True, b"key": name}] for k, name in enumerate(names)])

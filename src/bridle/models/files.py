@@ -25,6 +25,7 @@ import stat
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
@@ -195,7 +196,7 @@ Longest = Mapping[str, tuple[int, str]]  # by the name of an array: what no axis
 
 def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType({})) -> Stored:
     """Read a model file and check every byte of it. longest: sizes that are refused before anything is allocated."""
-    return read_from(path, lambda file, size: _read(file, size, str(path), longest))
+    return read_from(path, partial(_read, shown=str(path), longest=longest))
 
 
 def read_from(path: str | os.PathLike[str], read: Callable[[IO[bytes], int], Read]) -> Read:

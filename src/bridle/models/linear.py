@@ -55,7 +55,9 @@ class Linear:
         unary = np.empty((int(encoded.offsets[-1]), self.layout.m), dtype=self.weights.dtype)
         rows, stop = self.layout.native, stop or _native.Stop()
         if unary.dtype == np.float32:
-            rows.score(encoded.native(), self.weights, unary, stop)
+            values = None if encoded.values is None else encoded.values.astype(np.float32)
+            tokens = _native.Examples(encoded.offsets, encoded.indptr, encoded.attrs, values, None)
+            rows.score(tokens, self.weights, unary, stop)
         else:
             rows.score_in_double(encoded.indptr, encoded.attrs, encoded.values, self.weights, unary, stop)
         if kind == "softmax" and unary.size:
