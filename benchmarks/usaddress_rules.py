@@ -37,7 +37,7 @@ ZIP = rf"allow {NUMBERS} at tokens /\d{{5}},?/"  # a token of five digits is one
 
 
 def raises(labels: Sequence[str]) -> bool:
-    """Would `usaddress.tag` raise RepeatedLabelError? Two segments of a label, but for the streets of an intersection."""
+    """Would `usaddress.tag` raise RepeatedLabelError? A label with two segments, but for streets of an intersection."""
     seen: list[str] = []
     second = ""
     for label in labels:

@@ -1,14 +1,16 @@
 // Tagging by attributes that come as texts: look them up, sum their weights, find the best path.
 //   unary[t][y] = sum over attributes a of token t of  value * weight(a, y)         in the order in which they come
-//   V[t][j] = unary[t][j] + max over i of  V[t-1][i] + pairwise[i][j]
+//   V[t][j] = unary[t][j] + max over i of  pairwise[i][j] + V[t-1][i]
 // All in double precision. Of labellings with equal scores, that with the smallest last label is taken, then that with the
-// smallest label before it, and so on: sums and choices are those of CRFsuite.
+// smallest label before it, and so on: sums and choices are those of CRFsuite. For that, sequences are decoded backwards
+// (viterbi.h goes the other way).
 #pragma once
 
 #include <string_view>
 #include <vector>
 
 #include "control.h"
+#include "problem.h"
 #include "rows.h"
 #include "strings.h"
 
@@ -31,10 +33,7 @@ class FeatureTagger {
   private:
     const Rows& rows_;
     const double* w_;
-    int lanes_;                    // m, padded
-    std::vector<double> forward_;  // (m, lanes) pairwise; empty: there is none
-    std::vector<double> back_;     // (m, lanes) the same, transposed
-    std::vector<double> zeros_;    // (lanes)
+    Head back_;  // transitions from a label to the one before
 };
 
 }  // namespace bridle

@@ -56,18 +56,31 @@ void score_tokens(const Rows& rows, const Examples& x, const float* w, float* ou
 
 void add_attributes(const Rows& rows, const int32_t* attrs, const double* values, int64_t count, const double* w,
                     double* out) {
-    const auto width = static_cast<uint16_t>(rows.width);
+    constexpr int kRun = 16;
+    uint32_t run[kRun];  // full rows that follow each other and have the value 1
+    int held = 0;
+    const auto flush = [&] {
+        if (held) kernels().add_rows(out, w, run, held, rows.width);
+        held = 0;
+    };
     for (int64_t k = 0; k < count; ++k) {
         const Row row = rows.rows[attrs[k]];
+        const bool full = row.count == rows.width;
+        const double value = values ? values[k] : 1.0;
+        if (full && value == 1.0) {
+            run[held++] = row.begin;
+            if (held == kRun) flush();
+            continue;
+        }
+        flush();
         const double* from = w + row.begin;
-        if (row.count == width && !values) kernels().add_row(out, from, rows.width);
-        else if (row.count == width)
-            for (int y = 0; y < rows.m; ++y) out[y] += values[k] * from[y];
-        else if (!values)
-            for (int s = 0; s < row.count; ++s) out[rows.label[row.begin + s]] += from[s];
+        const uint16_t* label = rows.label + row.begin;
+        if (full)
+            for (int y = 0; y < rows.m; ++y) out[y] += value * from[y];
         else
-            for (int s = 0; s < row.count; ++s) out[rows.label[row.begin + s]] += values[k] * from[s];
+            for (int s = 0; s < row.count; ++s) out[label[s]] += value * from[s];
     }
+    flush();
 }
 
 void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs, const double* values, int64_t N,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import bridle
 import bridle.learn
 from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite import Tagger, from_sklearn, load
+from bridle.integrations.crfsuite import Tagger, from_sklearn, from_weights, load
 from crfsuite_writer import SMALL
 from crfsuite_writer import crfsuite_file as written
 
@@ -166,6 +166,19 @@ def test_the_scheme_of_the_labels(path: Path, tmp_path: Path) -> None:
 def test_columns_of_text_are_refused(path: Path) -> None:
     with pytest.raises(bridle.FeatureError, match="takes ready-made features, not text"):
         load(path).predict([{"word": ["a", "b"]}])
+
+
+def test_weights_that_you_have(path: Path) -> None:
+    told = Tagger(path).info()
+    model = from_weights(list(told.labels), told.state_features, told.transitions)
+    x = [["w=a"], ["w=b", "Straße"], {"w": "a", "line\nbreak": 0.1}]
+    assert (model.lattice(x).unary == load(path).lattice(x).unary).all()
+    assert (model.linear_.pairwise == load(path).linear_.pairwise).all() and model.notes_ == {}
+    with pytest.raises(bridle.LabelError, match="unknown label"):
+        from_weights(["A"], {("a", "B"): 1.0}, {})
+    for weight in (float("nan"), float("-inf")):
+        with pytest.raises(bridle.ModelError, match="not a finite number"):
+            from_weights(["A"], {}, {("A", "A"): weight})
 
 
 def test_from_sklearn_wants_an_estimator() -> None:

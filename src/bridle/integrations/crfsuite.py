@@ -19,12 +19,12 @@ from bridle.decoding.marginals import log_probability
 from bridle.errors import FeatureError, LabelError, ModelError, shown
 from bridle.features.plain import LARGEST, PlainFeatures
 from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite_model import Info, from_sklearn, info_of, load, model_of
+from bridle.integrations.crfsuite_model import Info, from_sklearn, from_weights, info_of, load, model_of
 from bridle.lattice import Lattice, Scores
 from bridle.models.crf import CRF
 from bridle.rules.base import Rule
 
-__all__ = ["Info", "Tagger", "from_sklearn", "load"]
+__all__ = ["Info", "Tagger", "from_sklearn", "from_weights", "load"]
 
 Given = Mapping[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,8 +12,9 @@ import numpy as np
 from bridle.errors import ModelError, shown
 from bridle.features.plain import PlainFeatures
 from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite_file import Contents
+from bridle.integrations.crfsuite_file import Contents, Weights
 from bridle.labels import Labels
+from bridle.lattice import LARGEST
 from bridle.models.crf import CRF
 from bridle.models.linear import Linear
 from bridle.models.training import Progress
@@ -99,6 +101,64 @@ wanted sklearn_crfsuite.CRF after fit. To read a model file, call load(path).
     return load(path, scheme=scheme)
 
 
+def from_weights(
+    labels: Sequence[str],
+    state_features: Mapping[tuple[str, str], float],
+    transitions: Mapping[tuple[str, str], float],
+    *,
+    scheme: str | None = "auto",
+) -> CRF:
+    """Make a model of weights that you have, for example of a CRFsuite model that was exported to JSON.
+
+    Parameters
+    ----------
+    labels : list of str
+        The labels, in any order.
+    state_features : mapping
+        Weights by attribute and label, as in `Info`.
+    transitions : mapping
+        Weights by label and next label.
+    scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
+        As in `load`.
+
+    Returns
+    -------
+    CRF
+        As from `load`.
+
+    Raises
+    ------
+    LabelError
+        If a weight is that of an unknown label.
+    ModelError
+        If a weight is not a finite number.
+
+    Examples
+    --------
+    >>> model = from_weights(["N", "V"], {("w=cat", "N"): 2.0, ("w=sleeps", "V"): 1.0}, {("N", "V"): 0.5})
+    >>> model.predict([[["w=cat"], ["w=sleeps"]]])
+    [['N', 'V']]
+    """
+    known = Labels(labels)
+    attributes = {name: a for a, name in enumerate(dict.fromkeys(name for name, _ in state_features))}
+    state = (
+        np.array([attributes[name] for name, _ in state_features], dtype=np.int64),
+        known.ids([label for _, label in state_features]).astype(np.int64),
+        _weights(state_features),
+    )
+    before, after = (known.ids([pair[k] for pair in transitions]).astype(np.int64) for k in (0, 1))
+    found = Contents({}, list(known.names), list(attributes), state, (before, after, _weights(transitions)))
+    return model_of(found, scheme)
+
+
+def _weights(features: Mapping[tuple[str, str], float]) -> Weights:
+    found = np.array(list(features.values()), dtype=np.float64)
+    if not (np.abs(found) <= LARGEST).all():
+        bad = found[~(np.abs(found) <= LARGEST)][0]
+        raise ModelError("a weight is not a finite number", got=f"{bad:g}", wanted=f"at most {LARGEST:g}")
+    return found
+
+
 def model_of(contents: Contents, scheme: str | None = "auto") -> CRF:
     """The model that a file holds; see `load`."""
     m = len(contents.labels)
@@ -111,9 +171,9 @@ def model_of(contents: Contents, scheme: str | None = "auto") -> CRF:
     pairwise[before, after] = weights
     pairwise.setflags(write=False)  # lattices borrow it
     made.linear_ = Linear.of_pairs(*contents.state, len(contents.attributes), m, pairwise)
-    made.progress_ = Progress(why="read from a model file of CRFsuite")
+    made.progress_ = Progress(why="trained elsewhere")
     made.n_weights_ = len(contents.state[0]) + len(weights)
-    made.notes_ = {"crfsuite": contents.header}
+    made.notes_ = {"crfsuite": contents.header} if contents.header else {}
     return made
 
 
