@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "bindings_rules.h"
+#include "bindings_problem.h"
 #include "intervals.h"
 #include "simd/tiers.h"
 #include "spans.h"
@@ -13,71 +13,6 @@
 using namespace bridle;
 
 namespace {
-
-// The scores of a batch with its rules. Scores in double precision are read where they lie.
-struct PyProblem {
-    Problem problem;
-    const Options* options = nullptr;
-    std::vector<std::vector<double>> made;  // scores that had another precision
-    std::vector<nb::object> kept;
-    double spent = 0;   // seconds that its tables took
-    bool late = false;  // did they take longer than the time limit? Then there are none.
-
-    double left() const {  // of the time limit; negative: there is none
-        return options->time_limit < 0 ? -1.0 : std::max(0.0, options->time_limit - spent);
-    }
-
-    template <class T>
-    const T* keep(const nb::object& array) {
-        if (array.is_none()) return nullptr;
-        kept.push_back(array);
-        return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
-    }
-
-    void score(const nb::object& unary) {
-        if (nb::isinstance<In<float>>(unary)) problem.unary32 = keep<float>(unary);
-        else problem.unary64 = keep<double>(unary);
-    }
-
-    const double* doubles(const nb::object& scores) {
-        if (!nb::isinstance<In<float>>(scores)) return keep<double>(scores);
-        const auto from = nb::cast<In<float>>(scores, false);
-        std::vector<double>& copy = made.emplace_back(from.data(), from.data() + from.size());
-        copy.push_back(0.0);  // an array without numbers has an address too
-        return copy.data();
-    }
-
-    // scores (m), or None, and a mask (m), or none; padded
-    std::vector<double> edge(const nb::object& scores, const std::vector<double>& mask) {
-        if (scores.is_none() && mask.empty()) return {};
-        const int m = problem.m;
-        std::vector<double> out(padded(m), -kInf);
-        for (int y = 0; y < m; ++y) out[y] = mask.empty() ? 0.0 : mask[y];
-        if (scores.is_none()) return out;
-        const double* from = doubles(scores);
-        for (int y = 0; y < m; ++y) out[y] += from[y];
-        return out;
-    }
-
-    // seconds: what the table of transitions may take, before Late is thrown; negative: no limit.
-    void add_head(const nb::object& pairwise, const nb::object& start, const nb::object& end, double seconds = -1) {
-        Head& head = problem.heads.emplace_back();
-        head.per_step = !pairwise.is_none() && nb::cast<int>(pairwise.attr("ndim")) == 3;
-        head.pairwise = doubles(pairwise);
-        head.start = edge(start, problem.tables->first_mask);
-        head.end = edge(end, problem.tables->last_mask);
-        if (head.per_step) return;
-        head.tables = freely({}, seconds, [&](Control& c) {
-            c.begin();
-            return problem.tables->find(head.pairwise, c);
-        });
-    }
-
-    void rule(PyCompiled& compiled, const PyBound* bound) {
-        options = &compiled.core.options;
-        problem = problem_of(compiled, bound);
-    }
-};
 
 // heads: (pairwise, start, end) each; head_of: the one of each sequence, None: all have the first.
 void make_problem(PyProblem* self, nb::object compiled, nb::object bound, nb::object unary, nb::object offsets,
@@ -259,6 +194,7 @@ NB_MODULE(_native, module) {
         .def("is_set", [](const Stop& stop) { return stop.flag.load(); });
     bind_rules(module);
     bind_perceptron(module);
+    bind_tagging(module);
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
                nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());

@@ -36,5 +36,6 @@ auto freely(const Stop& stop, double seconds, const Work& work, size_t memory = 
 
 void bind_learning(nb::module_& module);    // bindings_learning.cpp
 void bind_perceptron(nb::module_& module);  // bindings_perceptron.cpp
+void bind_tagging(nb::module_& module);     // bindings_tagging.cpp
 
 }  // namespace bridle

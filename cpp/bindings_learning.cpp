@@ -137,6 +137,18 @@ void score_of(const PyRows& rows, const PyExamples& x, In<float> w, Out<float> o
     freely(stop, -1, [&](Control& c) { score_tokens(rows, x, w.data(), out.data(), c); });
 }
 
+void score_in_double_of(const PyRows& rows, In<int64_t> indptr, In<int32_t> attrs, nb::object values, In<double> w,
+                        Out<double> out, const Stop& stop) {
+    const int64_t N = static_cast<int64_t>(indptr.size()) - 1;
+    check_length(attrs.size(), indptr.data()[N]);
+    check_length(out.size(), N * rows.m);
+    check_length(w.size(), rows.begin[rows.rows.size()]);
+    const double* of = values.is_none() ? nullptr : nb::cast<In<double>>(values, false).data();
+    freely(stop, -1, [&](Control& c) {
+        score_tokens(rows, indptr.data(), attrs.data(), of, N, w.data(), out.data(), c);
+    });
+}
+
 // Scores of as many tokens as `out` (count, m) has rows.
 void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> out) {
     check_length(w.size(), x.n_slots());
@@ -253,7 +265,9 @@ void bind_learning(nb::module_& module) {
              nb::arg("values").none(), nb::arg("y").none());
     nb::class_<PyRows>(module, "Rows")
         .def("__init__", &make_rows, nb::arg("m"), nb::arg("begin"), nb::arg("label"), nb::arg("free").none())
-        .def("score", &score_of, nb::arg("examples"), nb::arg("weights"), nb::arg("out"), nb::arg("stop"));
+        .def("score", &score_of, nb::arg("examples"), nb::arg("weights"), nb::arg("out"), nb::arg("stop"))
+        .def("score_in_double", &score_in_double_of, nb::arg("indptr"), nb::arg("attrs"), nb::arg("values").none(),
+             nb::arg("weights"), nb::arg("out"), nb::arg("stop"));
     nb::class_<Joined>(module, "Joined")
         .def(nb::init<const PyRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(),
              nb::keep_alive<1, 3>())

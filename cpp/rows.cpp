@@ -54,6 +54,47 @@ void score_tokens(const Rows& rows, const Examples& x, const float* w, float* ou
     }
 }
 
+void add_attributes(const Rows& rows, const int32_t* attrs, const double* values, int64_t count, const double* w,
+                    double* out) {
+    constexpr int kRun = 16;
+    uint32_t run[kRun];  // full rows that follow each other and have the value 1
+    int held = 0;
+    const auto flush = [&] {
+        if (held) kernels().add_rows(out, w, run, held, rows.width);
+        held = 0;
+    };
+    for (int64_t k = 0; k < count; ++k) {
+        const Row row = rows.rows[attrs[k]];
+        const bool full = row.count == rows.width;
+        const double value = values ? values[k] : 1.0;
+        if (full && value == 1.0) {
+            run[held++] = row.begin;
+            if (held == kRun) flush();
+            continue;
+        }
+        flush();
+        const double* from = w + row.begin;
+        const uint16_t* label = rows.label + row.begin;
+        if (full)
+            for (int y = 0; y < rows.m; ++y) out[y] += value * from[y];
+        else
+            for (int s = 0; s < row.count; ++s) out[label[s]] += value * from[s];
+    }
+    flush();
+}
+
+void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs, const double* values, int64_t N,
+                  const double* w, double* out, Control& control) {
+    std::vector<double> row(static_cast<size_t>(rows.width));
+    for (int64_t t = 0; t < N; ++t) {
+        if ((t & 255) == 0) control.check();
+        std::fill(row.begin(), row.end(), 0.0);
+        add_attributes(rows, attrs + indptr[t], values ? values + indptr[t] : nullptr, indptr[t + 1] - indptr[t], w,
+                       row.data());
+        std::copy_n(row.begin(), rows.m, out + t * rows.m);
+    }
+}
+
 struct Scorer::Room {
     const Rows& rows;
     const Examples& x;

@@ -39,6 +39,14 @@ struct Rows {
 // Scores of all tokens into out (N, m).
 void score_tokens(const Rows& rows, const Examples& x, const float* w, float* out, Control& control);
 
+// The same in double precision, for one token: out (width) += value * weight, in the order of the attributes. values: null: all
+// are 1.
+void add_attributes(const Rows& rows, const int32_t* attrs, const double* values, int64_t count, const double* w,
+                    double* out);
+// Of all tokens, into out (N, m).
+void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs, const double* values, int64_t N,
+                  const double* w, double* out, Control& control);
+
 // Scores of single tokens, when they are asked for.
 class Scorer {
   public:

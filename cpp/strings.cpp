@@ -16,6 +16,19 @@ uint64_t salt() {
 
 namespace {
 
+// The last 0 to 7 bytes of a text as a number; texts of one length with different bytes have different numbers. (A copy of so
+// many bytes would be a loop, whose result could not be read at once.)
+uint64_t last_bytes(const char* at, size_t left) {
+    if (left >= 4) {
+        uint32_t low, high;
+        std::memcpy(&low, at, 4);
+        std::memcpy(&high, at + left - 4, 4);
+        return low | uint64_t{high} << 32;
+    }
+    const auto byte = [&](size_t k) { return uint64_t{static_cast<unsigned char>(at[k])}; };
+    return left ? byte(0) | byte(left / 2) << 8 | byte(left - 1) << 16 : 0;
+}
+
 // Eight bytes at a time, each step a multiplication whose halves are folded.
 uint64_t hash_of(std::string_view text) {
     constexpr uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xd6e8feb86659fd93u;
@@ -28,12 +41,10 @@ uint64_t hash_of(std::string_view text) {
         std::memcpy(&word, at, 8);
         h = folded_product(h ^ word, k1);
     }
-    uint64_t word = 0;
-    if (left) std::memcpy(&word, at, left);
-    return folded_product(h ^ word, k1 ^ h);
+    return folded_product(h ^ last_bytes(at, left), k1 ^ h);
 }
 
-constexpr int kSome = 32;  // strings whose look-ups overlap
+constexpr int kSome = Strings::kSome;
 
 // Texts between line feeds, some at a time: some(k, texts, number of them). False: there are not `count` texts.
 template <class Some>
@@ -98,18 +109,21 @@ bool Strings::add_all(std::string_view text, int64_t count, int32_t* out) {
 }
 
 bool Strings::find_all(std::string_view text, int64_t count, int32_t* out) const {
-    return cut(text, count, [&](int64_t k, const std::string_view* pieces, int held) {
-        uint64_t hash[kSome];
-        for (int j = 0; j < held; ++j) {
-            hash[j] = hash_of(pieces[j]);
-            BRIDLE_PREFETCH(&slots_[hash[j] & (slots_.size() - 1)]);
-        }
-        for (int j = 0; j < held; ++j) {  // the string that is most likely it
-            const int32_t number = slots_[hash[j] & (slots_.size() - 1)].number;
-            if (number != kUnknown) BRIDLE_PREFETCH(&ends_[number]);
-        }
-        for (int j = 0; j < held; ++j) out[k + j] = slots_[slot_of(pieces[j], hash[j])].number;
-    });
+    return cut(text, count,
+               [&](int64_t k, const std::string_view* pieces, int held) { find_some(pieces, held, out + k); });
+}
+
+void Strings::find_some(const std::string_view* texts, int count, int32_t* out) const {
+    uint64_t hash[kSome];
+    for (int j = 0; j < count; ++j) {
+        hash[j] = hash_of(texts[j]);
+        BRIDLE_PREFETCH(&slots_[hash[j] & (slots_.size() - 1)]);
+    }
+    for (int j = 0; j < count; ++j) {  // the string that is most likely it
+        const int32_t number = slots_[hash[j] & (slots_.size() - 1)].number;
+        if (number != kUnknown) BRIDLE_PREFETCH(&ends_[number]);
+    }
+    for (int j = 0; j < count; ++j) out[j] = slots_[slot_of(texts[j], hash[j])].number;
 }
 
 }  // namespace bridle

@@ -24,6 +24,10 @@ class Strings {
     bool add_all(std::string_view text, int64_t count, int32_t* out);
     bool find_all(std::string_view text, int64_t count, int32_t* out) const;
 
+    // Numbers of texts, whose look-ups overlap.
+    static constexpr int kSome = 32;  // at most so many
+    void find_some(const std::string_view* texts, int count, int32_t* out) const;
+
   private:
     struct Slot {
         uint32_t hash;

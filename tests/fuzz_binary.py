@@ -198,3 +198,31 @@ def signed(header: bytes, arrays: list[bytes]) -> bytes:
     for content in (b"", *arrays):
         out += bytes(-len(out) % files.ALIGN) + content
     return bytes(out)
+
+
+# ---- models of CRFsuite ---------------------------------------------------------------------------------------------
+
+
+def crfsuite_changed(rng: Random, data: bytes) -> bytes:
+    """A number of the header, of a chunk's header, of a feature or of a record is another one; the size is right."""
+    out = bytearray(data)
+    chunks = struct.unpack_from("<5I", data, 28)
+    features, labels, attributes = (min(place, len(data) - 64) for place in chunks[:3])
+    back = labels + struct.unpack_from("<I", data, labels + 20)[0]
+    at = rng.choice(
+        [
+            rng.randrange(8, 48),
+            features + 4 * rng.randrange(3),
+            features + 12 + 4 * rng.randrange(20),
+            rng.choice([labels, attributes]) + 4 * rng.randrange(6),
+            rng.choice([labels, attributes]) + 2072 + 4 * rng.randrange(20),
+            back + 4 * rng.randrange(4),
+        ]
+    )
+    old = struct.unpack_from("<I", data, min(at, len(data) - 4))[0]
+    value = rng.choice([*LONG, 0, 1, old + 1, old - 1, 2 * old, len(data), len(data) - 8, rng.randrange(2**32)])
+    struct.pack_into("<I", out, min(at, len(data) - 4), int(value) & 0xFFFFFFFF)
+    if rng.random() < 0.1:
+        out += rng.randbytes(rng.randrange(64))
+    struct.pack_into("<I", out, 4, len(out))
+    return bytes(out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from fuzz_binary import model_changed, npz_changed, table_changed
+from fuzz_binary import crfsuite_changed, model_changed, npz_changed, table_changed
 from fuzz_text import bytes_changed, lines_changed, rules_changed, text_changed
 
 LARGE = 20_000  # bytes; larger files are not changed again
@@ -19,11 +19,12 @@ CHANGES: dict[str, Callable[[Random, bytes], bytes]] = {
     "npz": npz_changed,
     "table": table_changed,
     "model": model_changed,
+    "crfsuite": crfsuite_changed,
 }
 
 
 def changed(rng: Random, kind: str, all_seeds: tuple[bytes, ...]) -> bytes:
-    """A seed file of a kind of door (text, rules, json, npz, table, model), changed."""
+    """A seed file of a kind of door (text, rules, json, npz, table, model, crfsuite), changed."""
     data = rng.choice(all_seeds)
     if rng.random() < 0.02:
         return rng.randbytes(rng.randrange(200))

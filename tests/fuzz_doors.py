@@ -19,10 +19,12 @@ import numpy as np
 import bridle
 from bridle.cli.recording import read_config
 from bridle.data import Example, formats, open_scores, read, save_scores, write
+from bridle.integrations import crfsuite
 from bridle.learn import ConstrainedTagger, DeterministicRules
 from bridle.models import CrossFit
 from bridle.rules.files import load_lines, text_of
 from bridle.rules.lint import lint
+from crfsuite_writer import SMALL, crfsuite_file
 
 TRAP = "BRIDLE_FUZZ_TRAP"  # if it is set in the environment, there is one more door, with all kinds of findings
 LABELS = ["O", "A", "B"]
@@ -49,7 +51,7 @@ if A then B
 
 @dataclass(frozen=True)
 class Door:
-    """A kind of file. `kind` says how to change it: text, json, npz, table or model."""
+    """A kind of file. `kind` says how to change it: text, json, npz, table, model or crfsuite."""
 
     kind: str
     suffix: str
@@ -67,6 +69,7 @@ def doors() -> dict[str, Door]:
         "checkpoint": Door("model", ".checkpoint", _checkpoints, _resume),
         "cross-fit": Door("model", ".scores", _cross_fits, _read_cross_fit),
         "det": Door("model", ".det", _deterministic, _decide),
+        "crfsuite": Door("crfsuite", ".crfsuite", _crfsuite, _tag_crfsuite),
         "constrained": Door("model", ".bridle", _constrained, _tag_constrained),
         "rules": Door("rules", ".rules", lambda folder: _texts(folder, RULES), _rules),
         "npz": Door("npz", ".npz", _npz, _decode),
@@ -194,6 +197,22 @@ def _constrained(folder: Path) -> Iterable[Path]:
 
 def _tag_constrained(path: str) -> None:
     ConstrainedTagger.load(path).predict(COLUMNS[:1])
+
+
+def _crfsuite(folder: Path) -> Iterable[Path]:
+    few = crfsuite_file([b"O", b"A"], [b"a"], {(0, 1): 1.0}, {})
+    for k, data in enumerate((SMALL, few)):
+        path = folder / f"{k}.crfsuite"
+        path.write_bytes(data)
+        yield path
+
+
+def _tag_crfsuite(path: str) -> None:
+    tagger = crfsuite.Tagger(path)
+    tagger.tag([["w=a", "w=b"], {"w": "a", "in": {"deep": ["x"]}}])
+    tagger.marginal(tagger.labels()[0], 0)
+    crfsuite.load(path).predict([[["a"], ["w=b"]]])
+    tagger.info()
 
 
 # ---- rules, scores, settings ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bridle import Decoder, Labels, Lattice, LatticeError
 from bridle import rules as r
-from bridle.decoding.marginals import LARGEST_ERROR
+from bridle.decoding.marginals import LARGEST_ERROR, log_probability
 
 LABELS = Labels(["O", "A", "B"])
 LOWEST = float(np.finfo(np.float32).min)
@@ -99,3 +99,20 @@ def test_scores_that_only_differ_by_a_constant_give_the_same() -> None:
     for shift in (1e6, -1e6):
         found = decoder.marginals(Lattice(unary + shift))
         assert found == pytest.approx(decoder.marginals(Lattice(unary)), abs=1e-9)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=len)
+def test_the_probability_of_a_labelling(rules: list[r.Rule]) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 5))
+        unary = np.where(rng.random((n, 3)) < 0.1, -np.inf, rng.normal(size=(n, 3)) * rng.choice([1.0, 100.0]))
+        pairwise = rng.normal(size=(3, 3) if seed % 2 else (n - 1, 3, 3))
+        lattice = Lattice(unary, pairwise, rng.normal(size=3), rng.normal(size=3))
+        decoder, every = Decoder(LABELS, rules), list(product(range(3), repeat=n))
+        obeying = [all(rule.holds(y, LABELS) for rule in rules) for y in every]
+        scores = np.array([lattice.score(y) if fine else -np.inf for y, fine in zip(every, obeying, strict=True)])
+        total = np.logaddexp.reduce(scores)
+        for y, score in zip(every, scores.tolist(), strict=True):
+            found = log_probability(decoder._problem(lattice, None), np.array(y), None)
+            assert found == (pytest.approx(score - total, abs=1e-9) if score > -np.inf else -np.inf)

@@ -347,7 +347,7 @@ ONE, TWO = ["word[0]"], "chunking"
         (None, "ab", "X is not a list"),
         (None, [["a", "b"]], "a token has no features"),
         (None, ["ab"], "no features"),
-        (None, [{"word": ["a"]}], "no features"),
+        (None, [{"word": ["a"]}], "ready-made features, not text"),
         (None, [5], "no features"),
         (None, [[5]], "no features"),
         (None, [[None]], "no features"),

@@ -212,6 +212,10 @@ def test_scores_of_tokens() -> None:
         single = np.full((n, m), np.nan, dtype=np.float32)
         case.layout.native.score(case.encoded.native(), w.astype(np.float32), single, _native.Stop())
         np.testing.assert_allclose(single, case.unary(w.astype(np.float32)), rtol=1e-5, atol=1e-5)
+        values = None if case.encoded.values is None else case.encoded.values.astype(np.float64)
+        double = np.full((n, m), np.nan)
+        case.layout.native.score_in_double(case.encoded.indptr, case.encoded.attrs, values, w, double, _native.Stop())
+        np.testing.assert_allclose(double, unary, rtol=1e-12, atol=1e-12)
 
 
 def test_scores_of_as_many_labels_as_there_may_be() -> None:

@@ -43,6 +43,7 @@ const Kernels table{
     first_bad_double,
     score_tokens,
     add_row,
+    add_rows,
     kSumKernels<double>,
     kSumKernels<float>,
     product<double, double>,

@@ -149,6 +149,8 @@ struct Kernels {
     void (*score_tokens)(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out,
                          const TokenRoom& room);
     void (*add_row)(double* out, const double* row, int width);
+    // n rows, each of which begins somewhere in w, one after the other
+    void (*add_rows)(double* out, const double* w, const uint32_t* begin, int n, int width);
 
     // ---- training (sums.inl, forward_backward.inl) --------------------------------------------------------------------
     SumKernels<double> in_double;

@@ -157,4 +157,12 @@ void add_row(double* out, const double* row, int width) {
     for (int j = 0; j < width; j += D::lanes) (D::load(out + j) + D::load(row + j)).store(out + j);
 }
 
+void add_rows(double* out, const double* w, const uint32_t* begin, int n, int width) {
+    for (int j = 0; j < width; j += D::lanes) {
+        D sum = D::load(out + j);
+        for (int k = 0; k < n; ++k) sum = sum + D::load(w + begin[k] + j);
+        sum.store(out + j);
+    }
+}
+
 }  // namespace

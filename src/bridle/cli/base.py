@@ -26,7 +26,7 @@ from bridle.report.text import visible
 from bridle.rules.files import text_of
 
 LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
-ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "reproduce", "demo", "info")  # of work
+ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "convert", "reproduce", "demo", "info")
 _OWN_OPTIONS = {"on_infeasible", "on_unknown", "format", "scheme", "label"}  # others are options of a format
 _Misuse = cast(type[Exception], typer.BadParameter.__base__)  # the root of what is wrong with a command line
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import _native
 from bridle.deadline import Deadline
@@ -100,6 +101,26 @@ def probability(problem: Problem, blame: Callable[[float | None], Infeasible], t
         raise blame(deadline.left)
     each = [(rule, share(log_sum(apart, [k], deadline), everything)) for k, rule in enumerate(problem.rules)]
     return Probability(share(log_sum(problem.native(), hard_rules(problem), deadline), everything), each)
+
+
+def log_probability(problem: Problem, ids: npt.NDArray[np.integer], time_limit: float | None) -> float:
+    """log p(labelling) given that the hard rules hold; -inf if it breaks one, or if none can hold."""
+    hard, lattice, at = hard_rules(problem), problem.lattices[0], np.arange(len(ids))
+    broken = (problem.rules[k].violations(ids.tolist(), problem.labels, problem.given(0)) for k in hard)
+    if lattice.score(ids) == -math.inf or any(broken):
+        return -math.inf
+    # As differences to the largest scores, as `log_sum` has them: scores may be huge.
+    score = float((lattice.unary[at, ids] - lattice.unary.max(axis=1)).sum())
+    if lattice.pairwise is not None and len(ids) > 1:
+        pairwise = lattice.pairwise if lattice.pairwise.ndim == 3 else lattice.pairwise[None]
+        step = at[:-1] if len(pairwise) > 1 else 0
+        score += float((pairwise[step, ids[:-1], ids[1:]] - pairwise.max(axis=(1, 2))[step]).sum())
+    for edge, y in ((lattice.start, ids[:1]), (lattice.end, ids[-1:])):
+        score += 0.0 if edge is None else float(edge[y].sum())
+    found = log_sum(problem.native(), hard, Deadline.after(time_limit))
+    if found.error > LARGEST_ERROR:
+        raise _too_large(found.error)
+    return min(0.0, score - found.log_z) if found.log_z > -math.inf else -math.inf
 
 
 def share(part: _Sum, whole: _Sum, shift: float = 0.0) -> float:

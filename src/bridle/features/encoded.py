@@ -17,7 +17,7 @@ class Encoded:
     offsets: npt.NDArray[np.int64]  # (B + 1) tokens of sequence b
     indptr: npt.NDArray[np.int64]  # (N + 1) attributes of token t
     attrs: npt.NDArray[np.int32]  # (indptr[N])
-    values: npt.NDArray[np.float32] | None = None  # the same; None: all are 1
+    values: npt.NDArray[np.float64] | None = None  # the same; None: all are 1
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -29,7 +29,8 @@ class Encoded:
 
     def native(self, y: npt.NDArray[np.int32] | None = None) -> _native.Examples:
         """The same for the kernels, with gold labels if there are any."""
-        return _native.Examples(self.offsets, self.indptr, self.attrs, self.values, y)
+        values = None if self.values is None else self.values.astype(np.float32)
+        return _native.Examples(self.offsets, self.indptr, self.attrs, values, y)
 
     def part(self, chosen: npt.NDArray[np.int64]) -> Encoded:
         """Some of the sequences, in this order."""

@@ -35,6 +35,13 @@ class PlainFeatures:
     def __len__(self) -> int:
         return len(self._strings)
 
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Self:
+        """Attributes that another system has numbered: 0, 1, ... in this order; each name once."""
+        made = cls()
+        made._strings.add(names)
+        return made
+
     def fit(self, sequences: Sequence[Any]) -> Encoded:
         """Number everything that occurs; the attributes of the tokens."""
         encoded = _encoded(sequences, self._strings.add)
@@ -91,6 +98,16 @@ class PlainFeatures:
 
 def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
     sequences = sequences_of(sequences)
+    for k, x in enumerate(sequences):
+        if isinstance(x, Mapping):
+            raise FeatureError(
+                "the model takes ready-made features, not text",
+                got=f"the columns {', '.join(map(str, x))}" if x else "columns of text",
+                wanted="a list of features per token",
+                cause="Columns of text need templates: features='chunking', or your own. A model of CRFsuite has none: make "
+                "features as for its training, and call predict in Python.",
+                sequence=k,
+            )
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
     try:
         np.cumsum([len(x) for x in sequences], out=offsets[1:])
@@ -101,30 +118,43 @@ def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
     if all(type(token) is list for token in tokens):
         values, rows = None, tokens
     else:
-        pairs = [list(_pairs(token)) for token in tokens]
+        try:
+            pairs = [list(_pairs(token)) for token in tokens]
+        except RecursionError:
+            raise FeatureError("features are nested too deeply", wanted="dicts in dicts, to an end") from None
         rows = [[name for name, _ in row] for row in pairs]
-        values = np.array([value for row in pairs for _, value in row], dtype=np.float32)
+        values = np.array([value for row in pairs for _, value in row], dtype=np.float64)
         if (values == 1).all():
             values = None
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in rows], out=indptr[1:])
-    return Encoded(offsets, indptr, number(list(chain.from_iterable(rows))), values)
+    names = list(chain.from_iterable(rows))
+    try:
+        ids = number(names)
+    except FeatureError:  # bytes are names too
+        ids = number([_text(name) for name in names])
+    return Encoded(offsets, indptr, ids, values)
+
+
+def _text(name: Any) -> Any:
+    """Bytes as text: those that are not UTF-8 as half characters, which no other text has."""
+    return name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name
 
 
 def _pairs(token: Any) -> Iterator[tuple[str, float]]:
     if isinstance(token, Mapping):
         for name, value in token.items():
-            yield from _named(str(name), value)
+            yield from _named(str(_text(name)), value)
     elif isinstance(token, Iterable) and not isinstance(token, (str, bytes)):
         for name in token:
-            yield name, 1.0
+            yield _text(name), 1.0
     else:
         raise _no_features("a token", token)
 
 
 def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, str):
-        yield f"{name}:{value}", 1.0
+    if isinstance(value, (str, bytes)):
+        yield f"{name}:{_text(value)}", 1.0
     elif isinstance(value, (bool, np.bool_)):
         if value:
             yield name, 1.0
@@ -139,9 +169,10 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
         yield name, float(value)
     elif isinstance(value, Mapping):
         for inner, deeper in value.items():
-            yield from _named(f"{name}:{inner}", deeper)
+            yield from _named(f"{name}:{_text(inner)}", deeper)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        for text in sorted(map(str, value)) if isinstance(value, (set, frozenset)) else value:
+        texts = map(_text, value)
+        for text in sorted(map(str, texts)) if isinstance(value, (set, frozenset)) else texts:
             yield f"{name}:{text}", 1.0
     else:
         raise _no_features(f"the value of {name!r}", value)

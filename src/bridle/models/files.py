@@ -23,12 +23,13 @@ import math
 import os
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -189,11 +190,17 @@ def _no_place(path: object, error: Exception) -> ModelFileError:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
+Read = TypeVar("Read")
 Longest = Mapping[str, tuple[int, str]]  # by the name of an array: what no axis exceeds, and what is wrong otherwise
 
 
 def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType({})) -> Stored:
     """Read a model file and check every byte of it. longest: sizes that are refused before anything is allocated."""
+    return read_from(path, partial(_read, shown=str(path), longest=longest))
+
+
+def read_from(path: str | os.PathLike[str], read: Callable[[IO[bytes], int], Read]) -> Read:
+    """Open a file and call `read(file, its size)`; what cannot be opened, or is too large, raises ModelFileError."""
     size = 0
     try:
         try:
@@ -204,7 +211,7 @@ def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType(
             raise OSError(errno.EINVAL, "a folder or a device")
         with place.open("rb", buffering=1 << 13) as file:
             size = os.fstat(file.fileno()).st_size
-            return _read(file, size, str(path), longest)
+            return read(file, size)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _no_place(path, error) from None

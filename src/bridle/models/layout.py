@@ -77,23 +77,24 @@ def all_pairs(n_attributes: int, m: int) -> Layout:
 
 def of_pairs(attribute: npt.NDArray[np.int64], label: npt.NDArray[np.integer], n_attributes: int, m: int) -> Layout:
     """These pairs."""
-    words = -(-m // 64)
-    bits = np.zeros((n_attributes, words), dtype=np.uint64)
-    y = label.astype(np.uint64)
-    np.bitwise_or.at(bits, (attribute, (y // np.uint64(64)).astype(np.intp)), np.uint64(1) << (y % np.uint64(64)))
-    return _of_bits(bits, m)
+    check_labels(m)
+    pairs = np.unique(attribute * m + label)
+    return _of_sorted(pairs // m, pairs % m, n_attributes, m)
 
 
 def _of_bits(bits: npt.NDArray[np.uint64], m: int) -> Layout:
-    check_labels(m)
-    a_count = len(bits)
-    pieces = [_members(bits[low : low + 65536], m) for low in range(0, a_count, 65536)] or [np.zeros((2, 0), np.int64)]
+    pieces = [_members(bits[low : low + 65536], m) for low in range(0, len(bits), 65536)]
     for k, piece in enumerate(pieces):
         piece[0] += k * 65536
-    attribute, label = np.concatenate(pieces, axis=1)
-    count = np.bincount(attribute, minlength=a_count)
+    attribute, label = np.concatenate(pieces or [np.zeros((2, 0), np.int64)], axis=1)
+    return _of_sorted(attribute, label, len(bits), m)
+
+
+def _of_sorted(attribute: npt.NDArray[np.int64], label: npt.NDArray[np.int64], n_attributes: int, m: int) -> Layout:
+    """Pairs in order, each once."""
+    count = np.bincount(attribute, minlength=n_attributes)
     full = count * FULL > m
-    begin = np.zeros(a_count + 1, dtype=np.int64)
+    begin = np.zeros(n_attributes + 1, dtype=np.int64)
     np.cumsum(np.where(full, width_of(m), count), out=begin[1:])
     before = np.cumsum(count) - count
     slot = begin[attribute] + np.where(full[attribute], label, np.arange(len(label)) - before[attribute])

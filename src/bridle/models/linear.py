@@ -1,6 +1,8 @@
 """Linear: weights at work. What training ends with and tagging begins with.
 
-unary[t][y] = sum over attributes a of token t of  value * weight(a, y),    float32
+unary[t][y] = sum over attributes a of token t of  value * weight(a, y)
+
+In single precision, if the weights are. What is trained here is rounded to that; models of others can be in double.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Linear:
     """Weights of attributes and of label bigrams."""
 
     layout: Layout
-    weights: npt.NDArray[np.float32]  # (W)
+    weights: npt.NDArray[Any]  # (W) float32, or float64
     pairwise: Scores | None  # (m, m)
 
     @classmethod
@@ -50,15 +52,38 @@ class Linear:
 
     def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
         """The lattices of encoded sequences."""
-        unary = np.empty((int(encoded.offsets[-1]), self.layout.m), dtype=np.float32)
-        tokens = _native.Examples(encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, None)
-        self.layout.native.score(tokens, self.weights, unary, stop or _native.Stop())
+        unary = np.empty((int(encoded.offsets[-1]), self.layout.m), dtype=self.weights.dtype)
+        rows, stop = self.layout.native, stop or _native.Stop()
+        if unary.dtype == np.float32:
+            values = None if encoded.values is None else encoded.values.astype(np.float32)
+            tokens = _native.Examples(encoded.offsets, encoded.indptr, encoded.attrs, values, None)
+            rows.score(tokens, self.weights, unary, stop)
+        else:
+            rows.score_in_double(encoded.indptr, encoded.attrs, encoded.values, self.weights, unary, stop)
         if kind == "softmax" and unary.size:
             unary -= unary.max(axis=1, keepdims=True)
             unary -= np.log(np.exp(unary).sum(axis=1, keepdims=True))
         if _native.first_bad(unary.reshape(-1), LARGEST) < unary.size:
             return Batch(unary, encoded.offsets, self.pairwise)  # which says what is wrong
         return Batch._made(unary, encoded.offsets, self.pairwise, None, None, None, None)
+
+    @classmethod
+    def of_pairs(
+        cls,
+        attribute: npt.NDArray[np.int64],
+        label: npt.NDArray[np.integer],
+        weights: npt.NDArray[Any],
+        n_attributes: int,
+        m: int,
+        pairwise: Scores | None,
+    ) -> Linear:
+        """Weights of pairs of attribute and label, each pair once, in any order; in the precision that they have."""
+        layout = layouts.of_pairs(attribute, label, n_attributes, m)
+        laid = np.zeros(layout.size, dtype=weights.dtype)
+        # The slots that are set stand in the order of attributes, and of labels within each of them.
+        free = np.arange(layout.size) if layout.free is None else np.flatnonzero(layout.free)
+        laid[free] = weights[np.argsort(attribute * m + label)]
+        return cls(Layout(m, layout.begin, layout.label, None), laid, pairwise)
 
     def pruned(self) -> tuple[npt.NDArray[np.bool_], Linear]:
         """Without weights that are zero: which attributes are left, and the weights of those."""
@@ -67,12 +92,8 @@ class Linear:
         kept = np.zeros(len(self.layout.begin) - 1, dtype=bool)
         kept[attribute] = True
         new = np.cumsum(kept) - 1
-        layout = layouts.of_pairs(new[attribute], label, int(kept.sum()), self.layout.m)
-        weights = np.zeros(layout.size, dtype=np.float32)
-        # In both layouts the slots of an attribute rise with the label, so those that are set stand in the same order.
-        free = np.arange(layout.size) if layout.free is None else np.flatnonzero(layout.free)
-        weights[free] = self.weights[slot]
-        return kept, Linear(Layout(layout.m, layout.begin, layout.label, None), weights, self.pairwise)
+        pairs = (new[attribute], label, self.weights[slot])
+        return kept, Linear.of_pairs(*pairs, int(kept.sum()), self.layout.m, self.pairwise)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What a file keeps of it."""
@@ -92,7 +113,7 @@ class Linear:
         pairwise = arrays.get("pairwise")
         count, width = np.diff(begin), m + -m % _native.ROW_WIDTH  # of a full row
         fits = (
-            dtypes == ["int64", "uint16", "float32"]
+            dtypes in (["int64", "uint16", "float32"], ["int64", "uint16", "float64"])
             and begin.shape == (n_attributes + 1,)
             and begin[0] == 0
             and bool((count >= 0).all())

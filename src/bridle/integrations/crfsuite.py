@@ -1,0 +1,369 @@
+"""CRFsuite: its model files in Bridle, and a tagger with the interface of python-crfsuite that takes rules.
+
+Neither CRFsuite nor python-crfsuite is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bridle import _native
+from bridle.decoding.decoder import Decoder, OnInfeasible
+from bridle.decoding.marginals import log_probability
+from bridle.errors import FeatureError, LabelError, ModelError, shown
+from bridle.features.plain import LARGEST, PlainFeatures
+from bridle.integrations import crfsuite_file
+from bridle.integrations.crfsuite_model import Info, from_sklearn, from_weights, info_of, load, model_of
+from bridle.lattice import Lattice, Scores
+from bridle.models.crf import CRF
+from bridle.rules.base import Rule
+
+__all__ = ["Info", "Tagger", "from_sklearn", "from_weights", "load"]
+
+Given = Mapping[str, Any]
+
+
+class Tagger:
+    """A tagger with the interface of `pycrfsuite.Tagger` that obeys rules.
+
+    Without rules it gives the labels and probabilities of python-crfsuite. It can be shared by threads as far as `tag`
+    with a sequence is concerned; `set`, `probability` and `marginal` speak of the sequence that was tagged last.
+
+    Parameters
+    ----------
+    model : path or CRF, optional
+        A model file of CRFsuite, or a model over your own features, such as `load` and `bridle.load` return. Without
+        it, call `open`.
+    rules : iterable of Rule or str, default ()
+        Rules, or sentences that are read as rules.
+    tokens : callable, optional
+        Makes the texts of the tokens out of the features of a sequence, for rules that speak of them, such as
+        ``fix ZipCode at tokens /\\d{5}/``: a list with a string per token.
+    on_infeasible : {"raise", "relax", "skip"}, default "raise"
+        What `tag` does with a sequence of which no labelling obeys the hard rules: raise `Infeasible`, break the fewest
+        rules, or return no labels.
+    scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
+        Tagging scheme of the labels of a CRFsuite model.
+    **options : object
+        Further options of `Decoder`, for example ``time_limit=0.1``.
+
+    Raises
+    ------
+    ModelFileError
+        If the file cannot be read, is cut off or altered, or is not a model of CRFsuite.
+    RuleError
+        If a rule does not make sense for the labels of the model.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> model = bridle.CRF(c2=1.0).fit([[["w=a"], ["w=b"], {"w": "b"}]], [["X", "Y", "Y"]])
+    >>> Tagger(model).tag([["w=a"], ["w=b"], ["w=b"]])
+    ['X', 'Y', 'Y']
+    >>> Tagger(model, rules=["at most 1 token of Y"]).tag([["w=a"], ["w=b"], ["w=b"]]).count("Y")
+    1
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | CRF | None = None,
+        *,
+        rules: Iterable[Rule | str] = (),
+        tokens: Callable[[Any], Sequence[str]] | None = None,
+        on_infeasible: OnInfeasible = "raise",
+        scheme: str | None = "auto",
+        **options: Any,
+    ) -> None:
+        self._rules, self._tokens, self._scheme = tuple(rules), tokens, scheme
+        self._options = {"on_infeasible": on_infeasible, **options}
+        self._model: CRF | None = None
+        if isinstance(model, CRF):
+            self._use(model)
+        elif model is not None:
+            self.open(model)
+
+    # ---- models -----------------------------------------------------------------------------------------------------
+
+    def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
+        """Open a model file of CRFsuite.
+
+        Parameters
+        ----------
+        name : path
+            The file.
+
+        Returns
+        -------
+        context manager
+            Closes the tagger at the end of a ``with`` statement.
+
+        Raises
+        ------
+        ModelFileError, RuleError
+            As from `Tagger`.
+        """
+        self._use(load(name, scheme=self._scheme))
+        return contextlib.closing(self)
+
+    def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
+        """Open a model that is in memory.
+
+        Parameters
+        ----------
+        value : bytes
+            The content of a model file.
+
+        Returns
+        -------
+        context manager
+            As from `open`.
+
+        Raises
+        ------
+        ModelFileError, RuleError
+            As from `Tagger`.
+        """
+        self._use(model_of(crfsuite_file.parse(value), self._scheme))
+        return contextlib.closing(self)
+
+    def close(self) -> None:
+        """Close the model; the tagger can open another one."""
+        self._model = None
+
+    def _use(self, model: CRF) -> None:
+        features = getattr(model, "features_", None)
+        if not isinstance(features, PlainFeatures):
+            raise ModelError(
+                "this model makes its own features",
+                got=shown(model),
+                wanted="a trained model with features=None, or one of CRFsuite",
+                cause="Its predict takes texts.",
+            )
+        decoder = model.decoder(self._rules, **self._options)
+        texts = [name.encode("utf-8", "surrogateescape") for name in features.names()]
+        linear = model.linear_
+        self._native = _native.FeatureTagger(
+            linear.layout.native,
+            np.frombuffer(b"".join(texts), dtype=np.uint8),
+            np.cumsum([len(text) for text in texts], dtype=np.int64),
+            np.asarray(linear.weights, dtype=np.float64),
+            linear.pairwise,
+            model.labels_.names,
+            LARGEST,
+        )
+        # What the kernel decodes itself, without rules or with them; None: the decoder is asked.
+        self._compiled = decoder._native if decoder.rules and decoder._kernel >= 0 else None
+        self._alone = bool(decoder.rules) and self._compiled is None
+        self._kernel, self._decoder, self._model = decoder._kernel, decoder, model
+        self._wants_texts = "tokens" in decoder.required_inputs
+        self._marginals: Scores | None = None
+        self._given: Given | None = None
+
+    @property
+    def model(self) -> CRF:
+        """The model as Bridle has it.
+
+        Raises
+        ------
+        ModelError
+            If no model is open.
+        """
+        return self._check_open()
+
+    @property
+    def decoder(self) -> Decoder:
+        """The decoder with the rules.
+
+        Raises
+        ------
+        ModelError
+            If no model is open.
+        """
+        self._check_open()
+        return self._decoder
+
+    def labels(self) -> list[str]:
+        """Return the labels of the model, by id."""
+        return list(self.model.labels_.names)
+
+    # ---- sequences --------------------------------------------------------------------------------------------------
+
+    def tag(self, xseq: Any = None, given: Given | None = None) -> list[str]:
+        """Find the best labels of a sequence under the rules.
+
+        Parameters
+        ----------
+        xseq : list, optional
+            Features of each token: a list of strings, or a dict of names and values. An `ItemSequence` of
+            python-crfsuite works too, but takes longer than the features that it was made of. If omitted, the sequence
+            that was tagged or set last.
+        given : mapping, optional
+            Values that the rules refer to by name.
+
+        Returns
+        -------
+        list of str
+            One label per token.
+
+        Raises
+        ------
+        FeatureError
+            If a token has no features.
+        Infeasible
+            If no labelling obeys the hard rules and ``on_infeasible="raise"``.
+        """
+        self._check_open()
+        if xseq is None:
+            return self._decoded(self._current(), self._given if given is None else given)
+        xseq = _listed(xseq)
+        given = self._with_texts(xseq, given)
+        self._marginals, self._given = None, given
+        if not self._alone:
+            found = self._native.tag(xseq, self._compiled, self._kernel, given)
+            if found is not None:
+                return found
+        return self._decoded(self._kept(xseq), given)
+
+    def set(self, xseq: Any, given: Given | None = None) -> None:
+        """Set the sequence for `tag`, `probability` and `marginal`.
+
+        Parameters
+        ----------
+        xseq : list
+            As in `tag`.
+        given : mapping, optional
+            Values that the rules refer to by name.
+
+        Raises
+        ------
+        FeatureError
+            If a token has no features.
+        """
+        self._check_open()
+        xseq = _listed(xseq)
+        self._marginals, self._given = None, self._with_texts(xseq, given)
+        if not self._native.set(xseq):
+            self._kept(xseq)
+
+    def probability(self, yseq: Sequence[str]) -> float:
+        """Compute the probability of a labelling of the current sequence.
+
+        Parameters
+        ----------
+        yseq : list of str
+            One label per token.
+
+        Returns
+        -------
+        float
+            Its probability under the model, given that all hard rules hold; soft rules are no part of it. 0 if it
+            breaks a hard rule, or the sequence is empty.
+
+        Raises
+        ------
+        LabelError
+            If one is not a label, or there is not one label per token.
+        """
+        lattice = self._current()
+        if len(yseq) != len(lattice):
+            raise LabelError(
+                "the labels do not fit the sequence",
+                got=f"{len(yseq)} labels",
+                wanted=f"{len(lattice)}, one per token",
+                cause="Call tag(xseq) or set(xseq) with the sequence first.",
+            )
+        if not len(lattice):
+            return 0.0
+        ids = self._decoder.labels.ids(yseq)
+        problem = self._decoder._problem(lattice, self._given)
+        return math.exp(log_probability(problem, ids, self._decoder.limits.time_limit))
+
+    def marginal(self, y: str, pos: int) -> float:
+        """Compute the probability of a label at a position of the current sequence.
+
+        Parameters
+        ----------
+        y : str
+            The label.
+        pos : int
+            The position, from 0.
+
+        Returns
+        -------
+        float
+            Its probability under the model, given that all hard rules hold; soft rules are no part of it.
+
+        Raises
+        ------
+        LabelError
+            If this is not a label, or there is no such position.
+        Infeasible
+            If no labelling obeys the hard rules.
+        """
+        self._check_open()
+        if self._marginals is None:
+            self._marginals = self._decoder.marginals(self._current(), self._given)
+        table = self._marginals
+        if not 0 <= pos < len(table):
+            wanted = f"0 to {len(table) - 1}" if len(table) else "a sequence: call tag(xseq) or set(xseq) first"
+            raise LabelError("there is no such position", got=pos, wanted=wanted)
+        return float(table[pos, self._decoder.labels.id(y)])
+
+    def info(self) -> Info:
+        """Return what the model consists of.
+
+        Returns
+        -------
+        Info
+            Labels, attributes and weights. Attributes with line breaks, on which `info` of python-crfsuite fails, are
+            told like others, and weights have all their digits.
+        """
+        return info_of(self._check_open())
+
+    # ---- within -----------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> CRF:
+        if self._model is None:
+            raise ModelError("the tagger is closed", got="no model", wanted="open(path) first")
+        return self._model
+
+    def _current(self) -> Lattice:
+        """The scores of the sequence that was tagged or set last."""
+        model = self._check_open()
+        unary = np.frombuffer(self._native.scores()).reshape(-1, len(model.labels_.names))
+        return Lattice(unary, model.linear_.pairwise)
+
+    def _kept(self, xseq: Any) -> Lattice:
+        """The scores of a sequence that the kernel does not read, which is the current one from now on."""
+        lattice = self.model.lattice(xseq)
+        unary = np.asarray(lattice.unary, dtype=np.float64)
+        self._native.keep(unary)
+        return Lattice(unary, lattice.pairwise)
+
+    def _decoded(self, lattice: Lattice, given: Given | None) -> list[str]:
+        if self._decoder.rules:
+            return self._decoder.decode(lattice, given).labels
+        return self._native.best(np.asarray(lattice.unary, dtype=np.float64))
+
+    def _with_texts(self, xseq: Any, given: Given | None) -> Given | None:
+        """Given values, with the texts of the tokens if rules speak of them."""
+        if self._tokens is None or not self._wants_texts or (given is not None and "tokens" in given):
+            return given
+        return {**(given or {}), "tokens": self._tokens(xseq)}
+
+
+def _listed(xseq: Any) -> Any:
+    """A sequence as a list or a tuple: what can be read only once is read once."""
+    if isinstance(xseq, (list, tuple)):
+        return xseq
+    if hasattr(xseq, "items") and not isinstance(xseq, Mapping):  # an ItemSequence of python-crfsuite
+        return xseq.items()
+    if isinstance(xseq, (str, bytes, Mapping)) or not isinstance(xseq, Iterable):
+        raise FeatureError("this is not a sequence", got=shown(xseq), wanted="a list or a dict of features per token")
+    return list(xseq)

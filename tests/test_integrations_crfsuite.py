@@ -1,0 +1,389 @@
+"""CRFsuite models without CRFsuite: the reader against files made here, the tagger against a slow twin."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import struct
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bridle
+import bridle.learn
+from bridle.integrations import crfsuite_file
+from bridle.integrations.crfsuite import Tagger, from_sklearn, from_weights, load
+from crfsuite_writer import SMALL
+from crfsuite_writer import crfsuite_file as written
+
+ATTRIBUTES = ["w=a", "w=b", "line\nbreak", "Straße", "w:a", "in:deep:x"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "small.crfsuite"
+    made.write_bytes(SMALL)
+    return made
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_reads_what_is_written() -> None:
+    found = crfsuite_file.parse(SMALL)
+    assert found.labels == ["O", "A", "B"]
+    assert found.attributes == ["w=a", "w=b", "line\nbreak", "Straße", "\udcff\udcfe", "w:a", "in:deep:x"]
+    attribute, label, weight = found.state
+    assert list(zip(attribute.tolist(), label.tolist(), weight.tolist(), strict=True))[:2] == [
+        (0, 1, 1.5),
+        (0, 0, -0.25),
+    ]
+    assert found.transition[2].tolist() == [0.5, -0.1, 0.25, 1.0]
+    assert found.header["num_labels"] == "3" and found.header["size"] == str(len(SMALL))
+
+
+def test_a_cut_file_is_refused_wherever_it_is_cut() -> None:
+    for size in range(len(SMALL)):
+        with pytest.raises(bridle.ModelFileError):
+            crfsuite_file.parse(SMALL[:size])
+
+
+def place_of(name: str) -> int:
+    names = ("features", "labels", "attributes")
+    return int(struct.unpack_from("<I", SMALL, 28 + 4 * names.index(name))[0])
+
+
+def number(at: int, value: int) -> bytes:
+    return SMALL[:at] + struct.pack("<I", value) + SMALL[at + 4 :]
+
+
+FIRST_LABEL = place_of("labels") + 24 + 2048
+BACK_OF_LABELS = place_of("labels") + struct.unpack_from("<I", SMALL, place_of("labels") + 20)[0]
+DAMAGED = {
+    "not a model of CRFsuite": b"BRIDLE" + SMALL[6:],
+    "longer than it says": SMALL + b"x",
+    "is cut off": number(4, len(SMALL) + 1),
+    "kind of CRFsuite model is not known": number(12, 101),
+    "number of labels is impossible": number(20, 0),
+    "the features lie outside the file": number(28, 2**32 - 1),
+    "the features are not where they should be": number(28, 48 + 4),
+    "the labels lie outside the file": number(32, len(SMALL) - 3),
+    "the labels are not where": number(32, 48),
+    "a feature is impossible": number(48 + 12, 2),  # its type
+    "features lie outside": number(48 + 8, 2**32 - 1),  # how many there are
+    "a feature is there twice": SMALL[: 48 + 32] + SMALL[48 + 12 : 48 + 32] + SMALL[48 + 52 :],
+    "table of labels is damaged": number(place_of("labels") + 12, 0),  # byte order
+    "table of attributes is damaged": number(24, 8),  # more than there are
+    "a text with another number": number(FIRST_LABEL, 1),
+    "a place at": number(BACK_OF_LABELS, 2**31),
+}
+IMPOSSIBLE = {
+    "attribute": {(9, 0): 1.0},
+    "label": {(0, 3): 1.0},
+    "nan": {(0, 0): float("nan")},
+    "inf": {(0, 0): float("inf")},
+    "huge": {(0, 0): 1e300},
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_damage_is_told(what: str) -> None:
+    with pytest.raises(bridle.ModelFileError, match=what):
+        crfsuite_file.parse(DAMAGED[what])
+
+
+@pytest.mark.parametrize("state", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_impossible_features_are_told(state: dict[tuple[int, int], float]) -> None:
+    with pytest.raises(bridle.ModelFileError, match="a feature is impossible"):
+        crfsuite_file.parse(written([b"O", b"A"], [b"x"], state, {}))
+
+
+def test_texts_that_overlap_are_refused() -> None:
+    """A thousand attributes that all reach to the end of their table would be a thousand times as large as the file."""
+    table = bytearray(written([b"O"], [b"x" * 50] * 2000, {}, {}))
+    place = struct.unpack_from("<I", table, 36)[0]
+    for k in range(1000):
+        struct.pack_into("<I", table, place + 24 + 2048 + 59 * k + 4, 59 * (2000 - k) - 8)
+    with pytest.raises(bridle.ModelFileError, match="table of attributes is damaged"):
+        crfsuite_file.parse(bytes(table))
+
+
+def test_a_text_with_two_numbers_is_refused() -> None:
+    with pytest.raises(bridle.ModelFileError, match="a text with two numbers"):
+        crfsuite_file.parse(written([b"O"], [b"x", b"x"], {}, {}))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(bridle.ModelFileError, match="cannot read this file"):
+        load(tmp_path / "none.crfsuite")
+    with pytest.raises(bridle.ModelFileError, match="cannot read this file"):
+        Tagger(tmp_path)
+
+
+# ---- the model ------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_works_as_others_do(path: Path, tmp_path: Path) -> None:
+    model = load(path)
+    x = [["w=a"], ["w=b", "Straße"], {"w": "a", "line\nbreak": 0.1}]
+    assert model.predict([x]) == [["A", "B", "O"]]
+    assert model.predict([x], rules=["forbid B"]) == [["A", "O", "A"]]
+    assert model.lattice(x).unary.dtype == np.float64
+    assert model.lattice(x).unary[2].tolist() == [0.0, 0.3 + 0.1 * 0.1, 0.0]
+    assert model.top_weights(1) == [("\udcff\udcfe", "B", 3.0)]
+    model.save(tmp_path / "small.bridle")
+    for again in (bridle.load(tmp_path / "small.bridle"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert again.fingerprint_ == model.fingerprint_ and again.labels_ == model.labels_
+        assert (again.lattice(x).unary == model.lattice(x).unary).all()
+        assert again.notes_["crfsuite"]["num_attrs"] == "7"
+
+
+def test_rules_are_learned_and_tuned_on_a_model_that_was_not_trained_here(path: Path) -> None:
+    model = load(path)
+    X = [[["w=a"], ["w=b"], ["Straße"]], [["w=b"], ["w=a"]]] * 10
+    y = [["A", "B", "O"], ["B", "O"]] * 10
+    for scores in ("model", "auto"):
+        tuned = bridle.learn.tune_rules(model, ["A before B", "at most 1 token of A"], X, y, scores=scores)
+        assert len(tuned.found) == 2 and tuned.source == ("model" if scores == "model" else "cross-fitted")
+        assert bridle.learn.fit_rules(model, X, y, scores=scores).fingerprint == model.fingerprint_
+
+
+def test_the_scheme_of_the_labels(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "bio").write_bytes(written([b"O", b"B-X", b"I-X"], [b"a"], {(0, 0): 1.0}, {}))
+    assert load(path).labels_.scheme is None
+    assert load(tmp_path / "bio").labels_.scheme == "BIO"
+    assert load(tmp_path / "bio", scheme=None).labels_.scheme is None
+    with pytest.raises(bridle.LabelError, match="does not fit the scheme"):
+        load(path, scheme="BIO")
+
+
+def test_columns_of_text_are_refused(path: Path) -> None:
+    with pytest.raises(bridle.FeatureError, match="takes ready-made features, not text"):
+        load(path).predict([{"word": ["a", "b"]}])
+
+
+def test_weights_that_you_have(path: Path) -> None:
+    told = Tagger(path).info()
+    model = from_weights(list(told.labels), told.state_features, told.transitions)
+    x = [["w=a"], ["w=b", "Straße"], {"w": "a", "line\nbreak": 0.1}]
+    assert (model.lattice(x).unary == load(path).lattice(x).unary).all()
+    assert (model.linear_.pairwise == load(path).linear_.pairwise).all() and model.notes_ == {}
+    with pytest.raises(bridle.LabelError, match="unknown label"):
+        from_weights(["A"], {("a", "B"): 1.0}, {})
+    for weight in (float("nan"), float("-inf")):
+        with pytest.raises(bridle.ModelError, match="not a finite number"):
+            from_weights(["A"], {}, {("A", "A"): weight})
+
+
+def test_from_sklearn_wants_an_estimator() -> None:
+    with pytest.raises(bridle.ModelError, match="not a trained estimator of sklearn-crfsuite"):
+        from_sklearn(bridle.CRF())
+
+
+# ---- the tagger -----------------------------------------------------------------------------------------------------
+
+
+def best_path(unary: np.ndarray, pairwise: np.ndarray) -> list[int]:
+    """The slow twin: CRFsuite's loops, with its choice among equal scores."""
+    scores, back = unary[0], []
+    for row in unary[1:]:
+        steps = scores[:, None] + pairwise
+        back.append(steps.argmax(axis=0))
+        scores = steps.max(axis=0) + row
+    path = [int(scores.argmax())]
+    for before in reversed(back):
+        path.append(int(before[path[-1]]))
+    return path[::-1]
+
+
+@given(st.data())
+def test_labels_are_those_of_the_slow_twin_also_among_equals(data: Any) -> None:
+    """Whole numbers make many ties."""
+    m, n, seed = (data.draw(st.integers(*ends)) for ends in ((1, 9), (0, 12), (0, 2**20)))
+    rng = np.random.default_rng(seed)
+    state = {(a, y): float(rng.integers(-1, 2)) for a in range(5) for y in range(m)}
+    transition = {(i, j): float(rng.integers(-1, 2)) for i in range(m) for j in range(m)}
+    tagger = Tagger()
+    tagger.open_inmemory(written([b"%d" % y for y in range(m)], [b"%d" % a for a in range(5)], state, transition))
+    x = [[str(a) for a in rng.integers(0, 7, rng.integers(0, 4))] for _ in range(n)]
+    unary = tagger.model.lattice(x).unary
+    assert tagger.tag(x) == ([str(y) for y in best_path(unary, tagger.model.linear_.pairwise)] if n else [])
+    tagger.set(x)
+    assert (tagger._current().unary == unary).all()
+
+
+def values() -> Any:
+    names = st.sampled_from([*ATTRIBUTES, "w", "in", "deep", "x", "unknown", "\0", b"w=a", b"\xff\xfe"])
+    leaves = st.one_of(names, st.booleans(), st.floats(-5, 5), st.integers(-3, 3), st.lists(names, max_size=3))
+    inner = st.dictionaries(names, st.one_of(leaves, st.dictionaries(names, leaves, max_size=2)), max_size=4)
+    return st.lists(st.one_of(st.lists(names, max_size=4), inner), max_size=5)
+
+
+@given(values())
+def test_the_kernel_reads_features_as_the_model_does(x: Any) -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(SMALL)
+    assert tagger._native.set(x)
+    ours = tagger._current().unary
+    assert np.allclose(ours, tagger.model.lattice(x).unary, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [{"w=a"}, frozenset(["w=b"])],
+        (["w=a"], ("w=b",)),
+        iter([["w=a"], ["w=b"]]),
+        [OrderedDict({"w=a": 1}), {"w=b": np.float32(1)}],
+        [{"w=a": np.True_}, {"w=b": np.int64(1)}],
+        [["w=a", "\udc80"], ["w=b"]],
+        [{"w=a": 1, "set": {"x"}}, ["w=b"]],
+    ],
+    ids=["sets", "tuples", "iterator", "numbers", "numpy", "half a character", "inner set"],
+)
+def test_other_kinds_of_features(x: Any) -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(SMALL)
+    assert tagger.tag(x) == ["A", "B"]
+    assert tagger.tag() == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    "x", [[None], [3], ["w=a"], [{"w": None}], [{"w": float("nan")}], [{"w": 10**400}], "w=a", 7, {"w": "a"}, [[3]]]
+)
+def test_what_has_no_features_is_told(x: Any) -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(SMALL)
+    for call in (tagger.tag, tagger.set):
+        with pytest.raises(bridle.FeatureError):
+            call(x)
+
+
+def test_features_without_end_are_refused() -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(SMALL)
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    with pytest.raises(bridle.FeatureError, match="nested too deeply"):
+        tagger.tag([loop])
+
+
+def test_rules_are_obeyed_and_proved(path: Path) -> None:
+    x = [["w=a"], ["w=b"], ["w=b"], ["w=a"]]
+    plain, ruled = Tagger(path), Tagger(path, rules=["at most 1 segment of B", "ends with A"])
+    assert plain.tag(x) == ["A", "B", "B", "A"]
+    model, decoder = load(path), ruled.decoder
+    assert ruled.tag(x) == decoder.decode(model.lattice(x)).labels
+    for engine in ("product", "ilp"):
+        assert Tagger(path, rules=["exactly 1 token of B"], engine=engine).tag(x).count("B") == 1
+
+
+def test_rules_speak_of_tokens(path: Path) -> None:
+    rule = 'fix O at tokens "b"'
+    x = [["w=a"], ["w=b"]]
+    made = Tagger(path, rules=[rule], tokens=lambda x: [token[0][-1] for token in x])
+    assert made.tag(x) == made.tag(iter(x)) == made.tag() == ["A", "O"]
+    assert made.tag(x, given={"tokens": ["b", "a"]}) == ["O", "B"]
+    assert made.marginal("O", 0) == 1.0
+    assert Tagger(path, rules=[rule]).tag(x, {"tokens": ["a", "b"]}) == ["A", "O"]
+    with pytest.raises(bridle.GivenError):
+        Tagger(path, rules=[rule]).tag(x)
+
+
+def test_rules_that_cannot_hold(path: Path) -> None:
+    rules, x = ["forbid A", "starts with A"], [["w=a"], ["w=b"]]
+    with pytest.raises(bridle.Infeasible):
+        Tagger(path, rules=rules).tag(x)
+    assert Tagger(path, rules=rules, on_infeasible="skip").tag(x) == []
+    assert len(Tagger(path, rules=rules, on_infeasible="relax").tag(x)) == 2
+    with pytest.raises(bridle.LabelError, match="unknown label"):
+        Tagger(path, rules=["forbid C"])
+
+
+def test_probabilities_are_those_of_enumeration(path: Path) -> None:
+    x = [["w=a"], ["w=b"], {"w": "a"}]
+    for rules in ([], ["at most 1 token of A", "B before O"], ["forbid O"]):
+        tagger = Tagger(path, rules=rules)
+        tagger.set(x)
+        lattice = load(path).lattice(x)
+        every = list(np.ndindex(3, 3, 3))
+        obeys = [all(rule.holds(list(y), tagger.decoder.labels) for rule in tagger.decoder.rules) for y in every]
+        weights = np.array([np.exp(lattice.score(y)) * fine for y, fine in zip(every, obeys, strict=True)])
+        for y, weight in zip(every, weights / weights.sum(), strict=True):
+            assert tagger.probability([tagger.labels()[k] for k in y]) == pytest.approx(weight, rel=1e-12, abs=1e-300)
+        for t in range(3):
+            for k, name in enumerate(tagger.labels()):
+                wanted = sum(w for y, w in zip(every, weights, strict=True) if y[t] == k) / weights.sum()
+                assert tagger.marginal(name, t) == pytest.approx(wanted, rel=1e-12, abs=1e-300)
+
+
+def test_questions_that_make_no_sense(path: Path) -> None:
+    tagger = Tagger(path)
+    assert tagger.tag() == [] and tagger.tag([]) == [] and tagger.probability([]) == 0.0
+    tagger.set([["w=a"], ["w=b"]])
+    with pytest.raises(bridle.LabelError, match="one per token"):
+        tagger.probability(["A"])
+    with pytest.raises(bridle.LabelError, match="'X'"):
+        tagger.probability(["A", "X"])
+    for y, pos in (("A", 2), ("A", -1), ("X", 0)):
+        with pytest.raises(bridle.LabelError):
+            tagger.marginal(y, pos)
+
+
+def test_opening_and_closing(path: Path) -> None:
+    tagger = Tagger(rules=["forbid A"])
+    with tagger.open(path) as opened:
+        assert opened is tagger and tagger.tag([["w=a"]]) != ["A"]
+    calls = (tagger.labels, tagger.tag, tagger.info, lambda: tagger.set([]), lambda: tagger.marginal("A", 0))
+    for call in (*calls, lambda: tagger.probability([]), lambda: tagger.decoder, lambda: tagger.model):
+        with pytest.raises(bridle.ModelError, match="the tagger is closed"):
+            call()
+    tagger.open_inmemory(SMALL)
+    assert tagger.labels() == ["O", "A", "B"]
+    with pytest.raises(bridle.ModelError, match="makes its own features"):
+        Tagger(bridle.CRF(features=["word[0]"]).fit([["a", "b"]], [["X", "Y"]]))
+    with pytest.raises(bridle.ModelError):
+        Tagger(bridle.CRF())
+
+
+def test_info_has_all_digits_and_line_breaks(path: Path) -> None:
+    found = Tagger(path).info()
+    assert found.labels == {"O": "0", "A": "1", "B": "2"}
+    assert found.attributes["line\nbreak"] == "2"
+    assert found.transitions == {("O", "A"): 0.5, ("A", "A"): -0.1, ("A", "B"): 0.25, ("B", "O"): 1.0}
+    assert found.state_features[("in:deep:x", "B")] == 1 / 3 and len(found.state_features) == 8
+    assert found.header["type"] == "FOMC" and found.header["off_features"] == "0x30"
+
+
+def test_threads_share_a_tagger() -> None:
+    """Each gets the labels of its own sequence."""
+    rng = np.random.default_rng(0)
+    xs = [[[ATTRIBUTES[a] for a in rng.integers(0, 6, 3)] for _ in range(n)] for n in (1, 3, 90, 200)]
+    taggers = [Tagger(rules=rules) for rules in ([], ["at most 1 segment of A"])]
+    wrong: list[int] = []
+    for tagger in taggers:
+        tagger.open_inmemory(SMALL)
+        right = [tagger.tag(x) for x in xs]
+
+        def work(k: int, tagger: Tagger = tagger, right: list[list[str]] = right) -> None:
+            wrong.extend(k for _ in range(50) if tagger.tag(xs[k]) != right[k])
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_single_precision_models_tag_too() -> None:
+    model = bridle.CRF(c2=1.0).fit([[["a"], {"b": 2.0}]] * 3, [["X", "Y"]] * 3)
+    assert model.linear_.weights.dtype == np.float32
+    assert Tagger(model).tag([["a"], {"b": 2.0}]) == ["X", "Y"]
+    assert Tagger(model).info().header == {}
