@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -57,6 +58,29 @@ class Document:
     tokens: Tokens
     tokenizer: Any
 
+    @cached_property
+    def names(self) -> list[str]:
+        """The tokens as the vocabulary writes them."""
+        names: list[str] = self.tokenizer.convert_ids_to_tokens(self.tokens.ids.tolist())
+        return names
+
+    @cached_property
+    def offsets(self) -> list[list[int]] | list[list[None]]:
+        """Where each token begins and ends in the text; None for tokenizers that do not tell."""
+        found = self.tokens.offsets
+        return [[None, None]] * len(self.tokens.ids) if found is None else found.tolist()
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """The tokens as the vocabulary writes them, but unknown ones as the text does."""
+        unknown = self.tokenizer.unk_token_id
+        if unknown is None or self.tokens.offsets is None:
+            return self.names
+        found = self.names.copy()
+        for t in np.flatnonzero(self.tokens.ids == unknown).tolist():
+            found[t] = self.text[slice(*self.offsets[t])]
+        return found
+
     def word_starts(self) -> npt.NDArray[np.intp]:
         """The first token of each word: of the words that were given, or as the pipeline of transformers tells them."""
         if self.tokens.words is not None:
@@ -68,10 +92,11 @@ class Document:
 
     def _goes_on(self) -> npt.NDArray[np.bool_]:
         """Which tokens go on a word. A tokenizer with a prefix for these writes them longer than the text does."""
-        start, end = self._offsets.T
+        assert self.tokens.offsets is not None, "the pipeline has refused such a tokenizer"
+        start, end = self.tokens.offsets.T
         backend = getattr(self.tokenizer, "_tokenizer", None)
         if backend is not None and getattr(backend.model, "continuing_subword_prefix", None):
-            return np.asarray(np.fromiter(map(len, self._names(0, len(start))), np.int64, len(start)) != end - start)
+            return np.asarray(np.fromiter(map(len, self.names), np.int64, len(start)) != end - start)
         warnings.warn(
             "The tokenizer does not mark sub-words, so that a word is what stands between two spaces. "
             "If you have the words, pass them with is_split_into_words=True.",
@@ -81,38 +106,10 @@ class Document:
         space = np.array([*(letter == " " for letter in self.text), False])
         return np.asarray((start > 0) & ~space[start - 1] & ~space[start])
 
-    @property
-    def _offsets(self) -> Array:
-        assert self.tokens.offsets is not None, "the pipeline has refused such a tokenizer"
-        return self.tokens.offsets
-
-    def spans(self, first: Array) -> list[tuple[int, int]]:
-        """Where each word begins and ends in the text."""
-        last = np.append(first[1:], len(self.tokens.ids)) - 1
-        return list(zip(self._offsets[first, 0].tolist(), self._offsets[last, 1].tolist(), strict=True))
-
     def texts(self, first: Array) -> list[str]:
         """What the text has for each word; no spaces around it, which some tokenizers count to the word."""
-        return [self.text[start:end].strip() for start, end in self.spans(first)]
-
-    def _names(self, low: int, high: int) -> list[str]:
-        names: list[str] = self.tokenizer.convert_ids_to_tokens(self.tokens.ids[low:high].tolist())
-        return names
-
-    def pieces(self, low: int, high: int) -> list[str]:
-        """Tokens low .. high-1 as the vocabulary writes them; unknown ones as the text does."""
-        found, unknown = self._names(low, high), self.tokenizer.unk_token_id
-        if unknown is not None and self.tokens.offsets is not None:
-            for k in np.flatnonzero(self.tokens.ids[low:high] == unknown).tolist():
-                start, end = self.tokens.offsets[low + k].tolist()
-                found[k] = self.text[start:end]
-        return found
-
-    def between(self, low: int, high: int) -> tuple[int | None, int | None]:
-        """Where tokens low .. high-1 begin and end in the text; None for tokenizers that do not tell."""
-        if self.tokens.offsets is None:
-            return None, None
-        return int(self.tokens.offsets[low, 0]), int(self.tokens.offsets[high - 1, 1])
+        spans, last = self.offsets, [*(first[1:] - 1).tolist(), -1]
+        return [self.text[spans[a][0] : spans[b][1]].strip() for a, b in zip(first.tolist(), last, strict=True)]
 
 
 def of_tokens(document: Document, labels: Labels, ids: Array, scores: Array, ignored: Collection[str]) -> list[Entity]:
@@ -120,13 +117,13 @@ def of_tokens(document: Document, labels: Labels, ids: Array, scores: Array, ign
     shown = np.array([name not in ignored for name in labels.names])
     made = []
     for t in np.flatnonzero(shown[ids]).tolist():
-        start, end = document.between(t, t + 1)
+        start, end = document.offsets[t]
         made.append(
             {
                 "entity": labels.names[ids[t]],
                 "score": scores[t],
                 "index": int(document.tokens.index[t]),
-                "word": document.pieces(t, t + 1)[0],
+                "word": document.pieces[t],
                 "start": start,
                 "end": end,
             }
@@ -145,18 +142,17 @@ def of_groups(
         name = groups.names[ids[a]]
         if name in ignored:
             continue
-        low, high = cuts[a], cuts[b]
-        pieces = document.pieces(low, high)
-        if first is not None:
-            pieces = [string(pieces[i - low : j - low]) for i, j in pairwise(cuts[a : b + 1])]
-        start, end = document.between(low, high)
+        if first is None:
+            words = document.pieces[a:b]
+        else:
+            words = [string(document.pieces[i:j]) for i, j in pairwise(cuts[a : b + 1])]
         made.append(
             {
                 "entity_group": name,
                 "score": scores[a] if b == a + 1 else scores[a:b].mean(),
-                "word": string(pieces),
-                "start": start,
-                "end": end,
+                "word": string(words),
+                "start": document.offsets[cuts[a]][0],
+                "end": document.offsets[cuts[b] - 1][1],
             }
         )
     return made
