@@ -6,6 +6,7 @@ and the answer is written as transformers writes it (`entities`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from bridle.lattice import Lattice
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule
 from bridle.rules.files import as_rules
+from bridle.rules.patterns import check_pattern
 
 NEEDS = "token classification with transformers needs transformers and torch"
 needed("torch", "transformers", NEEDS)
@@ -128,6 +130,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         rules: Iterable[Rule | str] | None = None,
         on_infeasible: OnInfeasible | None = None,
         given: Given | None = None,
+        patterns: Mapping[str, Any] | None = None,
         explain: bool | None = None,
         score: Score | None = None,
         stride: int | None = None,
@@ -146,6 +149,8 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             raise _unknown("score", score, "'model' or 'marginal'")
         if stride is not None or window is not None:
             before["tokenizer_params"] = self._windows(stride, window)
+        if patterns is not None:
+            after["patterns"] = {name: _compiled(pattern) for name, pattern in patterns.items()}
         chosen = {"given": given, "explain": explain, "score": score, "stride": stride}
         after.update({name: value for name, value in chosen.items() if value is not None})
         return before, forward, after
@@ -173,6 +178,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         *,
         decoder: Decoder | None = None,
         given: Given | None = None,
+        patterns: Mapping[str, Any] | None = None,
         explain: bool = False,
         score: Score = "model",
         stride: int = 0,
@@ -198,7 +204,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if not (decoder.rules or explain or score == "marginal" or self._has_transitions):
             ids = scores.argmax(axis=-1)
         else:
-            lattice, values = self._lattice(logits), self._given(decoder, given, document, first)
+            lattice, values = self._lattice(logits), self._given(decoder, given, patterns or {}, document, first)
             if explain:
                 why = _explained(decoder, lattice, values)
                 ids = np.empty(0, dtype=np.int32) if why is None else why.best.ids
@@ -239,15 +245,23 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         return Tokens(logits[keep], outputs["input_ids"][0].numpy()[keep], keep, offsets, words)
 
     def _given(
-        self, decoder: Decoder, given: Given | None, document: Document, first: Array | None
+        self,
+        decoder: Decoder,
+        given: Given | None,
+        patterns: Mapping[str, Any],
+        document: Document,
+        first: Array | None,
     ) -> Mapping[str, Any] | None:
-        """The values that the rules speak of: texts of words or tokens, and what the caller gave."""
-        if "tokens" not in decoder.required_inputs and not callable(given):
+        """The values that the rules speak of: texts of words or tokens, where patterns match, what the caller gave."""
+        wanted = decoder.required_inputs & {"tokens", *patterns}
+        if not wanted and not callable(given):
             return given
         if document.tokens.offsets is None:
-            raise _no_offsets("a rule speaks of the texts of tokens")
-        texts = document.texts(np.arange(len(document.tokens.ids)) if first is None else first)
-        return {"tokens": texts, **((given(texts) if callable(given) else given) or {})}
+            raise _no_offsets("a rule speaks of the text")
+        values: dict[str, Any] = {name: document.matching(patterns[name], first) for name in wanted - {"tokens"}}
+        if "tokens" in wanted or callable(given):
+            values["tokens"] = document.texts(first)
+        return {**values, **((given(values["tokens"]) if callable(given) else given) or {})}
 
 
 def _explained(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation | None:
@@ -258,6 +272,14 @@ def _explained(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | No
         if decoder.on_infeasible == "skip":
             return None
         raise
+
+
+def _compiled(pattern: Any) -> Any:
+    """A compiled regular expression; one that is compiled already, by `re` or `re2`, stays as it is."""
+    if not hasattr(pattern, "finditer"):
+        check_pattern(pattern, "re")
+        pattern = re.compile(pattern)
+    return pattern
 
 
 def _unknown(name: str, value: object, wanted: str) -> EngineError:

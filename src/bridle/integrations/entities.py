@@ -92,8 +92,7 @@ class Document:
 
     def _goes_on(self) -> npt.NDArray[np.bool_]:
         """Which tokens go on a word. A tokenizer with a prefix for these writes them longer than the text does."""
-        assert self.tokens.offsets is not None, "the pipeline has refused such a tokenizer"
-        start, end = self.tokens.offsets.T
+        start, end = self.spans(None)
         backend = getattr(self.tokenizer, "_tokenizer", None)
         if backend is not None and getattr(backend.model, "continuing_subword_prefix", None):
             return np.asarray(np.fromiter(map(len, self.names), np.int64, len(start)) != end - start)
@@ -106,10 +105,23 @@ class Document:
         space = np.array([*(letter == " " for letter in self.text), False])
         return np.asarray((start > 0) & ~space[start - 1] & ~space[start])
 
-    def texts(self, first: Array) -> list[str]:
-        """What the text has for each word; no spaces around it, which some tokenizers count to the word."""
-        spans, last = self.offsets, [*(first[1:] - 1).tolist(), -1]
-        return [self.text[spans[a][0] : spans[b][1]].strip() for a, b in zip(first.tolist(), last, strict=True)]
+    def spans(self, first: Array | None) -> tuple[Array, Array]:
+        """Where words begin and end in the text, or tokens if `first` is None."""
+        assert self.tokens.offsets is not None, "the pipeline has refused such a tokenizer"
+        start, end = self.tokens.offsets.T
+        return (start, end) if first is None else (start[first], end[np.append(first[1:], len(end)) - 1])
+
+    def texts(self, first: Array | None) -> list[str]:
+        """What the text has for each word or token; no spaces around it, which some tokenizers count to the word."""
+        start, end = self.spans(first)
+        return [self.text[a:b].strip() for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+
+    def matching(self, pattern: Any, first: Array | None) -> list[int]:
+        """The words or tokens that have a part in a match of a compiled expression."""
+        start, end = self.spans(first)
+        found = np.array([match.span() for match in pattern.finditer(self.text)]).reshape(-1, 2)
+        low, high = np.searchsorted(end, found[:, 0], side="right"), np.searchsorted(start, found[:, 1])
+        return sorted({t for a, b in zip(low.tolist(), high.tolist(), strict=True) for t in range(a, b)})
 
 
 def of_tokens(document: Document, labels: Labels, ids: Array, scores: Array, ignored: Collection[str]) -> list[Entity]:

@@ -6,22 +6,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
 
 import numpy.typing as npt
 
 from bridle.decoding.decoder import OnInfeasible
+from bridle.errors import ModelError
 from bridle.extras import needed
 from bridle.integrations.constrained_pipeline import NEEDS, ConstrainedPipeline, Explained, Score
 from bridle.integrations.id2label import AnyScheme, labels_of
-from bridle.integrations.onnx import as_model
+from bridle.integrations.onnx import LogitsModel, as_model
+from bridle.integrations.privacy_filter import biases_of, transitions
 from bridle.integrations.subwords import Back, batch
 from bridle.integrations.windows import Merge
 from bridle.rules.base import Rule
 
-__all__ = ["Back", "ConstrainedPipeline", "Explained", "batch", "labels_of", "pipeline"]
+__all__ = ["Back", "ConstrainedPipeline", "Explained", "batch", "labels_of", "pipeline", "privacy_filter"]
+
+CHECKPOINT = "openai/privacy-filter"
 
 
 def pipeline(
@@ -29,6 +33,7 @@ def pipeline(
     tokenizer: Any,
     *,
     rules: Iterable[Rule | str] = (),
+    patterns: Mapping[str, Any] | None = None,
     aggregation_strategy: str = "first",
     stride: int | None = None,
     window: int | None = None,
@@ -58,6 +63,10 @@ def pipeline(
         Rules, or sentences such as ``"at most 1 segment of TOTAL"``. They speak of words, or of tokens under "none" and
         "simple". ``tokens /\\d{8,}/`` matches what the text has for them. There are no hidden rules: write ``"well
         formed"`` if labels should obey their scheme.
+    patterns : mapping of str to regular expression, optional
+        Expressions that are searched for in the text. ``given NAME`` in a rule then stands for all words, or tokens,
+        that have a part in a match: with ``patterns={"digits": r"\\d{8,}"}``, ``fix ACCOUNT at given digits``. They are
+        strings for `re`, or compiled ones; those of `re2` take linear time whatever the text.
     aggregation_strategy : {"first", "average", "max", "simple", "none"}, default "first"
         As in transformers. The first three label whole words, by the scores of their first sub-word, by the mean of
         all, or by the surest one; the others label tokens.
@@ -103,22 +112,35 @@ def pipeline(
 
     Examples
     --------
-    >>> from bridle.integrations.transformers import pipeline
-    >>> pipe = pipeline("path/to/model", "path/to/model", rules=["no duplicates of TOTAL"])  # doctest: +SKIP
-    >>> pipe("Total due: 12.00")  # doctest: +SKIP
-    [{'entity_group': 'TOTAL', 'score': 0.98, 'word': '12. 00', 'start': 11, 'end': 16}]
+    A function in the place of a model, and a tokenizer of three words:
+
+    >>> import numpy as np
+    >>> from tokenizers import Tokenizer, models, pre_tokenizers
+    >>> from transformers import PreTrainedTokenizerFast
+    >>> backend = Tokenizer(models.WordLevel({"?": 0, "total": 1, "7": 2, "9": 3}, unk_token="?"))
+    >>> backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    >>> tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")
+    >>> logits = np.array([[2, 0], [2, 0], [0, 1], [0, 2.0]])
+    >>> pipe = pipeline(
+    ...     lambda input_ids, **_: logits[input_ids],
+    ...     tokenizer,
+    ...     id2label=["O", "TOTAL"],
+    ...     rules=["at most 1 token of TOTAL"],
+    ...     aggregation_strategy="simple",
+    ... )
+    >>> [(entity["word"], entity["start"]) for entity in pipe("total 7 total 9")]
+    [('9', 14)]
     """
-    auto = needed("transformers", "transformers", NEEDS)
-    if isinstance(model, (str, PathLike)):
-        model = auto.AutoModelForTokenClassification.from_pretrained(model)
     if isinstance(tokenizer, (str, PathLike)):
-        tokenizer = auto.AutoTokenizer.from_pretrained(tokenizer)
-    if (made := as_model(model)) is not model:
+        tokenizer = needed("transformers", "transformers", NEEDS).AutoTokenizer.from_pretrained(tokenizer)
+    made = as_model(_loaded(model))
+    if isinstance(made, LogitsModel):
         options.setdefault("device", "cpu")
     return ConstrainedPipeline(
         model=made,
         tokenizer=tokenizer,
         rules=rules,
+        patterns=patterns,
         aggregation_strategy=aggregation_strategy,
         stride=stride,
         window=window,
@@ -133,3 +155,98 @@ def pipeline(
         end=end,
         **options,
     )
+
+
+def privacy_filter(
+    model: Any = CHECKPOINT,
+    tokenizer: Any = None,
+    *,
+    calibration: Mapping[str, Any] | str | PathLike[str] | None = None,
+    operating_point: str = "default",
+    rules: Iterable[Rule | str] = (),
+    window: int = 4096,
+    stride: int = 1024,
+    id2label: Any = None,
+    **options: Any,
+) -> ConstrainedPipeline:
+    """Make a pipeline that finds private data with openai/privacy-filter, or a model fine-tuned from it.
+
+    Long texts go through the network in windows of constant size, one by one unless `batch_size` says otherwise. Only
+    the logits of a window are kept: 132 bytes a token for 33 labels, 17 MB for 128,000 tokens, and some times as much
+    while they are decoded. Where windows overlap, the probabilities of a token are averaged; the text is decoded once.
+
+    Parameters
+    ----------
+    model : model, onnxruntime.InferenceSession, callable, str or path, default "openai/privacy-filter"
+        As in `pipeline`. Its labels are O and B-, I-, E-, S- of each type, in any order.
+    tokenizer : tokenizer, str or path, optional
+        A fast tokenizer; by default the one that comes with the model, if that is named by a string.
+    calibration : mapping, str or path, optional
+        The six biases: a calibration file, or what it holds, ``{"operating_points": {"default": {"biases": {...}}}}``.
+        None: all are 0.
+    operating_point : str, default "default"
+        Which of its entries to use.
+    rules : iterable of Rule or str, optional
+        Rules on top, as in `pipeline`. They speak of tokens, which are pieces of words: for what the text of an entity
+        looks like, use `patterns`.
+    window, stride : int
+        Tokens of a window, and how many of them two windows share. The model looks 128 tokens to either side in each of
+        its 8 layers: 1,024 tokens from an edge, what is beyond it makes no difference any more.
+    id2label : mapping or list of str, optional
+        As in `pipeline`.
+    **options : object
+        Other options of `pipeline`, such as patterns, on_infeasible, explain, batch_size.
+
+    Returns
+    -------
+    ConstrainedPipeline
+        ``pipe(text)`` gives entities with the keys entity_group, score, word, start and end.
+
+    Raises
+    ------
+    ModelError
+        If the calibration does not hold exactly the six biases, or there is no tokenizer.
+    LabelError
+        If the labels of the model are not those of BIOES.
+
+    Examples
+    --------
+    >>> pipe = privacy_filter(  # doctest: +SKIP
+    ...     calibration="viterbi_calibration.json",
+    ...     patterns={"digits": r"\\b\\d{8,}\\b"},
+    ...     rules=["fix account_number at given digits"],
+    ... )
+    >>> pipe("My account is 12345678.")  # doctest: +SKIP
+    [{'entity_group': 'account_number', 'score': 0.97, 'word': ' 12345678', 'start': 14, 'end': 22}]
+    """
+    if tokenizer is None and not isinstance(model, (str, PathLike)):
+        raise ModelError(
+            "the tokenizer is missing",
+            got="a model without one",
+            wanted="its tokenizer",
+            cause=f'Pass AutoTokenizer.from_pretrained("{CHECKPOINT}"), or the name of the model instead of the model.',
+        )
+    found, point = _loaded(model), biases_of(calibration, operating_point)
+    pairwise, start, end = transitions(labels_of(found if id2label is None else id2label, "BIOES"), point)
+    return pipeline(
+        found,
+        model if tokenizer is None else tokenizer,
+        rules=rules,
+        aggregation_strategy="simple",
+        stride=stride,
+        window=window,
+        scheme="BIOES",
+        id2label=id2label,
+        merge="mean",
+        pairwise=pairwise,
+        start=start,
+        end=end,
+        **options,
+    )
+
+
+def _loaded(model: Any) -> Any:
+    """A model by its name or folder; other models as they are."""
+    if isinstance(model, (str, PathLike)):
+        return needed("transformers", "transformers", NEEDS).AutoModelForTokenClassification.from_pretrained(model)
+    return model
