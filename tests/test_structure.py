@@ -326,7 +326,9 @@ def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.
 
 # ---- tests are found by the name of what they test ------------------------------------------------------------------
 
-TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}  # those of integrations/x.py are integrations/test_x.py
+TESTS = {
+    path.stem for path in (ROOT / "tests").rglob("test_*.py")
+}  # those of integrations/x.py are integrations/test_x.py
 # Modules whose tests stand in a file of another name.
 TOGETHER = {
     "test_cli_base": "cli/options cli/reproducing",
@@ -369,6 +371,7 @@ TOGETHER = {
     "test_rules_lint": "rules/questions",
     "test_rules_text": "rules/files",
     "test_explain": "explain/effects",
+    "test_transformers": "integrations/constrained_pipeline integrations/entities integrations/onnx",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.

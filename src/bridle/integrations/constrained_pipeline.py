@@ -291,6 +291,6 @@ def _no_offsets(what: str) -> ModelError:
         f"{what}, for which the tokenizer must tell where each token stands in the text",
         got="a slow tokenizer, which has no offsets",
         wanted="a fast tokenizer",
-        cause="Load it with AutoTokenizer.from_pretrained(..., use_fast=True). Without one, use "
-        'aggregation_strategy="simple" with rules that do not look at texts.',
+        cause="AutoTokenizer.from_pretrained gives one, in transformers 4 with use_fast=True. If there is none, use "
+        'aggregation_strategy="simple" without stride, and rules that do not look at texts.',
     )
