@@ -192,33 +192,20 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if pool is not None:
             first = document.word_starts()
             logits = pooled(logits, first, pool)
-        scores = softmax(logits).astype(tokens.logits.dtype, copy=False)
-        if np.isnan(scores.sum()):
-            raise LatticeError(
-                "the model gives logits that are no numbers",
-                got="NaN or infinity",
-                wanted="finite logits",
-                cause="An overflow in half precision? Load the model with dtype=torch.float32.",
-            )
-        decoder, why = decoder or self.decoder, None
-        if not (decoder.rules or explain or score == "marginal" or self._has_transitions):
-            ids = scores.argmax(axis=-1)
+        decoder, ignored = decoder or self.decoder, ["O"] if ignore_labels is None else list(ignore_labels)
+        why: Explanation | None = None
+        if decoder.rules or explain or score == "marginal" or self._has_transitions:
+            values = self._given(decoder, given, patterns or {}, document, first)
+            ids, scores, why = _decoded(decoder, self._lattice(logits), values, explain, score)
         else:
-            lattice, values = self._lattice(logits), self._given(decoder, given, patterns or {}, document, first)
-            if explain:
-                why = _explained(decoder, lattice, values)
-                ids = np.empty(0, dtype=np.int32) if why is None else why.best.ids
-            else:
-                ids = decoder.decode(lattice, values).ids
-            if not len(ids):  # no answer, and on_infeasible="skip"
-                return Explained() if explain else []
-            if score == "marginal":
-                scores = decoder.marginals(lattice, values)
-        chosen, ignored = scores[np.arange(len(ids)), ids], ["O"] if ignore_labels is None else list(ignore_labels)
+            ids, scores = _most_probable(logits)
+        if not len(ids):  # no answer, and on_infeasible="skip"
+            return Explained() if explain else []
+        scores = scores.astype(tokens.logits.dtype, copy=False)
         if aggregation_strategy == NONE:
-            found = of_tokens(document, self.labels, ids, chosen, ignored)
+            found = of_tokens(document, self.labels, ids, scores, ignored)
         else:
-            found = of_groups(document, self._groups, ids, chosen, ignored, first)
+            found = of_groups(document, self._groups, ids, scores, ignored, first)
         return Explained(found, why) if explain else found
 
     def _lattice(self, logits: Array) -> Lattice:
@@ -234,6 +221,13 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 got=f"{logits.shape[1]} logits for each token",
                 wanted=f"{len(self.labels)}, one for each of {', '.join(self.labels.names[:6])}...",
                 cause="Pass id2label with a name for each column of the logits.",
+            )
+        if not np.isfinite(logits[keep].max(axis=1).sum()):
+            raise LatticeError(
+                "the model gives logits that are no numbers",
+                got="NaN or infinity",
+                wanted="finite logits",
+                cause="An overflow in half precision? Load the model with dtype=torch.float32.",
             )
         offsets, words = outputs["offset_mapping"], outputs.get("word_ids")
         if offsets is not None:
@@ -264,14 +258,29 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         return {**values, **((given(values["tokens"]) if callable(given) else given) or {})}
 
 
-def _explained(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation | None:
-    """The explanation, or None if there is no answer and texts without one are to be skipped."""
-    try:
-        return decoder.explain(lattice, given)
-    except Infeasible:
-        if decoder.on_infeasible == "skip":
-            return None
-        raise
+def _most_probable(logits: Array) -> tuple[Array, Array]:
+    """The best label of each word by itself, and its probability."""
+    probabilities = softmax(logits)
+    ids = probabilities.argmax(axis=-1)
+    return ids, probabilities[np.arange(len(ids)), ids]
+
+
+def _decoded(
+    decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, explain: bool, score: Score
+) -> tuple[Array, Array, Explanation | None]:
+    """The best labels under the rules, their probabilities, and the reasons; no labels if there is no answer."""
+    why = None
+    if explain:
+        try:
+            why = decoder.explain(lattice, given)
+        except Infeasible:
+            if decoder.on_infeasible != "skip":
+                raise
+            return np.empty(0, dtype=np.int32), np.empty(0), None
+    ids = decoder.decode(lattice, given).ids if why is None else why.best.ids
+    if score == "marginal" and len(ids):
+        return ids, decoder.marginals(lattice, given)[np.arange(len(ids)), ids], why
+    return ids, np.exp(lattice.unary[np.arange(len(ids)), ids]), why
 
 
 def _compiled(pattern: Any) -> Any:

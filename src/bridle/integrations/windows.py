@@ -96,13 +96,16 @@ def join(windows: Sequence[Tokens], overlap: int, merge: Merge = "nearest") -> T
 
 def _mean(logits: Sequence[Array], begin: Sequence[int]) -> Array:
     """(n, m) logarithms of the mean of the probabilities in all windows."""
-    n = begin[-1] + len(logits[-1])
-    total, count = np.full((n, logits[0].shape[1]), -np.inf), np.zeros(n)
+    n, end = begin[-1] + len(logits[-1]), 0
+    total, count = np.empty((n, logits[0].shape[1])), np.zeros(n)
     for scores, low in zip(logits, begin, strict=True):
-        here = slice(low, low + len(scores))
-        np.logaddexp(total[here], log_softmax(scores), out=total[here])
-        count[here] += 1
-    total -= np.log(count)[:, None]
+        own, shared, high = log_softmax(scores), max(end - low, 0), low + len(scores)
+        total[low:end] = np.logaddexp(total[low:end], own[:shared])
+        total[low + shared : high] = own[shared:]
+        count[low:high] += 1
+        end = high
+    several = count > 1
+    total[several] -= np.log(count[several])[:, None]
     return total
 
 
