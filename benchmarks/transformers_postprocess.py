@@ -2,8 +2,8 @@
 
     python benchmarks/transformers_postprocess.py             # needs pip install 'bridle[transformers]'
 
-Texts of a few words, of a sentence and of a page go through both pipelines, with words by their first sub-word. The logits
-are made up: mostly sure of a labelling with an entity every eight words, sometimes wrong; no network runs. Then a
+Texts of a few words, of a sentence and of a page go through both pipelines; words are labelled by first sub-words. The
+logits are made up: mostly sure of an entity every eight words, sometimes wrong; no network runs. Then there is a
 document of 128,000 tokens with the 33 labels of openai/privacy-filter: how long it takes to decode it, and to join its
 windows, decode it and write its entities. All sides run in turn, and the least time of some rounds counts.
 """

@@ -195,6 +195,8 @@ def test_patterns_over_the_text(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=["fix TAX at given date"], patterns={"date": r"\d\d-\d\d"})
     found = pipe("for 12-34 acme", explain=True).explanation.best
     assert [name.endswith("TAX") for name in found.labels] == [False, True, True, True, False]
+    whole = ["fix TAX at given date", "forbid B-TAX at given date_rest", "well formed"]
+    assert pipe("for 12-34 acme", rules=whole, explain=True).explanation.best.labels[1:4] == ["B-TAX", "I-TAX", "I-TAX"]
     assert pipe("for acme") == pipeline(*tagger)("for acme")
     with pytest.raises(bridle.RuleError, match="regular expression"):
         pipe("x", patterns={"date": "("})

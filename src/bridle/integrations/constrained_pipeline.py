@@ -37,6 +37,7 @@ NONE = _stock.AggregationStrategy.NONE
 Given = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]]
 Score = Literal["model", "marginal"]
 POOLS: dict[str, Pool] = {"first": "first", "average": "mean", "max": "max"}  # strategies that label whole words
+REST = "_rest"  # after the name of a pattern: its matches without their first words
 
 
 class Explained(list[Entity]):
@@ -247,14 +248,17 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         first: Array | None,
     ) -> Mapping[str, Any] | None:
         """The values that the rules speak of: texts of words or tokens, where patterns match, what the caller gave."""
-        wanted = decoder.required_inputs & {"tokens", *patterns}
+        wanted = decoder.required_inputs & {"tokens", *patterns, *(name + REST for name in patterns)}
         if not wanted and not callable(given):
             return given
         if document.tokens.offsets is None:
             raise _no_offsets("a rule speaks of the text")
-        values: dict[str, Any] = {name: document.matching(patterns[name], first) for name in wanted - {"tokens"}}
-        if "tokens" in wanted or callable(given):
-            values["tokens"] = document.texts(first)
+        values: dict[str, Any] = {"tokens": document.texts(first)} if "tokens" in wanted or callable(given) else {}
+        for name, pattern in patterns.items():
+            if not wanted.isdisjoint((name, name + REST)):
+                found = document.matches(pattern, first)
+                values[name] = sorted({t for match in found for t in match})
+                values[name + REST] = sorted({t for match in found for t in match[1:]})
         return {**values, **((given(values["tokens"]) if callable(given) else given) or {})}
 
 

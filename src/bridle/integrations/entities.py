@@ -116,12 +116,12 @@ class Document:
         start, end = self.spans(first)
         return [self.text[a:b].strip() for a, b in zip(start.tolist(), end.tolist(), strict=True)]
 
-    def matching(self, pattern: Any, first: Array | None) -> list[int]:
-        """The words or tokens that have a part in a match of a compiled expression."""
+    def matches(self, pattern: Any, first: Array | None) -> list[range]:
+        """The words or tokens that have a part in each match of a compiled expression."""
         start, end = self.spans(first)
         found = np.array([match.span() for match in pattern.finditer(self.text)]).reshape(-1, 2)
         low, high = np.searchsorted(end, found[:, 0], side="right"), np.searchsorted(start, found[:, 1])
-        return sorted({t for a, b in zip(low.tolist(), high.tolist(), strict=True) for t in range(a, b)})
+        return [range(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
 
 
 def of_tokens(document: Document, labels: Labels, ids: Array, scores: Array, ignored: Collection[str]) -> list[Entity]:

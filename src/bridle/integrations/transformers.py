@@ -65,8 +65,9 @@ def pipeline(
         formed"`` if labels should obey their scheme.
     patterns : mapping of str to regular expression, optional
         Expressions that are searched for in the text. ``given NAME`` in a rule then stands for all words, or tokens,
-        that have a part in a match: with ``patterns={"digits": r"\\d{8,}"}``, ``fix ACCOUNT at given digits``. They are
-        strings for `re`, or compiled ones; those of `re2` take linear time whatever the text.
+        that have a part in a match: with ``patterns={"digits": r"\\d{8,}"}``, ``fix ACCOUNT at given digits``. ``given
+        NAME_rest`` leaves out the first one of each match: ``forbid B-ACCOUNT at given digits_rest`` keeps it in one
+        piece. Expressions are strings for `re`, or compiled; those of `re2` take linear time whatever the text.
     aggregation_strategy : {"first", "average", "max", "simple", "none"}, default "first"
         As in transformers. The first three label whole words, by the scores of their first sub-word, by the mean of
         all, or by the surest one; the others label tokens.
