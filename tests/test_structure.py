@@ -373,6 +373,7 @@ TOGETHER = {
     "test_spacy": "integrations/spacy_component",
     "test_spacy_spans": "integrations/spacy_beam integrations/spacy_filter",
     "test_spacy_tagger": "integrations/spacy_answers integrations/spacy_scores",
+    "test_transformers": "integrations/constrained_pipeline integrations/entities integrations/onnx",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.

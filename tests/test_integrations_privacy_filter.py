@@ -1,0 +1,76 @@
+"""Calibrations of openai/privacy-filter: six biases, no more and no fewer, and the transitions that they make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bridle
+from bridle.integrations.privacy_filter import STEPS, biases_of, transitions
+
+SIX = {f"transition_bias_{name}": float(k) for k, name in enumerate(STEPS, start=1)}
+
+
+def file_of(biases: Any) -> dict[str, Any]:
+    return {"operating_points": {"default": {"biases": biases}}}
+
+
+def test_a_calibration_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(file_of(SIX)), encoding="utf-8")
+    expected = {name: float(k) for k, name in enumerate(STEPS, start=1)}
+    assert biases_of(path) == biases_of(str(path)) == biases_of(file_of(SIX)) == expected
+    assert set(biases_of(None).values()) == {0.0}
+
+
+def test_transitions_have_the_biases_of_their_kind() -> None:
+    labels = bridle.Labels(["E-x", "S-y", "O", "B-x", "I-x", "B-y", "E-y", "I-y", "S-x"], "BIOES")
+    pairwise, start, end = transitions(labels, biases_of(file_of(SIX)))
+    found = {(labels.names[i], labels.names[j]): pairwise[i, j] for i, j in np.argwhere(np.isfinite(pairwise)).tolist()}
+    closed, opening = ["E-x", "S-x", "E-y", "S-y"], ["B-x", "S-x", "B-y", "S-y"]
+    assert found == {
+        ("O", "O"): 1,
+        **{("O", b): 2 for b in opening},
+        **{(a, f"I-{kind}"): 3 for kind in "xy" for a in (f"B-{kind}", f"I-{kind}")},
+        **{(a, f"E-{kind}"): 4 for kind in "xy" for a in (f"B-{kind}", f"I-{kind}")},
+        **{(a, "O"): 5 for a in closed},
+        **{(a, b): 6 for a in closed for b in opening},
+    }
+    assert {labels.names[y] for y in np.flatnonzero(start == 0)} == {"O", *opening}
+    assert {labels.names[y] for y in np.flatnonzero(end == 0)} == {"O", *closed}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "has no 'operating_points'"),
+        ({"operating_point": {}}, "has no 'operating_points'; got operating_point"),
+        ({"operating_points": {"strict": {}}}, "has no 'default'; got strict"),
+        ({"operating_points": {"default": {}}}, "has no 'biases'; got nothing"),
+        (file_of([1]), "does not have the six biases"),
+        (file_of({**SIX, "transition_bias_other": 0}), "does not have the six biases; got 'transition_bias_other'"),
+        (file_of({k: v for k, v in SIX.items() if "stay" not in k}), "got no transition_bias_background_stay"),
+        (file_of({**SIX, "transition_bias_end_to_start": "0"}), "transition_bias_end_to_start is not a bias; got '0'"),
+        (file_of({**SIX, "transition_bias_end_to_start": True}), "is not a bias; got True"),
+        (file_of({**SIX, "transition_bias_end_to_start": float("nan")}), "is not a bias; got nan"),
+    ],
+)
+def test_bad_calibrations(content: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(bridle.ModelError, match=message):
+        biases_of(content)
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(bridle.ModelError, match=f"calibration.json: .*{message}"):
+        biases_of(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(bridle.FileError, match="cannot read the calibration file"):
+        biases_of(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
+    with pytest.raises(bridle.ModelError, match="not JSON"):
+        biases_of(tmp_path / "bad.json")

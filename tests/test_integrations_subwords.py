@@ -1,0 +1,100 @@
+"""Sub-words become words and back, and the labels of a model are read from its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bridle
+from bridle.integrations.subwords import batch, log_softmax, pooled, softmax
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.integers(0, 99))
+def test_words_by_their_plain_definitions(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(sum(sizes), 4)) * 3
+    first = np.cumsum([0, *sizes[:-1]])
+    p = softmax(logits)
+    words = [p[a : a + size] for a, size in zip(first, sizes, strict=True)]
+    np.testing.assert_allclose(softmax(pooled(logits, first, "first")), [word[0] for word in words])
+    np.testing.assert_allclose(softmax(pooled(logits, first, "mean")), [word.mean(axis=0) for word in words])
+    surest = [word[word.max(axis=1).argmax()] for word in words]
+    np.testing.assert_allclose(softmax(pooled(logits, first, "max")), surest)
+
+
+def test_small_probabilities_stay_possible() -> None:
+    """In single precision exp(-200) is 0, and a rule that asks for such a label would have no answer."""
+    logits = np.array([[200, 0]], dtype=np.float32)
+    assert softmax(logits)[0, 1] == 0
+    assert log_softmax(logits)[0, 1] == -200
+    packed, _ = batch(logits[None])
+    assert bridle.Decoder(["O", "X"], ["present X"]).decode_batch(packed).labels == [["X"]]
+
+
+def test_padding_and_special_tokens_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(3, 5, 2))
+    logits[0, 3:] = np.nan  # what padding holds is of no interest
+    word_ids = [[None, 0, 0, -1, -1], [None, 0, 1, 3, None], [None] * 5]
+    mask = [[1, 1, 1, 0, 0], [1] * 5, [1, 1, 0, 0, 0]]
+    packed, back = batch(logits, mask, word_ids)
+    assert packed.offsets.tolist() == [0, 1, 4, 4]
+    assert back.words == [[0], [0, 1, 3], []]
+    found = bridle.Decoder(["A", "B"]).decode_batch(packed)
+    y = logits.argmax(axis=-1)
+    assert back(found).tolist() == [
+        [-100, y[0, 1], y[0, 1], -100, -100],
+        [-100, y[1, 1], y[1, 2], y[1, 3], -100],
+        [-100] * 5,
+    ]
+
+
+def test_a_mask_may_have_holes() -> None:
+    packed, back = batch(np.array([[[1, 0], [5, 5], [0, 1]]], dtype=float), [[1, 0, 1]])
+    found = bridle.Decoder(["A", "B"]).decode_batch(packed)
+    assert back(found, fill=-1).tolist() == [[0, -1, 1]]
+    assert back.words == [[0, 2]]
+
+
+def test_sequences_without_an_answer() -> None:
+    packed, back = batch(np.zeros((2, 2, 2)), [[1, 1], [1, 0]])
+    decoder = bridle.Decoder(["A", "B"], ["at least 2 tokens of A"], on_infeasible="skip")
+    assert back(decoder.decode_batch(packed)).tolist() == [[0, 0], [-100, -100]]
+
+
+def test_scores_of_transitions_come_along() -> None:
+    pairwise = np.array([[0, -9], [-9, 0]])
+    packed, _ = batch(np.array([[[1.0, 0], [0, 2.0]]]), pairwise=pairwise, start=[0, 0], end=[5, 0])
+    assert bridle.Decoder(["A", "B"]).decode_batch(packed).labels == [["A", "A"]]
+
+
+@pytest.mark.parametrize(
+    ("logits", "mask", "word_ids", "message"),
+    [
+        (np.zeros((2, 3)), None, None, "logits has a wrong shape"),
+        (np.zeros((1, 2, 3)), [[1, 1, 1]], None, "mask has a wrong shape"),
+        (np.zeros((1, 2, 3)), None, [[0]], r"word_ids do not fit the logits; got 1 sequences of \[1\] positions"),
+        (np.zeros((1, 2, 3)), None, [[0, 1]] * 2, "word_ids do not fit"),
+        (np.full((1, 2, 3), np.nan), None, None, "not a score"),
+        ("abc", None, None, "logits is not an array of numbers"),
+    ],
+)
+def test_what_does_not_fit(logits: Any, mask: Any, word_ids: Any, message: str) -> None:
+    with pytest.raises(bridle.LatticeError, match=message):
+        batch(logits, mask, word_ids)
+
+
+def test_unknown_pool() -> None:
+    with pytest.raises(bridle.EngineError, match="unknown pool; got 'last'"):
+        batch(np.zeros((1, 1, 1)), pool="last")  # type: ignore[arg-type]
+
+
+def test_nothing_to_label() -> None:
+    for shape in ((0, 4, 3), (2, 0, 3)):
+        packed, back = batch(np.zeros(shape))
+        found = bridle.Decoder(["A", "B", "C"]).decode_batch(packed)
+        assert back(found).shape == shape[:2]
