@@ -309,7 +309,6 @@ def test_checks_on_sequences(model: Tagger, check: Callable[[Any], None]) -> Non
 
 
 @pytest.mark.parametrize(("model", "check"), list(own_checks()))
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_own_checks(model: Any, check: Callable[[Any], None]) -> None:
     check(model)
 
