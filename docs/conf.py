@@ -35,6 +35,7 @@ autodoc_type_aliases = {  # not the dozen types that they stand for
     name: name for name in ("npt.ArrayLike", "LabelSpec", "Position", "Spans", "Labelling")
 }
 autodoc_default_options = {"members": True}
+autodoc_mock_imports = ["transformers", "torch", "spacy", "thinc"]  # what integrations derive from; not installed here
 
 
 def setup(app: Sphinx) -> None:
