@@ -1,8 +1,8 @@
 """`labelstudio`: tasks of Label Studio, as it exports them (JSON, JSON-MIN) and imports them, with regions of text.
 
     [
-    {"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",
-     "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
+    {"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label",
+     "to_name": "text", "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
     ]
 
 Of each task the first annotation that was not cancelled is read, or its first prediction if it has no annotation;
