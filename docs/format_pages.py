@@ -22,8 +22,8 @@ EXAMPLES = {
     "jsonl": '{"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], '
     '"given": {"verb": 1}}\n',
     "labelstudio": "[\n"
-    '{"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",\n'
-    ' "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}\n'
+    '{"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label",\n'
+    ' "to_name": "text", "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}\n'
     "]\n",
     "parserator": "<AddressCollection>\n"
     "<AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName>, <ZipCode>60201</ZipCode>"

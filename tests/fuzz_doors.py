@@ -28,6 +28,7 @@ from crfsuite_writer import SMALL, crfsuite_file
 
 TRAP = "BRIDLE_FUZZ_TRAP"  # if it is set in the environment, there is one more door, with all kinds of findings
 LABELS = ["O", "A", "B"]
+JSON = ("jsonl", "doccano", "labelstudio", "spans")
 COLUMNS = [
     {"word": ["He", "left", "12", "Elm,"], "pos": ["PRP", "VBD", "CD", "NN"]},
     {"word": ["上", "海"], "pos": ["NR", "NR"]},
@@ -91,17 +92,27 @@ def seeds(name: str) -> tuple[bytes, ...]:
 
 def _labelled(name: str) -> Door:
     def make(folder: Path) -> Iterable[Path]:
-        for k, some in enumerate(([0, 1, 2, 3], [2], [1])):
+        for k, some in enumerate(([0, 1, 2, 3], [2], [1]) if name != "brat" else ([0, 1, 2, 3],)):
             for gz in ("", ".gz") if kind == "text" and k == 1 else ("",):
-                path = folder / f"{k}.{name}{gz}"
+                path = folder / f"{k}{suffix}{gz}"
                 try:
                     write(path, [_example(name, j) for j in some], name)
                 except bridle.BridleError:  # not every sequence can be written in every format
                     continue
                 yield path
 
-    kind = {"jsonl": "json", "arrow": "table", "parquet": "table"}.get(name, "text")
-    return Door(kind, f".{name}", make, lambda path: sum(1 for _ in read(path, name)))
+    kind = {"arrow": "table", "parquet": "table"}.get(name, "json" if name in JSON else "text")
+    suffix = ".ann" if name == "brat" else f".{name}"
+    return Door(kind, suffix, make, _read_brat if name == "brat" else lambda path: sum(1 for _ in read(path, name)))
+
+
+def _read_brat(path: str) -> int:
+    """Annotations of the text that the seed file was written for."""
+    text = Path(path).with_suffix(".txt")
+    text.write_text("".join(" ".join(columns["word"]) + "\n" for columns in COLUMNS), encoding="utf-8")
+    found = sum(1 for _ in read(path, "brat", on_overlap="skip"))
+    text.unlink()
+    return found
 
 
 def _example(name: str, k: int) -> Example:
@@ -110,9 +121,11 @@ def _example(name: str, k: int) -> Example:
         return Example({"char": list("".join(words))}, ["S"] * len("".join(words)))
     if name == "text":
         return Example({"word": words})
+    if name in ("brat", "doccano", "labelstudio", "spans"):
+        return Example({"word": words}, [f"B-{label}" if label != "O" else label for label in labels], id=k)
     if name in ("jsonl", "arrow", "parquet"):
         return Example(COLUMNS[k], labels, {"verb": k, "spans": [[0, 1]]}, (), "", f"s{k}")
-    return Example(COLUMNS[k] if name == "conll" else {"word": words}, labels)
+    return Example(COLUMNS[k] if name in ("conll", "csv", "tsv") else {"word": words}, labels)
 
 
 # ---- models ---------------------------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ TOGETHER = {
     "test_cli_explaining": "cli/chosen",
     "test_cli_learning": "cli/learned_file cli/rules_test cli/rules_tune",
     "test_cli_stream": "cli/bars __main__",
-    "test_cli_training": "cli/evaluating cli/learners cli/reading cli/tagging",
+    "test_cli_training": "cli/evaluating cli/learners cli/reading",
     "test_data_conll": "data/conllu data/segmented data/slashed",
     "test_data_limits": "data/packed data/tables",
     "test_data_scores": "data/chunk data/npz data/output",

@@ -43,7 +43,7 @@ from bridle.data.standoff import Standoff, segments_of
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
 from bridle.decoding.segments import segment_probabilities
-from bridle.errors import FileError, ModelError
+from bridle.errors import BridleError, FileError, ModelError
 from bridle.lattice import Lattice
 from bridle.models import Tagger
 
@@ -206,7 +206,10 @@ def _with_spans(example: Example, record: Record, tagger: Tagger, made: Standoff
     if labels is None or decoder is None or record.get("relaxed"):
         return replace(example, labels=labels)
     lattice, given = work_of([example], tagger, decoder, 1).scores(0)
-    found = segment_probabilities(decoder, lattice, labels, segments_of(labels, made.scheme), given)
+    try:
+        found = segment_probabilities(decoder, lattice, labels, segments_of(labels, made.scheme), given)
+    except BridleError as error:  # a limit, for example
+        raise error.at(where=example.where) from None
     return replace(example, labels=labels, probabilities=[round(p, 6) for p in found])
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from inspect import cleandoc
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
 
 _FORMATS: dict[str, type[Format]] = {}
+_PARAMETERS = "\n\nParameters\n----------\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,9 @@ class Format:
             raise TypeError(f"two formats are called {cls.name!r}")
         if "name" in cls.__dict__:
             _FORMATS[cls.name] = cls
+        if cls.__doc__ and "encoding :" not in cls.__doc__:  # the options of its base are told there, once
+            own, base = cleandoc(cls.__doc__), cleandoc(cls.__bases__[0].__doc__ or "")
+            cls.__doc__ = own + ("\n" if _PARAMETERS in own else _PARAMETERS) + base.partition(_PARAMETERS)[2]
 
     @classmethod
     def looks_like(cls, head: str) -> bool:

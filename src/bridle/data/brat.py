@@ -43,19 +43,6 @@ class Brat(Standoff):
     ----------
     per : {"line", "document"}, default "line"
         What a sequence is: a line of the text, or all of it.
-    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
-        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
-        people draw begin and end with a token.
-    scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
-        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
-    on_mismatch : {"widen", "raise", "skip"}, default "widen"
-        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
-    on_overlap : {"raise", "skip"}, default "raise"
-        A span that overlaps one before it is an error, or is passed over and counted.
-    units : {"characters", "utf-16"}, default "characters"
-        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
-    encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "brat"

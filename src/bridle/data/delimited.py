@@ -213,24 +213,7 @@ class Delimited(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class Csv(Delimited):
-    """Cells with commas between them.
-
-    Parameters
-    ----------
-    tokens : str, default "word"
-        Name of the column of the tokens; they become the column ``word``.
-    label : str or None, default "label"
-        Name of the column of the labels; a file without it, or cells without text, are not labelled.
-    sequence : str, optional
-        Name of the column that says which sequence a row belongs to: where it changes a new one begins; a cell without
-        text goes on with the one before. None: a row without text stands between sequences.
-    columns : list of str, optional
-        Which columns to read, besides these; None reads all.
-    quote : str or None, default '"'
-        What stands around cells with delimiters or line breaks in them, as in Python's csv module; None: nothing does.
-    encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
-    """
+    """Cells with commas between them."""
 
     name = "csv"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
@@ -238,24 +221,7 @@ class Csv(Delimited):
 
 @dataclass(frozen=True, kw_only=True)
 class Tsv(Delimited):
-    """Cells with tabs between them.
-
-    Parameters
-    ----------
-    tokens : str, default "word"
-        Name of the column of the tokens; they become the column ``word``.
-    label : str or None, default "label"
-        Name of the column of the labels; a file without it, or cells without text, are not labelled.
-    sequence : str, optional
-        Name of the column that says which sequence a row belongs to: where it changes a new one begins; a cell without
-        text goes on with the one before. None: a row without text stands between sequences.
-    columns : list of str, optional
-        Which columns to read, besides these; None reads all.
-    quote : str or None, default '"'
-        What stands around cells with delimiters or line breaks in them, as in Python's csv module; None: nothing does.
-    encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
-    """
+    """Cells with tabs between them."""
 
     name = "tsv"
     delimiter: ClassVar[str] = "\t"

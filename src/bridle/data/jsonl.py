@@ -22,6 +22,7 @@ from bridle.data.source import Source
 from bridle.errors import Argument, BridleError, FileError, shown
 
 _KEY = re.compile(r'"(tokens|text|spans|label|labels|entities|annotations|data)"\s*+:')
+_PLAIN = "Is it plain text? Pass {argument}."
 KEYS = ("id", "tokens", "labels", "given")
 
 
@@ -166,7 +167,8 @@ def json_lines(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int
                 "not a JSON line",
                 got=str(error)[:200],
                 wanted=f"{wanted} on one line",
-                cause="One sequence per line; is the file cut off?",
+                cause="One sequence per line; is the file cut off?" if line.lstrip()[:1] in "{[" else _PLAIN,
+                argument=Argument("format", "text"),
             ) from None
         if not isinstance(record, dict):
             raise source.error(number, "a line is no object", got=type(record).__name__, wanted=wanted)

@@ -1,8 +1,8 @@
 """`labelstudio`: tasks of Label Studio, as it exports them (JSON, JSON-MIN) and imports them, with regions of text.
 
     [
-    {"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",
-     "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
+    {"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label",
+     "to_name": "text", "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
     ]
 
 Of each task the first annotation that was not cancelled is read, or its first prediction if it has no annotation;
@@ -45,19 +45,6 @@ class LabelStudio(Standoff):
         What to read and write; None reads annotations, or predictions where there are none, and writes predictions.
     model_version : str, default "bridle"
         What to call the model, in predictions that are written.
-    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
-        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
-        people draw begin and end with a token.
-    scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
-        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
-    on_mismatch : {"widen", "raise", "skip"}, default "widen"
-        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
-    on_overlap : {"raise", "skip"}, default "raise"
-        A span that overlaps one before it is an error, or is passed over and counted.
-    units : {"characters", "utf-16"}, default "characters"
-        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
-    encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
     """
 
     name = "labelstudio"

@@ -4,7 +4,10 @@
 |---|---|
 | a line of text | 16,777,216 (2^24) characters |
 | a line of scores (JSON lines) | 67,108,864 (2^26) bytes: 128,000 tokens of 33 labels fit; npz has no such limit |
-| a sequence of several lines (`conll`, `segments`, `tagged`, `parserator`) | 2^24 characters, 2,097,152 (2^21) lines |
+| a sequence of several lines (`conll`, `csv`, `segments`, `tagged`, `parserator`) | 2^24 characters, 2,097,152 (2^21) \
+lines |
+| a task of `labelstudio`, a text of `brat` | about 2^24 characters |
+| a cell of a table (`csv`, `tsv`) | 131,072 (2^17) characters, the default of Python's csv module |
 | a row of a table (`arrow`, `parquet`) | 2^24 tokens and bytes of text, together |
 | a column of a row group (`parquet`) | 33,554,432 (2^25) tokens, or 64 per byte if that is more |
 | keys of a JSON object that is a sequence | 1,000 |

@@ -24,24 +24,7 @@ _WANTED = '{"text": "...", "spans": [{"start": 0, "end": 3, "label": "PER"}, ...
 
 @dataclass(frozen=True, kw_only=True)
 class Spans(Standoff):
-    """Texts with spans.
-
-    Parameters
-    ----------
-    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
-        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
-        people draw begin and end with a token.
-    scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
-        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
-    on_mismatch : {"widen", "raise", "skip"}, default "widen"
-        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
-    on_overlap : {"raise", "skip"}, default "raise"
-        A span that overlaps one before it is an error, or is passed over and counted.
-    units : {"characters", "utf-16"}, default "characters"
-        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
-    encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
-    """
+    """Texts with spans."""
 
     name = "spans"
     shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")

@@ -56,4 +56,4 @@ def tokenize(text: str, how: Tokens = "punctuation") -> tuple[list[str], array[i
     """
     pattern = cutter(how)
     # an array of numbers: eight bytes each, where a list of pairs would take more memory than a long text itself
-    return pattern.findall(text), array("q", (found.start() for found in pattern.finditer(text)))
+    return pattern.findall(text), array("q", map(re.Match.start, pattern.finditer(text)))
