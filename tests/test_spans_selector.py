@@ -12,7 +12,7 @@ import pytest
 
 import bridle
 from bridle import SpanSelector, check_selection
-from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, RuleError
+from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
 
@@ -75,6 +75,18 @@ def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, mon
         found = SpanSelector(case.rules, overlap=case.overlap, on_infeasible="skip").select(case.spans, **case.places)
         programs += found.engine == "ilp" and found.stats["programs"] > 0
     assert programs > 10
+
+
+def test_a_program_that_is_too_large_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
+    monkeypatch.setattr("bridle.spans.program._MOST_ROWS", 3)
+    spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0), (2, 4, "A", 1.0)]
+    with pytest.raises(LimitReached) as raised:
+        bridle.select(spans, ["A next to B"])
+    assert raised.value.bound >= 0
+    found = bridle.select(spans, ["A next to B  [penalty 0.5 per violation]"])
+    assert found.status == "limit" and found.score <= found.bound
+    assert check_selection(spans, ["A next to B  [penalty 0.5 per violation]"], found).ok
 
 
 # ---- what spans mean to rules ---------------------------------------------------------------------------------------
@@ -201,8 +213,9 @@ def test_probabilities_and_thresholds() -> None:
     ],
 )
 def test_bad_candidates(spans: Any, match: str) -> None:
-    with pytest.raises(LatticeError, match=match):
-        bridle.select(spans, ["at most 1 segment of A"], text="short")
+    for rules in ([], ["at most 1 segment of A"]):
+        with pytest.raises(LatticeError, match=match):
+            bridle.select(spans, rules, text="short")
 
 
 def test_bad_texts_tokens_labels_and_options() -> None:

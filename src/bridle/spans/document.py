@@ -6,7 +6,7 @@ Positions are the characters of a text, or tokens. T tokens; token k holds the p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,20 +57,7 @@ def document_of(text: str | None, tokens: Any, ends: Ints) -> Document:
 
     text alone: positions are characters; tokens: positions are tokens; neither: tokens without texts, to the last end.
     """
-    made = _document(text, tokens, ends)
-    if len(ends) and (last := int(ends.max())) > made.n:
-        raise LatticeError(
-            f"span {int(ends.argmax())} ends outside",
-            got=last,
-            wanted=f"at most {made.n}, the number of {made.unit}",
-            cause="Positions are characters if only `text` is given, and tokens if `tokens` is.",
-        )
-    return made
-
-
-def _document(text: str | None, tokens: Any, ends: Ints) -> Document:
-    if text is not None and not isinstance(text, str):
-        raise LatticeError("text is not a string", got=shown(text), wanted="the text that spans are positions in")
+    check_inside(text, tokens, ends)
     if tokens is not None:
         return _of_tokens(text, tokens)
     if text is not None:
@@ -81,9 +68,23 @@ def _document(text: str | None, tokens: Any, ends: Ints) -> Document:
     return Document(n, "tokens", each[:-1], each[1:], None)
 
 
-def _of_tokens(text: str | None, tokens: Any) -> Document:
-    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+def check_inside(text: str | None, tokens: Any, ends: Ints) -> None:
+    """Raise if text or tokens are none, or if a span ends outside of them."""
+    if text is not None and not isinstance(text, str):
+        raise LatticeError("text is not a string", got=shown(text), wanted="the text that spans are positions in")
+    if isinstance(tokens, (str, bytes)) or not (tokens is None or isinstance(tokens, Sequence | np.ndarray)):
         raise LatticeError("tokens are not a list", got=shown(tokens), wanted="strings, or pairs (start, end)")
+    unit, n = ("characters", text) if tokens is None else ("tokens", tokens)
+    if n is not None and len(ends) and (last := int(ends.max())) > len(n):
+        raise LatticeError(
+            f"span {int(ends.argmax())} ends outside",
+            got=last,
+            wanted=f"at most {len(n)}, the number of {unit}",
+            cause="Positions are characters if only `text` is given, and tokens if `tokens` is.",
+        )
+
+
+def _of_tokens(text: str | None, tokens: Sequence[Any]) -> Document:
     items = tokens.tolist() if isinstance(tokens, np.ndarray) else list(tokens)
     each = np.arange(len(items) + 1, dtype=np.int32)
     if all(isinstance(item, str) for item in items):
