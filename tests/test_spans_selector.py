@@ -135,6 +135,25 @@ def test_length_counts_tokens() -> None:
         chosen(spans, ["length of O at most 2"], text=text)
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Don't, e-mail me_2!", 9),  # Don ' t , e - mail me_2 !
+        ("Don't, é-mail me_2!", 9),
+        ("हिन्दी cafe\u0301", 2),
+        ("東京に行く", 5),
+        ("ภาษา", 4),
+        (" \n\t", 0),
+    ],
+)
+def test_tokens_of_a_text_without_tokens(text: str, tokens: int) -> None:
+    rule = f"at most {tokens} tokens of O"
+    assert bridle.select([], [rule], text=text).optimal
+    if tokens:
+        with pytest.raises(Infeasible):
+            bridle.select([], [f"at most {tokens - 1} tokens of O"], text=text)
+
+
 def test_positions_are_the_spans_that_hold_them() -> None:
     spans = [(0, 2, "A", 1.0), (2, 4, "B", 1.0), (1, 3, "C", -1.0)]
     assert chosen(spans, ["label at 1 is C"]) == [(1, 3, "C")]

@@ -37,7 +37,7 @@ class SelectionProblem:
         self.candidates, self.rules, self.nested = candidates, rules.rules, nested
         n_candidates = len(candidates)
         cuts, inside = boundaries(document, candidates.start, candidates.end)
-        first, last = pieces(document, cuts, inside)
+        first, last = pieces(document, cuts)
         self.pieces = Pieces(
             _holders(candidates, cuts), np.stack([first, last], 1), np.stack([inside[first], inside[last]], 1)
         )
