@@ -42,7 +42,6 @@ class Ready(NamedTuple):
 
     scores: Scores
     decoder: Decoder
-    values: npt.NDArray[np.uint64]  # (m)  what spaCy writes for each label
 
 
 class BridleTagger(Component):
@@ -212,12 +211,14 @@ class BridleTagger(Component):
             scores = self._source()
             how: OnInfeasible = "relax" if self._on_infeasible == "relax" else "skip"  # errors go document by document
             decoder = Decoder(scores.labels, self._setting.rules(), on_infeasible=how, time_limit=self._limit)
-            values = np.array([self._value(name) for name in scores.labels], dtype=np.uint64)
-            self._made = Ready(scores, decoder, values)
+            self._made = Ready(scores, decoder)
         return self._made
 
+    def _values(self, labels: Iterable[str]) -> npt.NDArray[np.uint64]:
+        """(m) what spaCy keeps of each label. They are looked up for each batch: a memory zone forgets strings."""
+        return np.array([self._value(label) for label in labels], dtype=np.uint64)
+
     def _value(self, label: str) -> int:
-        """What spaCy keeps of a label."""
         if self.sets != "pos":
             return int(self.nlp.vocab.strings.add(label))
         known: Mapping[str, int] = spacy_parts_of_speech.IDS
@@ -257,7 +258,8 @@ class BridleTagger(Component):
         list of Exception or None
             For each document why it could not be labelled, or None.
         """
-        scores, decoder, _ = self._ready()
+        scores, decoder = self._ready()
+        values = self._values(scores.labels)
         problems: list[Exception | None] = [None] * len(docs)
         sequences: list[TokenSequence] = []
         for number, doc in enumerate(docs):
@@ -285,7 +287,7 @@ class BridleTagger(Component):
                     problems[sequence.number] = error
         for doc, problem, own in zip(docs, problems, answers, strict=True):
             if problem is None:
-                self._write(doc, own)
+                self._write(doc, own, values)
         return problems
 
     def _probabilities(
@@ -298,7 +300,7 @@ class BridleTagger(Component):
         found: list[float] = table[np.arange(len(decoding.ids)), decoding.ids].tolist()
         return found
 
-    def _write(self, doc: "Doc", answers: list[Answer]) -> None:
+    def _write(self, doc: "Doc", answers: list[Answer], values: npt.NDArray[np.uint64]) -> None:
         """Put the labels of one document where they belong, and the record beside them."""
         self._record(doc, [answer.record() for answer in answers])
         answered = [answer for answer in answers if len(answer.decoding.ids)]
@@ -307,7 +309,7 @@ class BridleTagger(Component):
         if self.sets in ("ents", "spans"):
             write_spans(doc, answered, None if self.sets == "ents" else self.spans_key)
             return
-        write_labels(doc, answered, self.sets, self._ready().values)
+        write_labels(doc, answered, self.sets, values)
 
     def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
         """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
