@@ -6,7 +6,8 @@ BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SAN    := build/sanitize
 # Versions: those of requirements/constraints.txt; make NEWEST=1 takes the newest, make OLDEST=1 the oldest that are allowed.
 PINS   := requirements/$(if $(OLDEST),oldest,constraints).txt
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(NEWEST),--upgrade,-c $(PINS))
+INSTALL_PLAIN = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL = $(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c $(PINS))
 SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
@@ -54,14 +55,14 @@ test: $(VENV)/.test
 test-fast: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
-# Real packages of others (torch as its CPU build, where pip finds one), with pins of their own.
+# Beside the real packages of others. torch is installed as pip finds it: a CPU build saves gigabytes.
 test-integrations: $(VENV)/.integrations
 	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/integrations)
 
 $(VENV)/.integrations: requirements/integrations.txt $(VENV)/.test
-	@echo "bridle: installing the packages that Bridle plugs into"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(NEWEST),--upgrade,-c requirements/integrations.txt) \
-	  $(shell sed -n 's/^#: //p' requirements/integrations.txt)
+	@echo "bridle: installing the packages that Bridle plugs into (about a gigabyte)"
+	@$(call SETTING,["project"]["optional-dependencies"]["integrations"],$(VENV)/integrations.txt)
+	@$(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c requirements/integrations.txt) -r $(VENV)/integrations.txt
 	@touch $@
 
 coverage: $(VENV)/.test

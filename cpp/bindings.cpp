@@ -197,8 +197,9 @@ nb::tuple log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& r
 
 void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy,
                   const Stop& stop, Out<int32_t> path, Out<int32_t> length, Out<double> score, Out<double> bound,
-                  Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters) {
-    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
+                  Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters, nb::object extents) {
+    const int32_t* held = extents.is_none() ? nullptr : nb::cast<In<int32_t>>(extents, false).data();
+    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data(), held};
     const SpanOutputs out{path.data(),   length.data(),     score.data(),   bound.data(),
                           status.data(), violations.data(), counters.data()};
     freely(
@@ -261,7 +262,8 @@ NB_MODULE(_native, module) {
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
                nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());
-    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"), nb::arg("nested"));
+    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"),
+               nb::arg("nested"));
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"),
              nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())
@@ -273,7 +275,7 @@ NB_MODULE(_native, module) {
              nb::arg("seconds"))
         .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"),
              nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"),
-             nb::arg("violations"), nb::arg("counters"))
+             nb::arg("violations"), nb::arg("counters"), nb::arg("extents").none() = nb::none())
         .def("k_best_spans", &k_best_spans_of, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"),
              nb::arg("k"));
 }

@@ -77,7 +77,8 @@ class Nesting {
     void row(int32_t s, int32_t until, int32_t holder, bool teach) {
         control_.check();
         points_.clear();
-        auto from = std::upper_bound(order_.begin(), order_.end(), s, [&](int32_t at, int a) { return at < all_.end[a]; });
+        auto from =
+            std::upper_bound(order_.begin(), order_.end(), s, [&](int32_t at, int a) { return at < all_.end[a]; });
         for (; from != order_.end() && all_.end[*from] <= until; ++from) {
             const int a = *from;
             if (all_.start[a] < s || a == holder) continue;

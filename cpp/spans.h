@@ -21,6 +21,9 @@ struct SpanBatch {
     const int32_t* n;        // (B)
     const int32_t* spans;    // (N, 2)  start, end
     const int32_t* label;    // (N)  negative: a silent arc, which no rule reads
+    // (N, 2) or null: what an arc holds, from and to. Then arcs whose label is above 0 may hold others of these, which are
+    // read after it and before what follows; two of them never cross, and are never equal.
+    const int32_t* extents = nullptr;
 };
 
 struct SpanOutputs {

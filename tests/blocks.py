@@ -79,3 +79,21 @@ def told(block: Block, folder: Path) -> Iterator[tuple[str, str]]:
             done = run([str(BASH), "-c", f'bridle() {{ "$PYTHON" -m bridle "$@"; }}\n{command}'], folder)
             pattern = ".*?".join(re.escape(piece) for piece in output.strip().split("..."))
             yield pattern, (done.stdout + done.stderr).strip()
+
+
+def is_run(name: str) -> bool:
+    """Has a page code to run?"""
+    return bool(blocks("python", name)) or any("$ bridle" in block.text for block in blocks("console", name))
+
+
+def run_page(name: str, folder: Path, *, seconds: float = 60) -> None:
+    """Files that a page shows are there; its Python is one script; then come its commands."""
+    shown = [block for block in blocks("console", name) if "$ bridle" in block.text]
+    for block in shown:
+        make_files(block, folder)
+    script = "\n".join(block.text for block in blocks("python", name))
+    done = run([sys.executable, "-c", script], folder, seconds=seconds)
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected(script)), done.stderr
+    for block in shown:
+        for pattern, output in told(block, folder):
+            assert re.fullmatch(pattern, output, re.DOTALL), output

@@ -16,7 +16,7 @@ import pytest
 
 import bridle
 import bridle.errors
-from blocks import BASH, ROOT, blocks, commands, expected, make_files, run, told
+from blocks import BASH, ROOT, blocks, commands, is_run, run, run_page
 from bridle import rules
 from bridle.data import formats, read, write
 from bridle.rules.base import Rule
@@ -28,9 +28,7 @@ WRITTEN = sorted(
     for path in DOCS.rglob("*.md")
     if not {"_build", "generated", "results"} & set(path.relative_to(DOCS).parts)
 )
-RUNS = [
-    name for name in WRITTEN if blocks("python", name) or any("$ bridle" in x.text for x in blocks("console", name))
-]
+RUNS = [name for name in WRITTEN if is_run(name) and "/integrations/" not in name]  # those: tests/integrations
 
 
 @cache
@@ -53,21 +51,12 @@ KINDS = module("rule_kinds").KINDS
 @pytest.mark.skipif(BASH is None, reason="there is no bash to run the commands with")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_page_runs(name: str, tmp_path: Path) -> None:
-    """Files that it shows are there; its Python is one script; then come its commands."""
-    shown = [block for block in blocks("console", name) if "$ bridle" in block.text]
-    for block in shown:
-        make_files(block, tmp_path)
-    script = "\n".join(block.text for block in blocks("python", name))
-    done = run([sys.executable, "-c", script], tmp_path)
-    assert (done.returncode, done.stdout.splitlines()) == (0, expected(script)), done.stderr
-    for block in shown:
-        for pattern, output in told(block, tmp_path):
-            assert re.fullmatch(pattern, output, re.DOTALL), output
+    run_page(name, tmp_path)
 
 
 def test_code_fits_its_column() -> None:
     """Wider code has to be scrolled sideways; what is printed is as it is."""
-    for name in RUNS:
+    for name in WRITTEN:
         for line in (line for block in blocks("python", name) for line in block.text.splitlines()):
             assert len(line) <= 88 or line.startswith("#> "), f"{name}: {line}"
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import bridle
 from bridle import SpanSelector, check_selection
-from bridle.errors import Infeasible
+from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, RuleError
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
 
@@ -51,3 +56,247 @@ def test_nested_spans_are_those_of_enumeration(kind: str) -> None:
     for by_token in (True, False):
         for rng in seeds(6, key=8000 + 2 * KINDS.index(kind) + by_token):
             assert_best(random_case(rng, kind, "nest", by_token=by_token))
+
+
+@pytest.mark.parametrize("overlap", ["forbid", "nest"])
+def test_without_rules_it_is_enumeration_too(overlap: str) -> None:
+    for rng in seeds(200, key=9000):
+        case = random_case(rng, None, overlap, by_token=bool(rng.integers(2)))
+        assert_best(_with(case, []))
+
+
+@pytest.mark.parametrize("overlap", ["forbid", "nest"])
+def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
+    programs = 0
+    for rng in seeds(70, key=9100):
+        case = random_case(rng, None, overlap, by_token=bool(rng.integers(2)))
+        assert_best(case)
+        found = SpanSelector(case.rules, overlap=case.overlap, on_infeasible="skip").select(case.spans, **case.places)
+        programs += found.engine == "ilp" and found.stats["programs"] > 0
+    assert programs > 10
+
+
+# ---- what spans mean to rules ---------------------------------------------------------------------------------------
+
+
+def chosen(spans: list[Any], rules: list[Any], **where: Any) -> list[tuple[int, int, str]]:
+    return [(s.start, s.end, s.label) for s in bridle.select(spans, rules, **where).spans]
+
+
+def test_two_neighbouring_spans_of_one_label_are_two_segments() -> None:
+    spans = [(0, 1, "A", 1.0), (1, 2, "A", 2.0)]
+    assert chosen(spans, []) == [(0, 1, "A"), (1, 2, "A")]
+    for rule in ("no duplicates of A", "at most 1 segment of A", "at most 1 token of A"):
+        assert chosen(spans, [rule]) == [(1, 2, "A")]
+
+
+def test_texts_keep_their_spaces() -> None:
+    text = "New York and  Newark"
+    spans = [(0, 8, "CITY", 2.0), (0, 3, "CITY", 1.0), (14, 20, "CITY", 1.0)]
+    rule = r"forbid CITY at tokens /New York/"
+    assert chosen(spans, [rule], text=text) == [(0, 3, "CITY"), (14, 20, "CITY")]
+    offsets = [(0, 3), (4, 8), (9, 12), (14, 20)]
+    by_token = [(0, 2, "CITY", 2.0), (0, 1, "CITY", 1.0), (3, 4, "CITY", 1.0)]
+    for tokens, its_text in ((offsets, text), (text.split(), None), (text.split(), text), (np.array(offsets), text)):
+        found = chosen(by_token, [rule], tokens=tokens, text=its_text)
+        assert found == [(0, 1, "CITY"), (3, 4, "CITY")]
+    assert chosen(by_token, [rule], given={"tokens": text.split()}) == [(0, 1, "CITY"), (3, 4, "CITY")]
+
+
+def test_white_space_is_no_item_and_what_is_left_of_a_word_is() -> None:
+    text = "5 kg"
+    spans = [(0, 1, "NUMBER", 1.0), (2, 4, "UNIT", -0.5), (3, 4, "UNIT", -0.1)]
+    assert chosen(spans, ["NUMBER next to UNIT"], text=text) == [(0, 1, "NUMBER"), (2, 4, "UNIT")]
+    # "k" is left of "kg" if only "g" is chosen: it stands between.
+    assert chosen(spans, ["forbid NUMBER then UNIT", "present UNIT"], text=text) == [(0, 1, "NUMBER"), (3, 4, "UNIT")]
+    assert chosen(spans, ['matches "NUMBER O UNIT"'], text=text) == [(0, 1, "NUMBER"), (3, 4, "UNIT")]
+
+
+def test_length_counts_tokens() -> None:
+    text = "Ada Lovelace, Countess of X"
+    spans = [(0, 12, "NAME", 1.0), (0, 27, "NAME", 3.0), (4, 8, "NAME", 0.5)]
+    assert chosen(spans, ["length of NAME at most 2"], text=text) == [(0, 12, "NAME")]
+    assert chosen(spans, ["length of NAME at most 1"], text=text) == [(4, 8, "NAME")]
+    assert chosen([(0, 3, "NAME", 1.0)], ["length of NAME at least 4"]) == []
+    with pytest.raises(RuleError, match="length of what no span holds"):
+        chosen(spans, ["length of O at most 2"], text=text)
+
+
+def test_positions_are_the_spans_that_hold_them() -> None:
+    spans = [(0, 2, "A", 1.0), (2, 4, "B", 1.0), (1, 3, "C", -1.0)]
+    assert chosen(spans, ["label at 1 is C"]) == [(1, 3, "C")]
+    assert chosen(spans, ["fix O at -1"]) == [(0, 2, "A")]
+    assert chosen(spans, ["allow C, O at given verb"], given={"verb": [0]}) == [(2, 4, "B")]
+    assert chosen(spans, ["same label over 0:3"]) == []  # whatever begins or ends inside
+    with pytest.raises(RuleError, match="names position 4"):
+        chosen(spans, ["fix O at 4"])
+
+
+def test_nested_spans_are_read_from_outside_in() -> None:
+    spans = [(0, 4, "ORG", 1.0), (0, 2, "CITY", 1.0), (3, 4, "CITY", 1.0), (1, 3, "DATE", 5.0)]
+    both = {"overlap": "nest"}
+    assert chosen(spans, ["forbid DATE"], **both) == [(0, 4, "ORG"), (0, 2, "CITY"), (3, 4, "CITY")]
+    assert chosen(spans, ["starts with CITY"], **both) == [(0, 2, "CITY"), (3, 4, "CITY")]
+    assert chosen(spans, ["CITY next to CITY, O", "present ORG"], **both) == [(0, 4, "ORG"), (1, 3, "DATE")]
+    assert chosen([(0, 1, "A", 1.0), (0, 1, "B", 2.0)], [], **both) == [(0, 1, "B")]  # equal spans do not nest
+
+
+# ---- input ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Thing:
+    start: int
+    end: int
+    label_: str
+    score: float
+    label: int = 7
+
+
+def test_candidates_of_many_kinds() -> None:
+    rows = [(0, 2, "A", 0.9), (1, 3, "B", 0.8), (3, 4, "A", 0.6)]
+    start, end, label, score = (list(column) for column in zip(*rows, strict=True))
+    table = np.array(rows, dtype=[("start", "i4"), ("end", "i8"), ("label", "U1"), ("score", "f4")])
+    columns = {"start": np.array(start), "end": end, "label": np.array(label), "score": np.array(score)}
+    numbered = {**columns, "label": np.array([0, 1, 0])}
+    selector = SpanSelector(scores="probability")
+    for spans in (rows, [bridle.Span(*row) for row in rows], [Thing(*row) for row in rows], table, columns, iter(rows)):
+        assert selector.select(spans).indices == [0, 2]
+    with_labels = SpanSelector(["present B"], ["A", "B"], scores="probability")
+    assert [s.label for s in with_labels.select(numbered).spans] == ["B", "A"]
+    assert check_selection(numbered, ["present B"], with_labels.select(numbered), scores="probability").ok
+    assert selector.select([]).spans == [] and selector.select([]).score == 0.0
+
+
+def test_probabilities_and_thresholds() -> None:
+    spans = [(0, 1, "A", 0.0), (1, 2, "A", 1.0), (2, 3, "A", 0.6)]
+    assert bridle.select(spans, scores="probability").indices == [1, 2]
+    assert bridle.select(spans, scores="probability", threshold=0.7).indices == [1]
+    forced = bridle.select(spans, ["exactly 3 segments of A"], scores="probability")
+    assert forced.indices == [0, 1, 2] and math.isfinite(forced.score)
+    logits = [(0, 1, "A", 0.5), (1, 2, "A", 3.0)]
+    assert bridle.select(logits, threshold=0.9).indices == [1]
+    assert bridle.select(logits, threshold=0.9).score == pytest.approx(3.0 - math.log(9))
+
+
+@pytest.mark.parametrize(
+    ("spans", "match"),
+    [
+        ([(0, 1, "A")], "candidate 0 is not a span with a score"),
+        ([(0, 1, "A", 1.0), (0, 1, "A")], "candidate 1 is not"),
+        ([(0, 1, "A", 1.0), Thing(0, 1, "A", 1.0)], "candidate 1 is not|different kinds"),
+        ([(1, 1, "A", 1.0)], "span 0 is not a span"),
+        ([(-1, 1, "A", 1.0)], "span 0 is not a span"),
+        ([(0.0, 1, "A", 1.0)], "start of a span is not a position"),
+        ([(0, 2**40, "A", 1.0)], "too large"),
+        ([(0, 1, "A", math.nan)], "score of a span is not a number"),
+        ([(0, 1, "A", math.inf)], "score of a span is not a number"),
+        ([(0, 1, "A", "high")], "score of a span is not a number"),
+        ("text", "not a list of spans"),
+        (7, "not a list of spans"),
+        ({"start": [0], "end": [1]}, "columns of spans are missing"),
+        ({"start": [0], "end": [1, 2], "label": ["A"], "score": [1.0]}, "different lengths"),
+        ([(0, 9, "A", 1.0)], "ends outside"),
+    ],
+)
+def test_bad_candidates(spans: Any, match: str) -> None:
+    with pytest.raises(LatticeError, match=match):
+        bridle.select(spans, ["at most 1 segment of A"], text="short")
+
+
+def test_bad_texts_tokens_labels_and_options() -> None:
+    spans = [(0, 1, "A", 0.5)]
+    rule = ["fix A at tokens /x/"]
+    for wrong in ({"text": 3}, {"tokens": "ab"}, {"tokens": [(0, 1)]}, {"tokens": [(0, 9)], "text": "ab"}):
+        with pytest.raises(LatticeError):
+            bridle.select(spans, rule, **wrong)
+    for wrong in ({"tokens": ["z"], "text": "ab"}, {"tokens": [3], "text": "ab"}):
+        with pytest.raises(LatticeError):
+            bridle.select(spans, rule, **wrong)
+    with pytest.raises(GivenError, match="texts of spans"):
+        bridle.select(spans, rule)
+    for label in ("O", "", 3, None):
+        with pytest.raises(LabelError):
+            bridle.select([(0, 1, label, 1.0)], rule, tokens=["x"])
+    for label in ("C", 2, -1):
+        with pytest.raises(LabelError, match="unknown label"):
+            SpanSelector(rule, ["A", "B"]).select([(0, 1, label, 1.0)], tokens=["x"])
+    with pytest.raises(LabelError):
+        SpanSelector(["present C"], ["A", "B"])
+    for option in ({"overlap": "allow"}, {"scores": "logits"}, {"on_infeasible": "relax"}, {"threshold": 1.0}):
+        with pytest.raises(EngineError):
+            SpanSelector(**option)
+    with pytest.raises(LatticeError, match="not a probability"):
+        bridle.select([(0, 1, "A", 1.5)], scores="probability")
+    with pytest.raises(GivenError, match="missing") as raised:
+        bridle.select(spans, ["fix A at given verb"])
+    assert str(raised.value.rule) == "fix A at given verb"
+
+
+# ---- batches, limits, the judge -------------------------------------------------------------------------------------
+
+
+def test_batches_are_one_by_one() -> None:
+    selector = SpanSelector(["fix A at given spot"], on_infeasible="skip")
+    spans = [[(0, 1, "A", -1.0)], [(0, 1, "B", 1.0)], [(0, 2, "A", 1.0), (1, 2, "C", 3.0)]]
+    given = [{"spot": 0}, {"spot": 0}, {"spot": 1}]
+    found = selector.select_batch(spans, given=given)
+    assert [one.status for one in found] == ["optimal", "infeasible", "optimal"]
+    assert [one.indices for one in found] == [[0], [], [0]]
+    for one, some, values in zip(found, spans, given, strict=True):
+        again = selector.select(some, given=values)
+        assert (again.indices, again.score, again.status) == (one.indices, one.score, one.status)
+    with pytest.raises(Infeasible) as raised:
+        SpanSelector(["fix A at given spot"]).select_batch(spans, given=given)
+    assert raised.value.sequence == 1 and [len(one) for one in raised.value.decodings] == [1, 0, 1]
+    with pytest.raises(EngineError, match="one for each of the 3 texts"):
+        selector.select_batch(spans, given=given[:2])
+    with pytest.raises(LatticeError) as wrong:
+        selector.select_batch([[], [(1, 0, "A", 1.0)]], given=[{"spot": []}] * 2)
+    assert wrong.value.sequence == 1
+
+
+def hard_case() -> tuple[list[Any], list[Any]]:
+    rng = np.random.default_rng(3)
+    starts = rng.integers(0, 60, 200)
+    spans = [(int(s), int(s + rng.integers(1, 9)), f"L{rng.integers(0, 9)}", float(rng.normal(1, 1))) for s in starts]
+    return spans, [f"at most 2 segments of L{k}" for k in range(9)] + ["L0 before L1", "L2 followed by L3"]
+
+
+@pytest.mark.parametrize("overlap", ["forbid", "nest"])
+def test_a_time_limit_leaves_a_true_bound(overlap: Any) -> None:
+    spans, rules = hard_case()
+    best = bridle.select(spans, rules, overlap=overlap)
+    assert best.optimal and check_selection(spans, rules, best, overlap=overlap).ok
+    for seconds in (0.0, 0.02):
+        found = SpanSelector(rules, overlap=overlap, time_limit=seconds, on_infeasible="skip").select(spans)
+        assert found.bound >= best.score - 1e-6
+        assert found.status != "infeasible"
+        if found.status == "limit":
+            assert check_selection(spans, rules, found, overlap=overlap).ok and found.score <= best.score + 1e-6
+
+
+def test_selectors_and_selections_travel() -> None:
+    spans, rules = hard_case()
+    selector = SpanSelector(rules, overlap="nest", scores="log_odds", threshold=0.4)
+    again = pickle.loads(pickle.dumps(selector))
+    found = selector.select(spans[:40])
+    assert again.select(spans[:40]).indices == found.indices == pickle.loads(pickle.dumps(found)).indices
+    assert repr(again) == "SpanSelector(11 rules, overlap='nest')"
+
+
+def test_the_judge_sees_what_is_wrong() -> None:
+    spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0), (0, 3, "B", 0.5)]
+    rules = ["at most 1 segment of A", bridle.rules.parse("present B  [penalty 1]")]
+    found = bridle.select(spans, rules)
+    assert check_selection(spans, rules, found).ok
+    two = [bridle.Span(*spans[0]), bridle.Span(*spans[1])]
+    wrong = replace(found, indices=[0, 1], spans=two, penalty=0.0, violated=[])
+    text = " ".join(check_selection(spans, rules, wrong).complaints)
+    for part in ("spans 0 and 1 overlap", "the score is 2.0", "the penalty is 1", "hard rule is broken", "violated"):
+        assert part in text
+    other = replace(found, indices=[0])
+    assert "is not candidate 0" in check_selection(spans, rules, other).complaints[0]
+    nested = replace(found, indices=[2, 0], spans=[bridle.Span(*spans[2]), bridle.Span(*spans[0])])
+    assert not any("overlap" in c for c in check_selection(spans, rules, nested, overlap="nest").complaints)

@@ -326,7 +326,7 @@ def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.
 
 # ---- tests are found by the name of what they test ------------------------------------------------------------------
 
-TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}  # those of integrations/x.py are integrations/test_x.py
+TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
 # Modules whose tests stand in a file of another name.
 TOGETHER = {
     "test_cli_base": "cli/options cli/reproducing",
@@ -384,6 +384,7 @@ OF_ALL = {
     "docs",
     "fuzz",
     "models_altered",
+    "pages",
     "pickling",
     "project",
     "readme",

@@ -1,7 +1,8 @@
-"""Write requirements/constraints.txt and requirements/oldest.txt anew from pyproject.toml: `make pins`.
+"""Write the files of requirements/ anew from pyproject.toml: `make pins`.
 
 constraints.txt has a version of every package that a build, a test, a check or the documentation needs, for all
-supported versions of Python and all platforms; oldest.txt has the oldest that pyproject.toml allows.
+supported versions of Python and all platforms; oldest.txt has the oldest that pyproject.toml allows. integrations.txt
+and gliner.txt have what the tests beside other systems need: those packages are heavy, and not all of them agree.
 """
 
 from __future__ import annotations
@@ -15,18 +16,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HEAD = "# Written by `make pins` from pyproject.toml; do not edit.\n"
-FILES = {
-    "constraints.txt": ["--universal"],
-    "oldest.txt": ["--resolution=lowest-direct"],
+PLUGGED_INTO = {"datasets", "gliner", "integrations", "onnx", "presidio", "spacy", "transformers"}  # heavy extras
+SAME = ["--universal", "--constraint", str(ROOT / "requirements" / "constraints.txt")]
+# torch is pinned by hand: which build it is (for which processor) depends on where pip finds it.
+TORCH = "torch==2.13.0\n"
+FILES = {  # extras, options of uv
+    "constraints.txt": (None, ["--universal"]),
+    "oldest.txt": (["test"], ["--resolution=lowest-direct"]),
+    "integrations.txt": (["test", "integrations"], SAME),
+    "gliner.txt": (["test", "gliner"], SAME),
 }
 
 
-def requirements(settings: dict[str, dict[str, object]], file: str) -> list[str]:
-    """All that pyproject.toml asks for; of the oldest, only what a test needs: the rest are tools."""
+def requirements(settings: dict[str, dict[str, object]], chosen: list[str] | None) -> list[str]:
+    """What pyproject.toml asks for with some extras; None: all but those that Bridle plugs into."""
     project = settings["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     wanted = [*settings["build-system"]["requires"], *project["dependencies"]]  # type: ignore[misc]
-    chosen = extras if file == "constraints.txt" else ["test"]
+    chosen = [name for name in extras if name not in PLUGGED_INTO] if chosen is None else chosen
     return [*wanted, *(one for name in chosen for one in extras[name]), "cmake>=3.20", "ninja>=1.11"]
 
 
@@ -41,19 +48,23 @@ def pin_hooks() -> None:
 
 
 def main() -> None:
-    """Resolve both files; `uv` stands beside the Python that runs this."""
+    """Resolve all files; `uv` stands beside the Python that runs this."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         settings = tomllib.load(file)
-    for name, options in FILES.items():
+    for name, (extras, options) in FILES.items():
         target = ROOT / "requirements" / name
         with tempfile.TemporaryDirectory() as folder:
             asked = Path(folder) / "requirements.in"
-            asked.write_text("\n".join(requirements(settings, name)) + "\n", encoding="utf-8")
+            asked.write_text("\n".join(requirements(settings, extras)) + "\n", encoding="utf-8")
+            without = Path(folder) / "without.txt"
+            without.write_text("torch ; python_version < '3'\n", encoding="utf-8")
             made = Path(folder) / name
             uv = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
             python = ["--python-version", settings["project"]["requires-python"].removeprefix(">=")]  # type: ignore[attr-defined]
-            subprocess.run([*uv, *python, *options, "--output-file", str(made), str(asked)], check=True)
-            target.write_text(HEAD + made.read_text(encoding="utf-8"), encoding="utf-8")
+            options = [*options, "--override", str(without), "--output-file", str(made)]
+            subprocess.run([*uv, *python, *options, str(asked)], check=True)
+            torch = TORCH if PLUGGED_INTO & set(extras or ()) else ""
+            target.write_text(HEAD + made.read_text(encoding="utf-8") + torch, encoding="utf-8")
         print(f"{target.relative_to(ROOT)}: {len(target.read_text(encoding='utf-8').splitlines()) - 1} packages")
     pin_hooks()
 

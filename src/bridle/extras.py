@@ -33,9 +33,9 @@ def needed(module: str, extra: str, what: str, error: type[BridleError] = Missin
 
     Examples
     --------
-    >>> needed("no_such_package", "spacy", "spaCy components need spaCy")
+    >>> needed("nowhere", "spacy", "components need spaCy")
     Traceback (most recent call last):
-    bridle.errors.MissingExtra: spaCy components need spaCy; got no package no_such_package; wanted pip install 'bridle[spacy]'.
+    bridle.errors.MissingExtra: components need spaCy; got no package nowhere; wanted pip install 'bridle[spacy]'.
     """
     try:
         return import_module(module)

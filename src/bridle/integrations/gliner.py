@@ -8,7 +8,7 @@ threshold. `candidates` makes candidates of logits that you have.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,6 @@ from bridle.spans import SpanSelector
 from bridle.spans.candidates import log_odds
 
 _FLOOR = 0.01  # the probability from which on a span can be brought back by rules
-
-Entity = dict[str, Any]
 
 
 class _Chosen(NamedTuple):
@@ -98,36 +96,6 @@ def candidates(
     return {"start": start, "end": start + width + 1, "label": label, "score": table[start, width, kind], "class": kind}
 
 
-@overload
-def predict(
-    model: Any,
-    texts: str,
-    labels: Any,
-    rules: Iterable[Rule | str] = (),
-    *,
-    threshold: float = 0.5,
-    floor: float | None = None,
-    overlap: Literal["forbid", "nest"] = "forbid",
-    given: Sequence[Mapping[str, Any]] | None = None,
-    on_infeasible: Literal["raise", "skip"] = "raise",
-    time_limit: float | None = None,
-    batch_size: int = 8,
-) -> list[Entity]: ...
-@overload
-def predict(
-    model: Any,
-    texts: Sequence[str],
-    labels: Any,
-    rules: Iterable[Rule | str] = (),
-    *,
-    threshold: float = 0.5,
-    floor: float | None = None,
-    overlap: Literal["forbid", "nest"] = "forbid",
-    given: Sequence[Mapping[str, Any]] | None = None,
-    on_infeasible: Literal["raise", "skip"] = "raise",
-    time_limit: float | None = None,
-    batch_size: int = 8,
-) -> list[list[Entity]]: ...
 def predict(
     model: Any,
     texts: str | Sequence[str],
@@ -141,7 +109,7 @@ def predict(
     on_infeasible: Literal["raise", "skip"] = "raise",
     time_limit: float | None = None,
     batch_size: int = 8,
-) -> list[Entity] | list[list[Entity]]:
+) -> list[Any]:
     """Find entities with a GLiNER model, under rules.
 
     Parameters
@@ -208,7 +176,7 @@ def predict(
         [_Chosen(s.start, s.end - 1, s.label, p) for s, p in zip(one.spans, scores[one.indices].tolist(), strict=True)]
         for one, (_, scores) in zip(selections, found, strict=True)
     ]
-    entities: list[list[Entity]] = model.map_entities_to_text(
+    entities: list[list[Any]] = model.map_entities_to_text(
         chosen, prepared["valid_texts"], where, starts, ends, prepared["num_original"]
     )
     return entities[0] if isinstance(texts, str) else entities

@@ -44,7 +44,7 @@ class Candidates:
 
     start: Ints  # (N,)
     end: Ints  # (N,)
-    labels: Sequence[Any]  # (N,)  names, or ids where the labels are known
+    labels: Sequence[Any] | npt.NDArray[Any]  # (N,)  names, or numbers where the labels are known
     scores: Scores  # (N,)  as they came
     gains: Scores  # (N,)  what choosing each adds to the total
 
@@ -93,8 +93,8 @@ def _columns(spans: Any) -> tuple[Any, Any, Any, Any]:
         except (KeyError, ValueError, TypeError):
             there = ", ".join(map(str, names or getattr(spans, "columns", spans)))
             raise LatticeError("columns of spans are missing", got=there, wanted=", ".join(_COLUMNS)) from None
-        label = columns[2]
-        columns[2] = label.tolist() if hasattr(label, "tolist") else list(label)
+        numbered = getattr(getattr(columns[2], "dtype", None), "kind", "O") in "iu"
+        columns[2] = np.asarray(columns[2]) if numbered else list(columns[2])
         return columns[0], columns[1], columns[2], columns[3]
     if isinstance(spans, (str, bytes)) or not isinstance(spans, Iterable):
         raise LatticeError("candidates are not a list of spans", got=shown(spans), wanted="(start, end, label, score)")

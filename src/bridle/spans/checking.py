@@ -64,10 +64,12 @@ def check_selection(
 
     Parameters
     ----------
-    spans, rules, overlap, scores, threshold, text, tokens, given
+    spans, rules
         As they were passed to `select`.
     selection : Selection
         What came out. It must have an answer.
+    overlap, scores, threshold, text, tokens, given
+        As they were passed to `select`.
     tolerance : float, default 1e-6
         How far scores may be apart, relative to their size.
 

@@ -1,7 +1,7 @@
 """Engines of span selection: which one answers, and how rules reach it.
 
-Without rules, a dynamic program over intervals. Disjoint spans under rules: the best path through items, into which
-rules are folded when it breaks them. Where folding takes too many states, and for nested spans: an integer program.
+Without rules, a dynamic program over intervals. Under rules, the best path through items, into which rules are folded
+when it breaks them; spans that may nest are arcs that hold others. Where folding takes too much: an integer program.
 """
 
 from __future__ import annotations
@@ -45,18 +45,16 @@ class CompiledSelector:
     def best(self, task: Task, deadline: Deadline) -> Choice:
         """The best choice under the rules."""
         try:
-            disjoint = None
-            if self.overlap == "forbid" or deadline.left is not None:  # spans that may nest need not
-                disjoint = self._by_folding(task)
-                if self.overlap == "forbid" and (disjoint.status in (OPTIMAL, INFEASIBLE) or deadline.passed()):
-                    return disjoint if disjoint.status != TOO_LARGE else replace(disjoint, status=NOTHING_FOUND)
+            folded = self._by_folding(task)
+            if folded.status in (OPTIMAL, INFEASIBLE) or deadline.passed():
+                return folded if folded.status != TOO_LARGE else replace(folded, status=NOTHING_FOUND)
             problem = SelectionProblem(task, self.items, self.labels, nested=self.overlap == "nest")
-            return problem.best(deadline, disjoint)
+            return problem.best(deadline, folded)
         except BridleError as error:
             raise self.items.about_spans(error) from None
 
     def _by_folding(self, task: Task) -> Choice:
-        """Disjoint spans: the best path through items, rules folded in as they are broken."""
+        """The best path through items, rules folded in as they are broken."""
         graph = item_graph(task)
         values = self.items.given(task.document, graph.start, graph.end, self.labels, task.given)
         offsets = np.array([0, len(graph.label)], dtype=np.int64)
@@ -71,9 +69,9 @@ class CompiledSelector:
         violations = np.zeros((1, len(self.items.rules)), dtype=np.int32)
         counters = np.zeros((1, _native.N_COUNTERS), dtype=np.int64)
         n = np.array([graph.n], dtype=np.int32)
-        problem.decode_spans(
-            n, graph.nodes, graph.label, True, _native.Stop(), path, length, score, upper, status, violations, counters
-        )
+        extents = np.stack([graph.start, graph.end], axis=1) if self.overlap == "nest" else None
+        answers = path, length, score, upper, status, violations, counters
+        problem.decode_spans(n, graph.nodes, graph.label, True, _native.Stop(), *answers, extents)
         chosen = path[: length[0]]
         indices = (chosen[chosen >= graph.first] - graph.first).tolist()
         stats = {"rounds": int(counters[0, 0]), "states": int(counters[0, 1])}

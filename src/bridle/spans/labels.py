@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.automata import compile_regex
+from bridle.checks import is_integer
 from bridle.errors import LabelError, shown
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
 from bridle.rules.boolean import Matches
 from bridle.rules.refer import Given, Names, label_names
+
+Labelled = Sequence[Any] | npt.NDArray[Any]  # labels of candidates
 
 
 class SpanLabels(Labels):
@@ -32,7 +35,7 @@ class SpanLabels(Labels):
         return SpanLabels, (self.names[1:],)
 
 
-def check_names(labels: Sequence[Any]) -> None:
+def check_names(labels: Labelled) -> None:
     """Raise if a label of a candidate is not a name."""
     for name in set(labels):
         if not isinstance(name, str) or not name or name == "O":
@@ -44,14 +47,15 @@ def check_names(labels: Sequence[Any]) -> None:
             )
 
 
-def label_ids(labels: Sequence[Any], names: tuple[str, ...]) -> npt.NDArray[np.int32]:
+def label_ids(labels: Labelled, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
     """The ids of labels. names: of all, "O" first; whole numbers k stand for the k-th of the others, from 0."""
     ids = {name: k for k, name in enumerate(names) if k}
+    numbers = np.asarray(labels) if len(labels) and is_integer(labels[0]) else None
+    if numbers is not None and numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < len(ids):
+        return (numbers + 1).astype(np.int32)
     try:
-        if labels and not isinstance(labels[0], str):
-            return np.array([ids[names[k + 1]] if k >= 0 else ids[k] for k in labels], dtype=np.int32)
         return np.array([ids[name] for name in labels], dtype=np.int32)
-    except (KeyError, TypeError, IndexError):
+    except (KeyError, TypeError):
         wrong = next(name for name in labels if not isinstance(name, str) or name not in ids)
         raise LabelError(
             "a span has an unknown label",

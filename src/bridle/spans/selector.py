@@ -19,7 +19,7 @@ from bridle.spans.choosing import CompiledSelector, Overlap, best_without_rules
 from bridle.spans.document import document_of
 from bridle.spans.item_rules import ItemRules
 from bridle.spans.items import Task
-from bridle.spans.labels import SpanLabels, check_names, label_ids, labels_in
+from bridle.spans.labels import Labelled, SpanLabels, check_names, label_ids, labels_in
 from bridle.spans.selection import Choice, Selection
 
 Given = Mapping[str, Any]
@@ -212,21 +212,22 @@ class SpanSelector:
         candidates = candidates_of(spans, self.scores, self.threshold)
         if text is None and tokens is None:
             tokens = given.get("tokens")
-        names, error = candidates.labels, None
-        if not self.rules and self.labels is None:
-            check_names(names)
+        error = None
+        if not self.rules and self.labels is None:  # nothing to compile
+            check_names(candidates.labels)
             choice = best_without_rules(candidates, self.overlap)
+            names = [candidates.labels[k] for k in choice.indices]
         else:
-            compiled = self._for_labels(names, given)
-            ids = label_ids(names, compiled.labels.names)
-            names = [compiled.labels.names[y] for y in ids]
+            compiled = self._for_labels(candidates.labels, given)
+            ids = label_ids(candidates.labels, compiled.labels.names)
             task = Task(document_of(text, tokens, candidates.end), candidates, ids, given)
             choice = compiled.best(task, deadline) if self.rules else best_without_rules(candidates, self.overlap)
             if choice.status > LIMIT:
                 error = self._failure(choice, task, compiled.labels, deadline)
+            names = [compiled.labels.names[y] for y in ids[choice.indices].tolist()]
         violated = violations_of(self.rules, choice.violations)
         return Selection(
-            [candidates.span(k, names[k]) for k in choice.indices],
+            [candidates.span(k, name) for k, name in zip(choice.indices, names, strict=True)],
             choice.indices,
             choice.score,
             penalty_of(violated),
@@ -237,7 +238,7 @@ class SpanSelector:
             choice.stats,
         ), error
 
-    def _for_labels(self, names: Sequence[Any], given: Given) -> CompiledSelector:
+    def _for_labels(self, names: Labelled, given: Given) -> CompiledSelector:
         """The rules, compiled for these labels. Labels that were not told are remembered."""
         compiled = self._compiled
         if compiled is not None and self.labels is not None:
@@ -300,10 +301,12 @@ def select(
         Candidates in any order, as in `SpanSelector.select`.
     rules : iterable of Rule or str
         What must hold of the chosen spans.
-    overlap, scores, threshold, on_infeasible, time_limit
+    overlap, scores, threshold
         As in `SpanSelector`.
     text, tokens, given
         As in `SpanSelector.select`.
+    on_infeasible, time_limit
+        As in `SpanSelector`.
 
     Returns
     -------

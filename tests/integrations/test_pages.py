@@ -1,0 +1,22 @@
+"""The pages about integrations are true: their code runs beside the real packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blocks import ROOT, is_run, run_page
+
+FOLDER = ROOT / "docs" / "integrations"
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in FOLDER.glob("*.md"))
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if is_run(name)])
+def test_a_page_runs(name: str, tmp_path: Path) -> None:
+    run_page(name, tmp_path, seconds=180)
+
+
+def test_the_first_page_leads_to_all_others() -> None:
+    text = (FOLDER / "index.md").read_text(encoding="utf-8")
+    assert [name for name in PAGES if not name.endswith("index.md") and Path(name).name not in text] == []
