@@ -212,6 +212,15 @@ def test_the_beam_of_a_recognizer() -> None:
         beam_spans(spacy.blank("en").add_pipe("sentencizer"), [doc])
 
 
+def test_evaluate() -> None:
+    for sets, wanted in (("ents", "ents_p"), ("spans", "spans_bridle_p")):
+        nlp = with_spans(sets=sets, rules=["at most 1 segment of PER"])
+        gold = scored(nlp, TEXT, ROWS)
+        gold.ents = gold.spans["bridle"] = [Span(gold, 3, 5, "PER")]
+        example = Example(nlp(scored(nlp, TEXT, ROWS)), gold)
+        assert nlp.get_pipe("bridle_spans").score([example])[wanted] == 0.5
+
+
 # ---- the filter -----------------------------------------------------------------------------------------------------
 
 PATTERNS = [("GPE", "New York"), ("ORG", "New York Times"), ("ORG", "Times Square Bank"), ("FAC", "Times Square")]

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 MODEL = "model.bridle"  # the file of a saved pipeline
 SCORED = "a tagger or a morphologizer"  # components with scores per token
-spacy_scorer, spacy_spancat, spacy_parts_of_speech = map(
-    part_of_spacy, ("scorer", "pipeline.spancat", "parts_of_speech")
-)
+PARTS_OF_SPEECH: Mapping[str, int] = part_of_spacy("parts_of_speech").IDS
 
 
 class Ready(NamedTuple):
@@ -132,7 +130,7 @@ class BridleTagger(Component):
         time_limit: float | None = None,
         threads: int = 1,
     ) -> None:
-        super().__init__(nlp, name, rules)
+        super().__init__(nlp, name, rules, sets, spans_key)
         check_word("sets", sets, ("tag", "pos", "ents", "spans"))
         check_word("sequences", sequences, ("doc", "sents"))
         check_word("scores", scores, ("none", "marginals"))
@@ -144,7 +142,7 @@ class BridleTagger(Component):
                 wanted="one of them",
             )
         self._path, self._scores_from = model, scores_from
-        self.sets, self.spans_key, self.sequences = sets, spans_key, sequences
+        self.spans_key, self.sequences = spans_key, sequences
         self._columns, self._features = dict(columns or {}), features
         self._on_infeasible, self._with, self._limit, self._threads = on_infeasible, scores, time_limit, threads
         self._model: Tagger | None = None
@@ -221,15 +219,14 @@ class BridleTagger(Component):
     def _value(self, label: str) -> int:
         if self.sets != "pos":
             return int(self.nlp.vocab.strings.add(label))
-        known: Mapping[str, int] = spacy_parts_of_speech.IDS
-        if (name := part_of_speech(label)) not in known:
+        if (name := part_of_speech(label)) not in PARTS_OF_SPEECH:
             raise ModelError(
                 "a label is not a part of speech",
                 got=repr(label),
-                wanted=f"one of {', '.join(name for name in known if name.isalpha())}",
+                wanted=f"one of {', '.join(name for name in PARTS_OF_SPEECH if name.isalpha())}",
                 cause="Set another attribute, such as sets='tag'.",
             )
-        return known[name]
+        return PARTS_OF_SPEECH[name]
 
     def _source(self) -> Scores:
         if self._scores_from is not None:
@@ -310,30 +307,6 @@ class BridleTagger(Component):
             write_spans(doc, answered, None if self.sets == "ents" else self.spans_key)
             return
         write_labels(doc, answered, self.sets, values)
-
-    def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
-        """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
-
-        Parameters
-        ----------
-        examples : iterable of Example
-            Predicted documents with their references.
-        **options : object
-            Passed on to spaCy's scorer.
-
-        Returns
-        -------
-        dict
-            ``tag_acc``, ``pos_acc``, ``ents_f`` and so on, or ``spans_bridle_f`` and so on, depending on `sets`.
-        """
-        match self.sets:
-            case "ents":
-                found = spacy_scorer.get_ner_prf(examples, **options)
-            case "spans":
-                found = spacy_spancat.spancat_score(examples, spans_key=self.spans_key, **options)
-            case attribute:
-                found = spacy_scorer.Scorer.score_token_attr(examples, attribute, **options)
-        return dict(found)
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
