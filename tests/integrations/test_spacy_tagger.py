@@ -319,6 +319,12 @@ def test_settings_that_do_not_fit_the_model(parts_of_speech: Model) -> None:
         with_tagger(two)("the cat")
 
 
+def test_a_component_from_another_pipeline(parts_of_speech: Model) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bridle_tagger", source=with_tagger(parts_of_speech, rules=["at most 1 token of N"]))
+    assert [token.tag_ for token in nlp("a dog dog")].count("N") == 1
+
+
 def test_memory_zones(parts_of_speech: Model) -> None:
     """A zone forgets the strings that were new in it; the labels must be known in the next one."""
     nlp = with_tagger(parts_of_speech)

@@ -212,13 +212,13 @@ class BridleTagger(Component):
             self._made = Ready(scores, decoder)
         return self._made
 
-    def _values(self, labels: Iterable[str]) -> npt.NDArray[np.uint64]:
+    def _values(self, labels: Iterable[str], docs: Sequence["Doc"]) -> npt.NDArray[np.uint64]:
         """(m) what spaCy keeps of each label. They are looked up for each batch: a memory zone forgets strings."""
-        return np.array([self._value(label) for label in labels], dtype=np.uint64)
+        strings = docs[0].vocab.strings if docs else self.nlp.vocab.strings  # differs in a pipeline that sourced this
+        value = self._part_of_speech if self.sets == "pos" else strings.add
+        return np.array([value(label) for label in labels], dtype=np.uint64)
 
-    def _value(self, label: str) -> int:
-        if self.sets != "pos":
-            return int(self.nlp.vocab.strings.add(label))
+    def _part_of_speech(self, label: str) -> int:
         if (name := part_of_speech(label)) not in PARTS_OF_SPEECH:
             raise ModelError(
                 "a label is not a part of speech",
@@ -256,7 +256,7 @@ class BridleTagger(Component):
             For each document why it could not be labelled, or None.
         """
         scores, decoder = self._ready()
-        values = self._values(scores.labels)
+        values = self._values(scores.labels, docs)
         problems: list[Exception | None] = [None] * len(docs)
         sequences: list[TokenSequence] = []
         for number, doc in enumerate(docs):
