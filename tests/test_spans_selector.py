@@ -12,7 +12,7 @@ import pytest
 
 import bridle
 from bridle import SpanSelector, check_selection
-from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, RuleError
+from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
 
@@ -77,6 +77,18 @@ def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, mon
     assert programs > 10
 
 
+def test_a_program_that_is_too_large_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
+    monkeypatch.setattr("bridle.spans.program._MOST_ROWS", 3)
+    spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0), (2, 4, "A", 1.0)]
+    with pytest.raises(LimitReached) as raised:
+        bridle.select(spans, ["A next to B"])
+    assert raised.value.bound >= 0
+    found = bridle.select(spans, ["A next to B  [penalty 0.5 per violation]"])
+    assert found.status == "limit" and found.score <= found.bound
+    assert check_selection(spans, ["A next to B  [penalty 0.5 per violation]"], found).ok
+
+
 # ---- what spans mean to rules ---------------------------------------------------------------------------------------
 
 
@@ -121,6 +133,25 @@ def test_length_counts_tokens() -> None:
     assert chosen([(0, 3, "NAME", 1.0)], ["length of NAME at least 4"]) == []
     with pytest.raises(RuleError, match="length of what no span holds"):
         chosen(spans, ["length of O at most 2"], text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Don't, e-mail me_2!", 9),  # Don ' t , e - mail me_2 !
+        ("Don't, é-mail me_2!", 9),
+        ("हिन्दी cafe\u0301", 2),
+        ("東京に行く", 5),
+        ("ภาษา", 4),
+        (" \n\t", 0),
+    ],
+)
+def test_tokens_of_a_text_without_tokens(text: str, tokens: int) -> None:
+    rule = f"at most {tokens} tokens of O"
+    assert bridle.select([], [rule], text=text).optimal
+    if tokens:
+        with pytest.raises(Infeasible):
+            bridle.select([], [f"at most {tokens - 1} tokens of O"], text=text)
 
 
 def test_positions_are_the_spans_that_hold_them() -> None:
@@ -201,8 +232,9 @@ def test_probabilities_and_thresholds() -> None:
     ],
 )
 def test_bad_candidates(spans: Any, match: str) -> None:
-    with pytest.raises(LatticeError, match=match):
-        bridle.select(spans, ["at most 1 segment of A"], text="short")
+    for rules in ([], ["at most 1 segment of A"]):
+        with pytest.raises(LatticeError, match=match):
+            bridle.select(spans, rules, text="short")
 
 
 def test_bad_texts_tokens_labels_and_options() -> None:

@@ -218,4 +218,4 @@ def _scores(model: Any, batch: dict[str, Any]) -> tuple[npt.NDArray[Any], npt.ND
         )
     if isinstance(logits, np.ndarray):  # of ONNX and OpenVINO sessions
         return logits, 1 / (1 + np.exp(-logits))
-    return logits.cpu().numpy(), logits.sigmoid().cpu().numpy()
+    return logits.float().cpu().numpy(), logits.sigmoid().float().cpu().numpy()

@@ -16,12 +16,13 @@ from typing import Any, Literal
 
 from bridle.decoding.judge import Verdict
 from bridle.labels import Labels
-from bridle.rules.base import Rule, Soft, named
+from bridle.rules.base import Rule, named
 from bridle.rules.files import as_rules
 from bridle.rules.refer import Place, RuleContext, Tokens
 from bridle.spans.candidates import ScoreKind, candidates_of
 from bridle.spans.document import Document, document_of
 from bridle.spans.labels import SpanLabels, labels_in
+from bridle.spans.result import verdict
 from bridle.spans.selection import Selection
 
 
@@ -103,19 +104,8 @@ def check_selection(
     complaints += _overlaps(selection.indices, chosen, overlap)
     names = {label for _, _, label in chosen} | labels_in(its_rules, values)
     counts = _violations(its_rules, document, chosen, SpanLabels(tuple(sorted(names))), values)
-    penalty = sum(rule.cost(v) for rule, v in zip(its_rules, counts, strict=True) if isinstance(rule, Soft))
-    score = sum(float(candidates.gains[k]) for k in selection.indices) - penalty
-    near = tolerance * max(1.0, abs(score))
-    for name, got, wanted in (("score", selection.score, score), ("penalty", selection.penalty, penalty)):
-        if not abs(got - wanted) <= near:
-            complaints.append(f"the {name} is {wanted}, not {got}")
-    broken = [(rule, v) for rule, v in zip(its_rules, counts, strict=True) if v]
-    complaints += [f"a hard rule is broken {v} times: {rule}" for rule, v in broken if not isinstance(rule, Soft)]
-    if broken != selection.violated:
-        complaints.append(f"violated should be {broken}, not {selection.violated}")
-    if selection.bound < score - near or (selection.optimal and abs(selection.bound - score) > near):
-        complaints.append(f"the bound {selection.bound} does not fit the score {score}")
-    return Verdict(score, float(penalty), counts, complaints)
+    total = sum(float(candidates.gains[k]) for k in selection.indices)
+    return verdict(its_rules, counts, total, selection, complaints, tolerance)
 
 
 _Chosen = tuple[int, int, str]  # start, end, label

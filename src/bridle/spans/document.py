@@ -6,8 +6,10 @@ Positions are the characters of a text, or tokens. T tokens; token k holds the p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,20 @@ import numpy as np
 from bridle.errors import GivenError, LatticeError, shown
 from bridle.spans.lattice import Ints
 
-# Runs of letters, digits and _; every other character alone; in scripts without spaces, every character alone.
+# Scripts without spaces between words: every character is a token.
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+
+
+_ASCII = re.compile(r"\w+|[^\w\s]")  # what _token() finds in ASCII, ten times as fast
+
+
+@lru_cache(maxsize=1)
+def _token() -> re.Pattern[str]:
+    """Runs of letters, digits, _ and the marks that go with letters; every other character but white space alone."""
+    marks = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c) in ("Mn", "Mc"))
+    latin = rf"[0-9A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]++(?![\w{marks}])"  # first: most words, found faster
+    letter = rf"[^\W{_ALONE}]"
+    return re.compile(rf"{latin}|[{_ALONE}]|{letter}+(?:[{marks}]+{letter}*)*|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,33 +70,36 @@ def document_of(text: str | None, tokens: Any, ends: Ints) -> Document:
 
     text alone: positions are characters; tokens: positions are tokens; neither: tokens without texts, to the last end.
     """
-    made = _document(text, tokens, ends)
-    if len(ends) and (last := int(ends.max())) > made.n:
-        raise LatticeError(
-            f"span {int(ends.argmax())} ends outside",
-            got=last,
-            wanted=f"at most {made.n}, the number of {made.unit}",
-            cause="Positions are characters if only `text` is given, and tokens if `tokens` is.",
-        )
-    return made
-
-
-def _document(text: str | None, tokens: Any, ends: Ints) -> Document:
-    if text is not None and not isinstance(text, str):
-        raise LatticeError("text is not a string", got=shown(text), wanted="the text that spans are positions in")
+    check_inside(text, tokens, ends)
     if tokens is not None:
         return _of_tokens(text, tokens)
     if text is not None:
-        found = np.array([m.span() for m in _TOKEN.finditer(text)], dtype=np.int32).reshape(-1, 2)
+        found = np.array(
+            [m.span() for m in (_ASCII if text.isascii() else _token()).finditer(text)], dtype=np.int32
+        ).reshape(-1, 2)
         return Document(len(text), "characters", found[:, 0].copy(), found[:, 1].copy(), lambda a, b: text[a:b])
     n = int(ends.max()) if len(ends) else 0
     each = np.arange(n + 1, dtype=np.int32)
     return Document(n, "tokens", each[:-1], each[1:], None)
 
 
-def _of_tokens(text: str | None, tokens: Any) -> Document:
-    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+def check_inside(text: str | None, tokens: Any, ends: Ints) -> None:
+    """Raise if text or tokens are none, or if a span ends outside of them."""
+    if text is not None and not isinstance(text, str):
+        raise LatticeError("text is not a string", got=shown(text), wanted="the text that spans are positions in")
+    if isinstance(tokens, (str, bytes)) or not (tokens is None or isinstance(tokens, Sequence | np.ndarray)):
         raise LatticeError("tokens are not a list", got=shown(tokens), wanted="strings, or pairs (start, end)")
+    unit, n = ("characters", text) if tokens is None else ("tokens", tokens)
+    if n is not None and len(ends) and (last := int(ends.max())) > len(n):
+        raise LatticeError(
+            f"span {int(ends.argmax())} ends outside",
+            got=last,
+            wanted=f"at most {len(n)}, the number of {unit}",
+            cause="Positions are characters if only `text` is given, and tokens if `tokens` is.",
+        )
+
+
+def _of_tokens(text: str | None, tokens: Sequence[Any]) -> Document:
     items = tokens.tolist() if isinstance(tokens, np.ndarray) else list(tokens)
     each = np.arange(len(items) + 1, dtype=np.int32)
     if all(isinstance(item, str) for item in items):

@@ -63,7 +63,7 @@ def item_graph(task: Task) -> ItemGraph:
         cuts, inside = boundaries(document, spans.start, spans.end)
         ended = np.arange(len(cuts)) + np.cumsum(inside) - inside  # the nodes of each boundary: a span has just ended,
         begins = ended + inside  # a span begins now; one and the same outside of tokens
-        first, last = pieces(document, cuts, inside)
+        first, last = pieces(document, cuts)
         split, quiet = np.flatnonzero(inside), np.flatnonzero(_white(document, cuts))
         leave = np.concatenate([ended[first], ended[split], ended[quiet]])
         reach = np.concatenate([begins[last], begins[split], ended[quiet + 1]])
@@ -93,7 +93,7 @@ def boundaries(document: Document, start: Ints, end: Ints) -> tuple[Ints, npt.ND
     return cuts, inside
 
 
-def pieces(document: Document, cuts: Ints, inside: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def pieces(document: Document, cuts: Ints) -> tuple[Ints, Ints]:
     """All pieces of tokens that may be left uncovered, as pairs of boundaries (numbers of cuts)."""
     first, last = np.searchsorted(cuts, document.starts), np.searchsorted(cuts, document.ends)
     cut = np.flatnonzero(last > first + 1)

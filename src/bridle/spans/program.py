@@ -20,7 +20,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from bridle.deadline import Deadline
+from bridle.deadline import NEVER, Deadline, OutOfTime
 from bridle.engines.highs import DONE, GONE, LIMIT, NONE, WHOLE, new_solver
 from bridle.engines.highs import solve as run_highs
 from bridle.errors import EngineError
@@ -30,6 +30,7 @@ from bridle.spans.lattice import Ints
 from bridle.spans.readers import Reader
 
 Terms = list[tuple[int, float]]  # columns with their factors
+_MOST_ROWS = 2_000_000  # about a gigabyte
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,7 @@ class Program:
     """Columns and rows while they are gathered; the first columns are the candidates."""
 
     gains: Scores  # (N,)
+    deadline: Deadline = NEVER
     costs: list[float] = field(default_factory=list)  # of each column
     upper: list[float] = field(default_factory=list)
     whole: list[int] = field(default_factory=list)
@@ -84,7 +86,10 @@ class Program:
         return len(self.costs) - 1
 
     def row(self, low: float, high: float, terms: Terms) -> None:
-        """A new row."""
+        """A new row. Raises OutOfTime if it is too late, or if there are too many."""
+        self.deadline.check()
+        if len(self.rows) >= _MOST_ROWS:
+            raise OutOfTime
         self.rows.append((low, high, terms))
 
     def exclude(self, groups: Iterable[Sequence[int]]) -> None:
@@ -186,7 +191,7 @@ class Program:
 
     # ---- solving --------------------------------------------------------------------------------------------------
 
-    def solve(self, deadline: Deadline) -> Solved:
+    def solve(self) -> Solved:
         """Relaxation, then branch and bound if its solution is not whole."""
         rows = [(low, high, terms) for low, high, terms in self.rows if terms or not low <= 0.0 <= high]
         if any(not terms for *_, terms in rows):
@@ -194,7 +199,7 @@ class Program:
         if not self.costs:  # which the solver would call neither solved nor infeasible
             return Solved([], 0.0, True)
         highs = self._loaded(rows)
-        status = run_highs(highs, deadline, relaxed=True)
+        status = run_highs(highs, self.deadline, relaxed=True)
         if status in NONE:
             return Solved(None, -np.inf, True, infeasible=True)
         if status in (LIMIT, GONE):
@@ -204,7 +209,7 @@ class Program:
         x = np.asarray(highs.getSolution().col_value)
         if not whole.size or float(np.abs(x[whole] - x[whole].round()).max()) <= WHOLE:
             return Solved(self._chosen(x), bound, True)
-        status = run_highs(highs, deadline, relaxed=False)
+        status = run_highs(highs, self.deadline, relaxed=False)
         if status in NONE:
             return Solved(None, -np.inf, True, infeasible=True)
         if status == GONE:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.deadline import Deadline
+from bridle.deadline import Deadline, OutOfTime
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
 from bridle.errors import EngineError
 from bridle.labels import Labels
@@ -37,7 +37,7 @@ class SelectionProblem:
         self.candidates, self.rules, self.nested = candidates, rules.rules, nested
         n_candidates = len(candidates)
         cuts, inside = boundaries(document, candidates.start, candidates.end)
-        first, last = pieces(document, cuts, inside)
+        first, last = pieces(document, cuts)
         self.pieces = Pieces(
             _holders(candidates, cuts), np.stack([first, last], 1), np.stack([inside[first], inside[last]], 1)
         )
@@ -80,14 +80,14 @@ class SelectionProblem:
                 best = replace(best, indices=indices, score=score, status=LIMIT, violations=counts)
             new = {r for r, v in enumerate(counts) if v and r not in active and self._price(r, v) > 0}
             if not new:
-                return (
-                    replace(best, bound=best.score, status=OPTIMAL)
-                    if solved.proved
-                    else replace(best, bound=bound, status=LIMIT)
-                )
+                bound, status = (best.score, OPTIMAL) if solved.proved else (bound, LIMIT)
+                return replace(best, bound=bound, status=status)
             best = replace(best, bound=bound)
             active |= new
-            solved = self._program(active).solve(deadline)
+            try:
+                solved = self._program(active, deadline).solve()
+            except OutOfTime:
+                return best
             best.stats.update(programs=best.stats["programs"] + 1, rules=len(active))
 
     def _price(self, number: int, violations: int) -> float:
@@ -100,14 +100,13 @@ class SelectionProblem:
         items = sorted(int(self.at[k]) for k in [*chosen, *left])
         return [sum(reader.violations(items) for reader in some) for some in self.readers]
 
-    def _program(self, active: set[int]) -> Program:
-        program = Program(self.candidates.gains)
+    def _program(self, active: set[int], deadline: Deadline) -> Program:
+        program = Program(self.candidates.gains, deadline)
         program.exclude(_crossing(self.candidates) if self.nested else _clashing(self.pieces.held))
         asks = any(bool((reader.matters & self.outside).any()) for r in active for reader in self.readers[r])
         outside = program.pieces(self.pieces) if asks else [-1] * len(self.pieces.parts)
-        items = np.concatenate([np.arange(len(self.candidates)), np.array(outside, dtype=np.int64)])[
-            self.order
-        ].tolist()
+        columns = np.concatenate([np.arange(len(self.candidates)), np.array(outside, dtype=np.int64)])
+        items = columns[self.order].tolist()
         for r in sorted(active):
             program.rule(self.rules[r], self.readers[r], items, self.label)
         return program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -208,16 +208,38 @@ def check_spans(
     if lattice.characters is not None:
         values["tokens"] = ["".join(lattice.characters[a:b]) for a, b in decoding.words]
     counts = [rule.violations(decoding.ids, decoding.label_set, values) for rule in rules]
+    return verdict(rules, counts, total, decoding, complaints, tolerance)
+
+
+class _Told(Protocol):
+    """What an answer says of itself."""
+
+    @property
+    def score(self) -> float: ...
+    @property
+    def penalty(self) -> float: ...
+    @property
+    def violated(self) -> list[tuple[Rule, int]]: ...
+    @property
+    def bound(self) -> float: ...
+    @property
+    def optimal(self) -> bool: ...
+
+
+def verdict(
+    rules: Sequence[Rule], counts: list[int], total: float, told: _Told, complaints: list[str], tolerance: float
+) -> Verdict:
+    """The verdict on an answer whose spans score `total` and violate each rule so often."""
     penalty = sum(rule.cost(v) for rule, v in zip(rules, counts, strict=True) if isinstance(rule, Soft))
     score = total - penalty
     near = tolerance * max(1.0, abs(score))
-    for name, got, wanted in (("score", decoding.score, score), ("penalty", decoding.penalty, penalty)):
+    for name, got, wanted in (("score", told.score, score), ("penalty", told.penalty, penalty)):
         if not abs(got - wanted) <= near:
             complaints.append(f"the {name} is {wanted}, not {got}")
     broken = [(rule, v) for rule, v in zip(rules, counts, strict=True) if v]
     complaints += [f"a hard rule is broken {v} times: {rule}" for rule, v in broken if not isinstance(rule, Soft)]
-    if broken != decoding.violated:
-        complaints.append(f"violated should be {broken}, not {decoding.violated}")
-    if decoding.bound < score - near or (decoding.optimal and abs(decoding.bound - score) > near):
-        complaints.append(f"the bound {decoding.bound} does not fit the score {score}")
+    if broken != told.violated:
+        complaints.append(f"violated should be {broken}, not {told.violated}")
+    if told.bound < score - near or (told.optimal and abs(told.bound - score) > near):
+        complaints.append(f"the bound {told.bound} does not fit the score {score}")
     return Verdict(score, float(penalty), counts, complaints)

@@ -16,7 +16,7 @@ from bridle.rules.base import Rule
 from bridle.rules.files import as_rules
 from bridle.spans.candidates import ScoreKind, candidates_of
 from bridle.spans.choosing import CompiledSelector, Overlap, best_without_rules
-from bridle.spans.document import document_of
+from bridle.spans.document import check_inside, document_of
 from bridle.spans.item_rules import ItemRules
 from bridle.spans.items import Task
 from bridle.spans.labels import Labelled, SpanLabels, check_names, label_ids, labels_in
@@ -192,9 +192,9 @@ class SpanSelector:
         out, first = list[Selection](), None
         for b in range(count):
             its_text, its_tokens = (None if some is None else some[b] for some in (text, tokens))
-            its_given = {} if given is None else given[b]
+            its_given = None if given is None else given[b]
             try:
-                selection, error = self._select(spans[b], its_text, its_tokens, its_given)
+                selection, error = self._select(spans[b], its_text, its_tokens, its_given or {})
             except BridleError as problem:
                 raise problem.at(sequence=b) from None
             out.append(selection)
@@ -215,6 +215,7 @@ class SpanSelector:
         error = None
         if not self.rules and self.labels is None:  # nothing to compile
             check_names(candidates.labels)
+            check_inside(text, tokens, candidates.end)
             choice = best_without_rules(candidates, self.overlap)
             names = [candidates.labels[k] for k in choice.indices]
         else:
