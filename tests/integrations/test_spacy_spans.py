@@ -202,6 +202,8 @@ def test_the_beam_of_a_recognizer() -> None:
     plain = found(doc.ents)
     assert set(plain) <= set(found(doc.spans["beam"])) and plain == [(0, 2, "PER"), (3, 5, "PER"), (6, 7, "LOC")]
     assert 0 < doc.spans["beam"].attrs["scores"].min() <= doc.spans["beam"].attrs["scores"].max() <= 1
+    [untouched] = beam_spans(nlp.get_pipe("ner"), [nlp.make_doc(TEXT)])
+    assert untouched.spans["sc"] and not untouched.has_annotation("ENT_IOB")
     nlp.add_pipe("bridle_spans", config={"scores_from": "ner"})
     assert [found(doc.ents) for doc in nlp.pipe([TEXT, "", TEXT])] == [plain, [], plain]
     nlp.remove_pipe("bridle_spans")

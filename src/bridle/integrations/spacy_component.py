@@ -98,7 +98,7 @@ class RuleSetting:
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    A subclass says how to annotate (`annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
+    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
     """
 
     files: ClassVar[tuple[str, ...]] = (RULES,)  # that `to_disk` may write
@@ -110,8 +110,8 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
 
     # ---- what a component adds --------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
-        """Annotate documents; for each of them, why it could not be done, or None."""
+    def _annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
+        """Annotate documents, all of them at once; for each of them, why it could not be done, or None."""
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -133,7 +133,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         Doc
             The same document.
         """
-        [problem] = self.annotate([doc])
+        [problem] = self._annotate([doc])
         if problem is not None:
             raise problem
         return doc
@@ -159,7 +159,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         handle = self.get_error_handler()
         for docs in spacy_util.minibatch(stream, size=batch_size):
             try:
-                problems = self.annotate(docs)
+                problems = self._annotate(docs)
             except Exception as error:
                 handle(self.name, self, docs, error)
                 continue

@@ -68,8 +68,9 @@ class BridleSpans(Component):
     spans_key_out : str, default "bridle"
         See `sets`.
     existing : {"overwrite", "keep"}, default "overwrite"
-        What happens to entities that the document has. Kept ones take part: rules count them, candidates that overlap
-        with them lose, and one of them goes only if hard rules leave no other way.
+        What happens to entities that the document has. Kept ones take part: rules count them, and candidates that
+        overlap with them lose. One of them goes only if hard rules leave no other way, or if a soft rule that it
+        violates costs more than all candidates together are worth.
     on_infeasible : {"raise", "skip"}, default "raise"
         If no choice obeys the hard rules: raise (in ``nlp.pipe``, the error handler of the pipeline gets the document),
         or leave the document as it is.
@@ -168,19 +169,7 @@ class BridleSpans(Component):
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
-        """Select the spans of documents.
-
-        Parameters
-        ----------
-        docs : sequence of Doc
-            Documents; they are changed in place.
-
-        Returns
-        -------
-        list of Exception or None
-            For each document why nothing could be selected, or None.
-        """
+    def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
         selector, problems = self._ready(), list[Exception | None]()
         analyses: Sequence[Candidates | None] = [None] * len(docs)
         if self._scores_from is not None:
@@ -188,7 +177,7 @@ class BridleSpans(Component):
             analyses = beams(ner, docs, self._width)
         for doc, candidates in zip(docs, analyses, strict=True):
             try:
-                self._annotate(selector, doc, candidates or self._candidates(doc))
+                self._select(selector, doc, candidates or self._candidates(doc))
                 problems.append(None)
             except BridleError as error:
                 problems.append(error)
@@ -222,11 +211,11 @@ class BridleSpans(Component):
             )
         return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
 
-    def _annotate(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
+    def _select(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
         rows = [(span.start, span.end, span.label_, score) for span, score in zip(*found, strict=True)]
         gains = candidates_of(rows, self._kind, self._threshold).gains
         kept = list(doc.ents) if self.existing == "keep" else []
-        weight = 1 + float(np.maximum(gains, 0).sum())  # more than all candidates together
+        weight = 1 + float(np.abs(gains[np.isfinite(gains)]).sum())  # more than all candidates together
         spans = [*found.spans, *kept]
         selection = selected(selector, doc, spans, np.append(gains, np.full(len(kept), weight)))
         again = sum(index >= len(rows) for index in selection.indices) * weight

@@ -242,19 +242,7 @@ class BridleTagger(Component):
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
-        """Label the tokens of documents, decoding all of them at once.
-
-        Parameters
-        ----------
-        docs : sequence of Doc
-            Documents; they are changed in place.
-
-        Returns
-        -------
-        list of Exception or None
-            For each document why it could not be labelled, or None.
-        """
+    def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
         scores, decoder = self._ready()
         values = self._values(scores.labels, docs)
         problems: list[Exception | None] = [None] * len(docs)
