@@ -19,7 +19,7 @@ import pytest
 import bridle
 from bridle import rules as r
 from bridle.errors import ModelError, ModelFileError
-from bridle.models import CRF, LocalTagger, Step, Tagger, files, load
+from bridle.models import CRF, LocalTagger, Step, Tagger, files, from_bytes, load
 from learning import Data, noisy
 
 MODELS: dict[str, Callable[..., Tagger]] = {
@@ -200,6 +200,16 @@ def test_ctrl_c_keeps_a_model_that_works(tmp_path: Path) -> None:
 
 
 # ---- files, processes, threads --------------------------------------------------------------------------------------
+
+
+def test_bytes_are_those_of_the_file(tmp_path: Path) -> None:
+    model = CRF(iterations=2).fit(*DATA)
+    model.save(tmp_path / "model")
+    assert model.to_bytes() == (tmp_path / "model").read_bytes()
+    assert from_bytes(model.to_bytes()).fingerprint_ == model.fingerprint_
+    with pytest.raises(ModelFileError, match="a model in memory: this file has the wrong length"):
+        from_bytes(model.to_bytes()[:-1])
+
 
 WORDS = [["the", "cat"], ["a", "Dog", "ran"], [], ["the", "old", "dog", "ran"]] * 40
 TAGS = [["D", "N"], ["D", "N", "V"], [], ["D", "J", "N", "V"]] * 40

@@ -118,7 +118,7 @@ def test_entities_that_are_there_can_be_kept() -> None:
 def test_no_choice_obeys() -> None:
     rules = ["at least 2 segments of LOC", "at most 1 segment of LOC"]
     nlp = with_spans(rules=rules)
-    with pytest.raises(bridle.Infeasible, match="no choice of spans"):
+    with pytest.raises(bridle.Infeasible, match="no selection obeys the hard rules"):
         nlp(scored(nlp, TEXT, ROWS))
     nlp = with_spans(rules=rules, on_infeasible="skip")
     doc = scored(nlp, TEXT, ROWS)
@@ -202,6 +202,8 @@ def test_the_beam_of_a_recognizer() -> None:
     plain = found(doc.ents)
     assert set(plain) <= set(found(doc.spans["beam"])) and plain == [(0, 2, "PER"), (3, 5, "PER"), (6, 7, "LOC")]
     assert 0 < doc.spans["beam"].attrs["scores"].min() <= doc.spans["beam"].attrs["scores"].max() <= 1
+    [untouched] = beam_spans(nlp.get_pipe("ner"), [nlp.make_doc(TEXT)])
+    assert untouched.spans["sc"] and not untouched.has_annotation("ENT_IOB")
     nlp.add_pipe("bridle_spans", config={"scores_from": "ner"})
     assert [found(doc.ents) for doc in nlp.pipe([TEXT, "", TEXT])] == [plain, [], plain]
     nlp.remove_pipe("bridle_spans")
@@ -210,6 +212,15 @@ def test_the_beam_of_a_recognizer() -> None:
     assert [label for *_, label in found(nlp(TEXT).ents)].count("PER") == 1
     with pytest.raises(bridle.ModelError, match=r"has no beam of entities; got Sentencizer"):
         beam_spans(spacy.blank("en").add_pipe("sentencizer"), [doc])
+
+
+def test_evaluate() -> None:
+    for sets, wanted in (("ents", "ents_p"), ("spans", "spans_bridle_p")):
+        nlp = with_spans(sets=sets, rules=["at most 1 segment of PER"])
+        gold = scored(nlp, TEXT, ROWS)
+        gold.ents = gold.spans["bridle"] = [Span(gold, 3, 5, "PER")]
+        example = Example(nlp(scored(nlp, TEXT, ROWS)), gold)
+        assert nlp.get_pipe("bridle_spans").score([example])[wanted] == 0.5
 
 
 # ---- the filter -----------------------------------------------------------------------------------------------------

@@ -144,6 +144,8 @@ def test_features_of_ones_own() -> None:
     assert nlp.config["components"]["bridle_tagger"]["features"] == {"@misc": "test_features.v1"}
     with pytest.raises(bridle.ModelError, match=r"trained on features.*wanted the setting features"):
         with_tagger(model)("the cat")
+    with pytest.raises(bridle.ModelError, match=r"setting columns does not fit the model.*wanted features"):
+        with_tagger(model, columns={"word": "text"}, features={"@misc": "test_features.v1"})("the cat")
 
 
 def test_rules_speak_of_the_text_of_tokens(names: Model) -> None:
@@ -210,8 +212,15 @@ def test_components_without_scores(statistical: spacy.Language) -> None:
         nlp.add_pipe("bridle_tagger", config={"scores_from": "tagger"})
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("bridle_tagger", config={"scores_from": "sentencizer"})
-    with pytest.raises(bridle.ModelError, match="'sentencizer' has no scores per token; got Sentencizer"):
+    with pytest.raises(bridle.ModelError, match=r"'sentencizer' has no scores per token and label; got Sentencizer"):
         nlp("dog")
+    nlp.add_pipe("ner").add_label("X")
+    nlp.add_pipe("textcat_multilabel").add_label("X")
+    nlp.initialize()
+    for name in ("ner", "textcat_multilabel"):
+        nlp.add_pipe("bridle_tagger", name=f"of_{name}", config={"scores_from": name})
+        with pytest.raises(bridle.ModelError, match=r"no scores per token and label.*\n.*see bridle_spans"):
+            nlp.get_pipe(f"of_{name}")(nlp.make_doc("dog"))
     blank = spacy.blank("en")
     blank.add_pipe("tagger")
     blank.add_pipe("bridle_tagger", config={"scores_from": "tagger"})
@@ -308,6 +317,20 @@ def test_settings_that_do_not_fit_the_model(parts_of_speech: Model) -> None:
     )
     with pytest.raises(bridle.ModelError, match=r"the model needs a column 'pos'.*columns={'pos': 'tag_'}"):
         with_tagger(two)("the cat")
+
+
+def test_a_component_from_another_pipeline(parts_of_speech: Model) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bridle_tagger", source=with_tagger(parts_of_speech, rules=["at most 1 token of N"]))
+    assert [token.tag_ for token in nlp("a dog dog")].count("N") == 1
+
+
+def test_memory_zones(parts_of_speech: Model) -> None:
+    """A zone forgets the strings that were new in it; the labels must be known in the next one."""
+    nlp = with_tagger(parts_of_speech)
+    for _ in range(2):
+        with nlp.memory_zone():
+            assert [token.tag_ for doc in nlp.pipe(["the cat", "a dog"]) for token in doc] == ["D", "N", "D", "N"]
 
 
 # ---- beside spaCy ---------------------------------------------------------------------------------------------------

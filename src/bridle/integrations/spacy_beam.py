@@ -71,14 +71,14 @@ def beams(ner: Any, docs: Sequence[Doc], width: int, density: float = BEAM_DENSI
             cause="Spans of other components: leave scores_from out and name their spans_key.",
         )
     full = [doc for doc in docs if len(doc)]
-    ents = [list(doc.ents) for doc in full]
+    ents = [(list(doc.ents), "outside" if doc.has_annotation("ENT_IOB") else "missing") for doc in full]
     for doc in full:  # the recognizer would leave entities as they are
         doc.set_ents([], default="missing")
     try:
         scored = iter(ner.scored_ents(ner.beam_parse(full, beam_width=width, beam_density=density)) if full else ())
     finally:
-        for doc, own in zip(full, ents, strict=True):
-            doc.ents = own
+        for doc, (own, others) in zip(full, ents, strict=True):
+            doc.set_ents(own, default=others)
     found = []
     for doc in docs:
         mine = sorted(next(scored).items()) if len(doc) else []

@@ -98,18 +98,20 @@ class RuleSetting:
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    A subclass says how to annotate (`annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
+    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
     """
 
     files: ClassVar[tuple[str, ...]] = (RULES,)  # that `to_disk` may write
 
-    def __init__(self, nlp: Any, name: str, rules: str | Sequence[str]) -> None:
-        self.nlp, self.name, self._setting = nlp, name, RuleSetting(rules)
+    def __init__(self, nlp: Any, name: str, rules: str | Sequence[str], sets: str, key: str) -> None:
+        """sets: what is written; key: of spans, if they are."""
+        self.nlp, self.name, self.sets = nlp, name, sets
+        self._setting, self._key = RuleSetting(rules), key
 
     # ---- what a component adds --------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
-        """Annotate documents; for each of them, why it could not be done, or None."""
+    def _annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
+        """Annotate documents, all of them at once; for each of them, why it could not be done, or None."""
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -131,7 +133,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         Doc
             The same document.
         """
-        [problem] = self.annotate([doc])
+        [problem] = self._annotate([doc])
         if problem is not None:
             raise problem
         return doc
@@ -157,7 +159,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         handle = self.get_error_handler()
         for docs in spacy_util.minibatch(stream, size=batch_size):
             try:
-                problems = self.annotate(docs)
+                problems = self._annotate(docs)
             except Exception as error:
                 handle(self.name, self, docs, error)
                 continue
@@ -181,6 +183,31 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
                 cause="Add it first. It may be disabled, but not excluded.",
             )
         return self.nlp.get_pipe(name)
+
+    def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
+        """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
+
+        Parameters
+        ----------
+        examples : iterable of Example
+            Predicted documents with their references.
+        **options : object
+            Passed on to spaCy's scorer.
+
+        Returns
+        -------
+        dict
+            ``tag_acc``, ``pos_acc``, ``ents_f`` and so on, or ``spans_bridle_f`` and so on, depending on `sets`.
+        """
+        scorer = part_of_spacy("scorer")
+        match self.sets:
+            case "ents":
+                found = scorer.get_ner_prf(examples, **options)
+            case "spans":
+                found = part_of_spacy("pipeline.spancat").spancat_score(examples, spans_key=self._key, **options)
+            case attribute:
+                found = scorer.Scorer.score_token_attr(examples, attribute, **options)
+        return dict(found)
 
     # ---- files ------------------------------------------------------------------------------------------------------
 

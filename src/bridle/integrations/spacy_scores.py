@@ -87,6 +87,14 @@ class ModelScores:
     ) -> None:
         self.labels, self._model, self._features = model.labels_, model, features
         self._columns: dict[str, str] = {}
+        templates = isinstance(model.features_, TemplateFeatures)
+        if (unused := features if templates else columns or None) is not None:
+            raise ModelError(
+                f"the setting {'features' if templates else 'columns'} does not fit the model",
+                got=repr(unused),
+                wanted="columns" if templates else "features",
+                cause=f"The model was trained on {'columns' if templates else 'features'}.",
+            )
         if isinstance(model.features_, TemplateFeatures):
             main = model.features_.templates.main
             self._columns = {main: "text", **columns}
@@ -156,16 +164,19 @@ class PipeScores:
     def __init__(self, find: Callable[[], Any], name: str) -> None:
         self._find, self._name = find, name
         component = find()
-        if not hasattr(component, "model") or not hasattr(component.model, "predict"):
-            raise ModelError(
-                f"the component {name!r} has no scores per token",
-                got=type(component).__name__,
-                wanted="a tagger or a morphologizer",
-                cause="For spans, see bridle_spans.",
-            )
+        if not hasattr(component, "model") or not hasattr(component.model, "predict") or hasattr(component, "moves"):
+            raise self._no_scores(type(component).__name__)
         if not component.labels:
             raise ModelError(f"the component {name!r} has no labels", got="none", wanted="one that has been trained")
         self.labels = Labels(component.labels)
+
+    def _no_scores(self, got: str) -> ModelError:
+        return ModelError(
+            f"the component {self._name!r} has no scores per token and label",
+            got=got,
+            wanted="a tagger or a morphologizer",
+            cause="For spans and named entity recognizers, see bridle_spans.",
+        )
 
     def current(self) -> bool:
         """The component may have been replaced, or trained on."""
@@ -178,17 +189,13 @@ class PipeScores:
         """The scores of sequences."""
         docs = {sequence.number: sequence.doc for sequence in sequences if len(sequence.at)}
         model = self._find().model
-        scores = model.predict(list(docs.values())) if docs else []
-        found = {number: model.ops.to_numpy(own) for number, own in zip(docs, scores, strict=True)}
+        scores = map(model.ops.to_numpy, model.predict(list(docs.values())) if docs else [])
+        found = dict(zip(docs, scores, strict=True))
+        for number, own in found.items():
+            if own.shape != (len(docs[number]), len(self.labels)):
+                raise self._no_scores(f"an array of shape {own.shape}")
         rows = [found[sequence.number][sequence.at] for sequence in sequences if len(sequence.at)]
         unary = np.concatenate(rows) if rows else np.zeros((0, len(self.labels)), dtype=np.float32)
-        if unary.ndim != 2 or unary.shape[1] != len(self.labels):
-            raise ModelError(
-                f"the component {self._name!r} has no scores per token and label",
-                got=f"an array of shape {unary.shape}",
-                wanted=f"(tokens, {len(self.labels)})",
-                cause="Use a tagger or a morphologizer.",
-            )
         return Batch(log_probabilities(unary), np.cumsum([0, *(len(sequence.at) for sequence in sequences)]))
 
 

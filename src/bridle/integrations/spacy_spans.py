@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from bridle.integrations.spacy_component import (
     ScoreKind,
     SpanSets,
     check_word,
-    part_of_spacy,
     record_of,
 )
 from bridle.spans.candidates import candidates_of
@@ -28,7 +27,6 @@ from bridle.spans.selector import SpanSelector
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-spacy_scorer, spacy_spancat = part_of_spacy("scorer"), part_of_spacy("pipeline.spancat")
 RECOGNIZER = "a named entity recognizer"  # a component with a beam of entities
 
 
@@ -70,8 +68,9 @@ class BridleSpans(Component):
     spans_key_out : str, default "bridle"
         See `sets`.
     existing : {"overwrite", "keep"}, default "overwrite"
-        What happens to entities that the document has. Kept ones take part: rules count them, candidates that overlap
-        with them lose, and one of them goes only if hard rules leave no other way.
+        What happens to entities that the document has. Kept ones take part: rules count them, and candidates that
+        overlap with them lose. One of them goes only if hard rules leave no other way, or if a soft rule that it
+        violates costs more than all candidates together are worth.
     on_infeasible : {"raise", "skip"}, default "raise"
         If no choice obeys the hard rules: raise (in ``nlp.pipe``, the error handler of the pipeline gets the document),
         or leave the document as it is.
@@ -122,7 +121,7 @@ class BridleSpans(Component):
         on_infeasible: OrSkip = "raise",
         time_limit: float | None = None,
     ) -> None:
-        super().__init__(nlp, name, rules)
+        super().__init__(nlp, name, rules, sets, spans_key_out)
         check_word("sets", sets, ("ents", "spans"))
         check_word("existing", existing, ("overwrite", "keep"))
         check_word("scores", scores, ("probability", "log_odds"))
@@ -130,7 +129,7 @@ class BridleSpans(Component):
         check_word("on_infeasible", on_infeasible, ("raise", "skip"))
         if overlap == "nest" and sets == "ents":
             raise ModelError("doc.ents cannot hold nested spans", got="overlap='nest'", wanted="sets='spans'")
-        self.spans_key, self.spans_key_out, self.sets, self.existing = spans_key, spans_key_out, sets, existing
+        self.spans_key, self.spans_key_out, self.existing = spans_key, spans_key_out, existing
         self._scores_from, self._width, self._default = scores_from, beam_width, default_score
         self._labels, self._kind, self._threshold = labels, scores, threshold
         self._overlap, self._on_infeasible, self._limit = overlap, on_infeasible, time_limit
@@ -170,19 +169,7 @@ class BridleSpans(Component):
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
-        """Select the spans of documents.
-
-        Parameters
-        ----------
-        docs : sequence of Doc
-            Documents; they are changed in place.
-
-        Returns
-        -------
-        list of Exception or None
-            For each document why nothing could be selected, or None.
-        """
+    def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
         selector, problems = self._ready(), list[Exception | None]()
         analyses: Sequence[Candidates | None] = [None] * len(docs)
         if self._scores_from is not None:
@@ -190,7 +177,7 @@ class BridleSpans(Component):
             analyses = beams(ner, docs, self._width)
         for doc, candidates in zip(docs, analyses, strict=True):
             try:
-                self._annotate(selector, doc, candidates or self._candidates(doc))
+                self._select(selector, doc, candidates or self._candidates(doc))
                 problems.append(None)
             except BridleError as error:
                 problems.append(error)
@@ -224,11 +211,11 @@ class BridleSpans(Component):
             )
         return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
 
-    def _annotate(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
+    def _select(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
         rows = [(span.start, span.end, span.label_, score) for span, score in zip(*found, strict=True)]
         gains = candidates_of(rows, self._kind, self._threshold).gains
         kept = list(doc.ents) if self.existing == "keep" else []
-        weight = 1 + float(np.maximum(gains, 0).sum())  # more than all candidates together
+        weight = 1 + float(np.abs(gains[np.isfinite(gains)]).sum())  # more than all candidates together
         spans = [*found.spans, *kept]
         selection = selected(selector, doc, spans, np.append(gains, np.full(len(kept), weight)))
         again = sum(index >= len(rows) for index in selection.indices) * weight
@@ -242,25 +229,6 @@ class BridleSpans(Component):
         scores = [*found.scores, *[1.0 if self._kind == "probability" else weight] * len(kept)]
         doc.spans[self.spans_key_out] = chosen
         doc.spans[self.spans_key_out].attrs["scores"] = np.array(scores, np.float32)[selection.indices]
-
-    def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
-        """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
-
-        Parameters
-        ----------
-        examples : iterable of Example
-            Predicted documents with their references.
-        **options : object
-            Passed on to spaCy's scorer.
-
-        Returns
-        -------
-        dict
-            ``ents_f`` and so on, or ``spans_bridle_f`` and so on, depending on `sets`.
-        """
-        if self.sets == "ents":
-            return dict(spacy_scorer.get_ner_prf(examples, **options))
-        return dict(spacy_spancat.spancat_score(examples, spans_key=self.spans_key_out, **options))
 
 
 def selected(selector: SpanSelector, doc: "Doc", spans: Sequence["Span"], gains: npt.NDArray[np.float64]) -> Selection:

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 MODEL = "model.bridle"  # the file of a saved pipeline
 SCORED = "a tagger or a morphologizer"  # components with scores per token
-spacy_scorer, spacy_spancat, spacy_parts_of_speech = map(
-    part_of_spacy, ("scorer", "pipeline.spancat", "parts_of_speech")
-)
+PARTS_OF_SPEECH: Mapping[str, int] = part_of_spacy("parts_of_speech").IDS
 
 
 class Ready(NamedTuple):
@@ -42,7 +40,6 @@ class Ready(NamedTuple):
 
     scores: Scores
     decoder: Decoder
-    values: npt.NDArray[np.uint64]  # (m)  what spaCy writes for each label
 
 
 class BridleTagger(Component):
@@ -133,7 +130,7 @@ class BridleTagger(Component):
         time_limit: float | None = None,
         threads: int = 1,
     ) -> None:
-        super().__init__(nlp, name, rules)
+        super().__init__(nlp, name, rules, sets, spans_key)
         check_word("sets", sets, ("tag", "pos", "ents", "spans"))
         check_word("sequences", sequences, ("doc", "sents"))
         check_word("scores", scores, ("none", "marginals"))
@@ -145,7 +142,7 @@ class BridleTagger(Component):
                 wanted="one of them",
             )
         self._path, self._scores_from = model, scores_from
-        self.sets, self.spans_key, self.sequences = sets, spans_key, sequences
+        self.spans_key, self.sequences = spans_key, sequences
         self._columns, self._features = dict(columns or {}), features
         self._on_infeasible, self._with, self._limit, self._threads = on_infeasible, scores, time_limit, threads
         self._model: Tagger | None = None
@@ -212,23 +209,24 @@ class BridleTagger(Component):
             scores = self._source()
             how: OnInfeasible = "relax" if self._on_infeasible == "relax" else "skip"  # errors go document by document
             decoder = Decoder(scores.labels, self._setting.rules(), on_infeasible=how, time_limit=self._limit)
-            values = np.array([self._value(name) for name in scores.labels], dtype=np.uint64)
-            self._made = Ready(scores, decoder, values)
+            self._made = Ready(scores, decoder)
         return self._made
 
-    def _value(self, label: str) -> int:
-        """What spaCy keeps of a label."""
-        if self.sets != "pos":
-            return int(self.nlp.vocab.strings.add(label))
-        known: Mapping[str, int] = spacy_parts_of_speech.IDS
-        if (name := part_of_speech(label)) not in known:
+    def _values(self, labels: Iterable[str], docs: Sequence["Doc"]) -> npt.NDArray[np.uint64]:
+        """(m) what spaCy keeps of each label. They are looked up for each batch: a memory zone forgets strings."""
+        strings = docs[0].vocab.strings if docs else self.nlp.vocab.strings  # differs in a pipeline that sourced this
+        value = self._part_of_speech if self.sets == "pos" else strings.add
+        return np.array([value(label) for label in labels], dtype=np.uint64)
+
+    def _part_of_speech(self, label: str) -> int:
+        if (name := part_of_speech(label)) not in PARTS_OF_SPEECH:
             raise ModelError(
                 "a label is not a part of speech",
                 got=repr(label),
-                wanted=f"one of {', '.join(name for name in known if name.isalpha())}",
+                wanted=f"one of {', '.join(name for name in PARTS_OF_SPEECH if name.isalpha())}",
                 cause="Set another attribute, such as sets='tag'.",
             )
-        return known[name]
+        return PARTS_OF_SPEECH[name]
 
     def _source(self) -> Scores:
         if self._scores_from is not None:
@@ -244,20 +242,9 @@ class BridleTagger(Component):
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
-    def annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
-        """Label the tokens of documents, decoding all of them at once.
-
-        Parameters
-        ----------
-        docs : sequence of Doc
-            Documents; they are changed in place.
-
-        Returns
-        -------
-        list of Exception or None
-            For each document why it could not be labelled, or None.
-        """
-        scores, decoder, _ = self._ready()
+    def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
+        scores, decoder = self._ready()
+        values = self._values(scores.labels, docs)
         problems: list[Exception | None] = [None] * len(docs)
         sequences: list[TokenSequence] = []
         for number, doc in enumerate(docs):
@@ -285,7 +272,7 @@ class BridleTagger(Component):
                     problems[sequence.number] = error
         for doc, problem, own in zip(docs, problems, answers, strict=True):
             if problem is None:
-                self._write(doc, own)
+                self._write(doc, own, values)
         return problems
 
     def _probabilities(
@@ -298,7 +285,7 @@ class BridleTagger(Component):
         found: list[float] = table[np.arange(len(decoding.ids)), decoding.ids].tolist()
         return found
 
-    def _write(self, doc: "Doc", answers: list[Answer]) -> None:
+    def _write(self, doc: "Doc", answers: list[Answer], values: npt.NDArray[np.uint64]) -> None:
         """Put the labels of one document where they belong, and the record beside them."""
         self._record(doc, [answer.record() for answer in answers])
         answered = [answer for answer in answers if len(answer.decoding.ids)]
@@ -307,31 +294,7 @@ class BridleTagger(Component):
         if self.sets in ("ents", "spans"):
             write_spans(doc, answered, None if self.sets == "ents" else self.spans_key)
             return
-        write_labels(doc, answered, self.sets, self._ready().values)
-
-    def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
-        """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
-
-        Parameters
-        ----------
-        examples : iterable of Example
-            Predicted documents with their references.
-        **options : object
-            Passed on to spaCy's scorer.
-
-        Returns
-        -------
-        dict
-            ``tag_acc``, ``pos_acc``, ``ents_f`` and so on, or ``spans_bridle_f`` and so on, depending on `sets`.
-        """
-        match self.sets:
-            case "ents":
-                found = spacy_scorer.get_ner_prf(examples, **options)
-            case "spans":
-                found = spacy_spancat.spancat_score(examples, spans_key=self.spans_key, **options)
-            case attribute:
-                found = spacy_scorer.Scorer.score_token_attr(examples, attribute, **options)
-        return dict(found)
+        write_labels(doc, answered, self.sets, values)
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
