@@ -177,7 +177,9 @@ struct PyFeatureTagger {
         const auto token = [&](Py_ssize_t t) { return PyTuple_GetItem(held.ptr(), t); };
         n = PyTuple_Size(held.ptr());
 #else
-        const auto token = [&](Py_ssize_t t) { return is_list ? PyList_GetItem(x.ptr(), t) : PyTuple_GetItem(x.ptr(), t); };
+        const auto token = [&](Py_ssize_t t) {
+            return is_list ? PyList_GetItem(x.ptr(), t) : PyTuple_GetItem(x.ptr(), t);
+        };
         n = is_list ? PyList_Size(x.ptr()) : PyTuple_Size(x.ptr());
 #endif
         const size_t m = static_cast<size_t>(core.labels());
@@ -251,8 +253,7 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
-    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), pair, largest,
-                               std::move(kept), {}, {}};
+    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), pair, largest, std::move(kept), {}, {}};
     int64_t begin = 0;
     for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
         const int64_t end = ends.data()[k];
