@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ import pycrfsuite
 import usaddress
 
 from bridle.integrations.crfsuite import Tagger
-from measure import told, where
+from measure import best_calls, told, where
 
 MODEL = Path(usaddress.__file__).with_name("usaddr.crfsuite")
-TURN = 30  # sequences before it is the other's turn
 RULES = [
     "no duplicates of AddressNumber, StreetName, PlaceName, StateName, ZipCode",
     "AddressNumber before PlaceName",
@@ -54,29 +52,13 @@ def listed(sequence: list[dict[str, Any]]) -> list[list[str]]:
     return [[name for name, value in token.items() if value] for token in items]
 
 
-def least(repeats: int, *works: tuple[Any, list[Any]]) -> list[float]:
-    """Microseconds per call of each function: each sequence has its best time, and these have their mean.
-
-    They take turns, so that a slow moment of the machine hits all of them; a call that was interrupted is forgotten.
-    """
-    best = [[float("inf")] * len(xs) for _, xs in works]
-    for _ in range(repeats):
-        for low in range(0, len(works[0][1]), TURN):
-            for (call, xs), times in zip(works, best, strict=True):
-                for k in range(low, min(low + TURN, len(xs))):
-                    begin = time.perf_counter()
-                    call(xs[k])
-                    times[k] = min(times[k], time.perf_counter() - begin)
-    return [1e6 * sum(times) / len(times) for times in best]
-
-
 def compare(what: str, sequences: list[Any], ours: list[Any], repeats: int, rules: list[str] = RULES) -> None:
     """A row of the table: microseconds per sequence, without rules and with."""
     peer, plain, ruled = pycrfsuite.Tagger(), Tagger(MODEL), Tagger(MODEL, rules=rules)
     peer.open(str(MODEL))
     wrong = sum(peer.tag(x) != plain.tag(y) for x, y in zip(sequences, ours, strict=True))
     bitten = sum(ruled.tag(y) != plain.tag(y) for y in ours)
-    theirs, own, under = least(repeats, (peer.tag, sequences), (plain.tag, ours), (ruled.tag, ours))
+    theirs, own, under = best_calls(repeats, (peer.tag, sequences), (plain.tag, ours), (ruled.tag, ours))
     print(
         f"{what:34} {theirs:10.1f} {own:9.1f} {theirs / own:7.1f}x {under:9.1f} {theirs / under:7.1f}x"
         f" {wrong:9} {bitten:9}"
