@@ -264,6 +264,16 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     }
 }
 
+// Makes scores those of the current sequence in the end, whatever becomes of it.
+struct Current {
+    PyFeatureTagger& self;
+    std::vector<double>& unary;
+    ~Current() {
+        const nb::ft_lock_guard lock(self.mutex);
+        self.current.swap(unary);
+    }
+};
+
 // The labels of a sequence of features; rules: None, or those of a decoder with its engine. None: Python has to look at it.
 nb::object tag_of(PyFeatureTagger& self, nb::handle x, PyCompiled* rules, int engine, nb::object given) {
     std::vector<double> unary;
@@ -273,12 +283,11 @@ nb::object tag_of(PyFeatureTagger& self, nb::handle x, PyCompiled* rules, int en
     }
     int64_t n = 0;
     if (!self.score(x, unary, n)) return nb::none();
+    const Current kept{self, unary};
     std::vector<int32_t> path(static_cast<size_t>(n));
     bool found = true;
     if (rules) found = self.best_under(*rules, engine, given, unary, path);
     else self.best(unary.data(), path);
-    const nb::ft_lock_guard lock(self.mutex);
-    self.current.swap(unary);
     return found ? self.named(path) : nb::none();
 }
 
