@@ -87,10 +87,11 @@ def from_sklearn(estimator: Any, *, scheme: str | None = "auto") -> CRF:
 
     Examples
     --------
-    >>> from_sklearn("model.pkl")
-    Traceback (most recent call last):
-    bridle.errors.ModelError: this is not a trained estimator of sklearn-crfsuite; got 'model.pkl'; \
-wanted sklearn_crfsuite.CRF after fit. To read a model file, call load(path).
+    ::
+
+        estimator = sklearn_crfsuite.CRF(c2=0.1).fit(X, y)
+        model = crfsuite.from_sklearn(estimator)
+        model.predict(X, rules=["at most 1 segment of PER"])
     """
     path = getattr(getattr(estimator, "modelfile", None), "name", None)
     if path is None:
