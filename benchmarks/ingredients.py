@@ -25,7 +25,7 @@ from ingredient_parser.inference import PROHIBITED_TRANSITIONS
 import bridle
 from bridle.integrations.crfsuite import Tagger, from_weights
 from bridle.rules import Rule, parse
-from measure import best_of, told, where
+from measure import best_calls, told, where
 
 NAMES = ["B_NAME_TOK", "I_NAME_TOK", "NAME_VAR", "NAME_MOD", "NAME_SEP"]
 AMOUNTS = ["1", "2", "1/2", "3/4", "2-3", "1 1/2", "a", "500", "one", "about 2", ""]
@@ -150,8 +150,7 @@ def main() -> None:
     print(
         f"  it obeys them but scores less: {len(less):,}, by {mean:.1f} on average; as much: {len(lost) - len(less):,}"
     )
-    times = best_of(3, lambda: [theirs.tag_from_features(x) for x in xs], lambda: [ours.tag(x) for x in xs])
-    a, b = (1e6 * seconds / len(xs) for seconds in times)
+    a, b = best_calls(5, (theirs.tag_from_features, xs), (ours.tag, xs))
     print(f"microseconds per sentence, features made: theirs {a:.0f}, ours {b:.1f}: {a / b:.0f}x")
 
 

@@ -177,7 +177,9 @@ struct PyFeatureTagger {
         const auto token = [&](Py_ssize_t t) { return PyTuple_GetItem(held.ptr(), t); };
         n = PyTuple_Size(held.ptr());
 #else
-        const auto token = [&](Py_ssize_t t) { return is_list ? PyList_GetItem(x.ptr(), t) : PyTuple_GetItem(x.ptr(), t); };
+        const auto token = [&](Py_ssize_t t) {
+            return is_list ? PyList_GetItem(x.ptr(), t) : PyTuple_GetItem(x.ptr(), t);
+        };
         n = is_list ? PyList_Size(x.ptr()) : PyTuple_Size(x.ptr());
 #endif
         const size_t m = static_cast<size_t>(core.labels());
@@ -251,8 +253,7 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
-    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), pair, largest,
-                               std::move(kept), {}, {}};
+    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), pair, largest, std::move(kept), {}, {}};
     int64_t begin = 0;
     for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
         const int64_t end = ends.data()[k];
@@ -263,6 +264,16 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     }
 }
 
+// Makes scores those of the current sequence in the end, whatever becomes of it.
+struct Current {
+    PyFeatureTagger& self;
+    std::vector<double>& unary;
+    ~Current() {
+        const nb::ft_lock_guard lock(self.mutex);
+        self.current.swap(unary);
+    }
+};
+
 // The labels of a sequence of features; rules: None, or those of a decoder with its engine. None: Python has to look at it.
 nb::object tag_of(PyFeatureTagger& self, nb::handle x, PyCompiled* rules, int engine, nb::object given) {
     std::vector<double> unary;
@@ -272,12 +283,11 @@ nb::object tag_of(PyFeatureTagger& self, nb::handle x, PyCompiled* rules, int en
     }
     int64_t n = 0;
     if (!self.score(x, unary, n)) return nb::none();
+    const Current kept{self, unary};
     std::vector<int32_t> path(static_cast<size_t>(n));
     bool found = true;
     if (rules) found = self.best_under(*rules, engine, given, unary, path);
     else self.best(unary.data(), path);
-    const nb::ft_lock_guard lock(self.mutex);
-    self.current.swap(unary);
     return found ? self.named(path) : nb::none();
 }
 

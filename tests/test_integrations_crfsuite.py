@@ -382,6 +382,30 @@ def test_threads_share_a_tagger() -> None:
     assert not wrong
 
 
+def test_a_tagger_travels(path: Path) -> None:
+    tagger = Tagger(path, rules=["forbid A"])
+    for again in (pickle.loads(pickle.dumps(tagger)), copy.deepcopy(tagger)):
+        assert again.tag([["w=a"], ["w=b"]]) == tagger.tag([["w=a"], ["w=b"]])
+    tagger.close()
+    with pytest.raises(bridle.ModelError, match="closed"):
+        pickle.loads(pickle.dumps(tagger)).tag([])
+
+
+def test_half_characters_in_attributes() -> None:
+    model = bridle.CRF(c2=1.0).fit([[["\ud800"], ["b"]]] * 3, [["X", "Y"]] * 3)
+    assert Tagger(model).tag([["\ud800"], ["b"]]) == ["X", "Y"]
+    same = bridle.CRF(c2=1.0).fit([[["é"], ["\udcc3\udca9"]]] * 3, [["X", "Y"]] * 3)
+    with pytest.raises(bridle.ModelError, match="the same in UTF-8"):
+        Tagger(same)
+
+
+def test_the_current_sequence_is_the_one_that_could_not_be_tagged(path: Path) -> None:
+    tagger = Tagger(path, rules=['fix O at tokens "b"'])
+    with pytest.raises(bridle.GivenError):
+        tagger.tag([["w=a"], ["w=b"]])
+    assert tagger.tag(given={"tokens": ["a", "b"]}) == ["A", "O"]
+
+
 def test_single_precision_models_tag_too() -> None:
     model = bridle.CRF(c2=1.0).fit([[["a"], {"b": 2.0}]] * 3, [["X", "Y"]] * 3)
     assert model.linear_.weights.dtype == np.float32

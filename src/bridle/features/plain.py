@@ -104,8 +104,8 @@ def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
                 "the model takes ready-made features, not text",
                 got=f"the columns {', '.join(map(str, x))}" if x else "columns of text",
                 wanted="a list of features per token",
-                cause="Columns of text need templates: features='chunking', or your own. A model of CRFsuite has none: make "
-                "features as for its training, and call predict in Python.",
+                cause="Columns of text need templates: features='chunking', or your own. A model of CRFsuite has none: "
+                "make features as for its training, and call predict in Python.",
                 sequence=k,
             )
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)

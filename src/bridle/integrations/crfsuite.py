@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from bridle import _native
 from bridle.decoding.decoder import Decoder, OnInfeasible
 from bridle.decoding.marginals import log_probability
 from bridle.errors import FeatureError, LabelError, ModelError, shown
-from bridle.features.plain import LARGEST, PlainFeatures
+from bridle.features.plain import PlainFeatures
 from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite_model import Info, from_sklearn, from_weights, info_of, load, model_of
+from bridle.integrations.crfsuite_model import Info, from_sklearn, from_weights, info_of, kernel_of, load, model_of
 from bridle.lattice import Lattice, Scores
 from bridle.models.crf import CRF
 from bridle.rules.base import Rule
@@ -137,8 +136,7 @@ class Tagger:
         self._model = None
 
     def _use(self, model: CRF) -> None:
-        features = getattr(model, "features_", None)
-        if not isinstance(features, PlainFeatures):
+        if not isinstance(getattr(model, "features_", None), PlainFeatures):
             raise ModelError(
                 "this model makes its own features",
                 got=shown(model),
@@ -146,17 +144,7 @@ class Tagger:
                 cause="Its predict takes texts.",
             )
         decoder = model.decoder(self._rules, **self._options)
-        texts = [name.encode("utf-8", "surrogateescape") for name in features.names()]
-        linear = model.linear_
-        self._native = _native.FeatureTagger(
-            linear.layout.native,
-            np.frombuffer(b"".join(texts), dtype=np.uint8),
-            np.cumsum([len(text) for text in texts], dtype=np.int64),
-            np.asarray(linear.weights, dtype=np.float64),
-            linear.pairwise,
-            model.labels_.names,
-            LARGEST,
-        )
+        self._native = kernel_of(model)
         # What the kernel decodes itself, without rules or with them; None: the decoder is asked.
         self._compiled = decoder._native if decoder.rules and decoder._kernel >= 0 else None
         self._alone = bool(decoder.rules) and self._compiled is None
@@ -164,6 +152,15 @@ class Tagger:
         self._wants_texts = "tokens" in decoder.required_inputs
         self._marginals: Scores | None = None
         self._given: Given | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_rules", "_tokens", "_scheme", "_options", "_model")
+        return {name: self.__dict__[name] for name in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._model is not None:
+            self._use(self._model)
 
     @property
     def model(self) -> CRF:
@@ -189,7 +186,13 @@ class Tagger:
         return self._decoder
 
     def labels(self) -> list[str]:
-        """Return the labels of the model, by id."""
+        """Return the labels of the model.
+
+        Returns
+        -------
+        list of str
+            In the order of their ids.
+        """
         return list(self.model.labels_.names)
 
     # ---- sequences --------------------------------------------------------------------------------------------------

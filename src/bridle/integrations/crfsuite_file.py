@@ -69,15 +69,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
 
 
 def parse(data: bytes, where: str = "a model in memory") -> Contents:
-    """Read the bytes of a model file; see `read`.
-
-    Examples
-    --------
-    >>> parse(b"lCRF")
-    Traceback (most recent call last):
-    bridle.errors.ModelFileError: this file is cut off; got 4 bytes; wanted at least 48 bytes; at a model in memory. \
-Was a copy or a download interrupted?
-    """
+    """Read the bytes of a model file; see `read`."""
     return _Reader(data, where).contents()
 
 

@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from bridle import _native
 from bridle.errors import ModelError, shown
+from bridle.features.plain import LARGEST as LARGEST_VALUE
 from bridle.features.plain import PlainFeatures
 from bridle.integrations import crfsuite_file
 from bridle.integrations.crfsuite_file import Contents, Weights
@@ -85,10 +87,11 @@ def from_sklearn(estimator: Any, *, scheme: str | None = "auto") -> CRF:
 
     Examples
     --------
-    >>> from_sklearn("model.pkl")
-    Traceback (most recent call last):
-    bridle.errors.ModelError: this is not a trained estimator of sklearn-crfsuite; got 'model.pkl'; \
-wanted sklearn_crfsuite.CRF after fit. To read a model file, call load(path).
+    ::
+
+        estimator = sklearn_crfsuite.CRF(c2=0.1).fit(X, y)
+        model = crfsuite.from_sklearn(estimator)
+        model.predict(X, rules=["at most 1 segment of PER"])
     """
     path = getattr(getattr(estimator, "modelfile", None), "name", None)
     if path is None:
@@ -216,3 +219,29 @@ def info_of(model: CRF) -> Info:
             for (a, y), weight in zip(pairs, linear.weights[slots].tolist(), strict=True)
         },
     )
+
+
+def kernel_of(model: CRF) -> _native.FeatureTagger:
+    """The model for the kernel, which looks up the bytes of attributes."""
+    linear, texts = model.linear_, [_bytes(name) for name in model.features_.names()]
+    if len(set(texts)) < len(texts):
+        raise ModelError(
+            "two attributes of the model are the same in UTF-8", got="half characters", wanted="text, or bytes"
+        )
+    return _native.FeatureTagger(
+        linear.layout.native,
+        np.frombuffer(b"".join(texts), dtype=np.uint8),
+        np.cumsum([len(text) for text in texts], dtype=np.int64),
+        np.asarray(linear.weights, dtype=np.float64),
+        linear.pairwise,
+        model.labels_.names,
+        LARGEST_VALUE,
+    )
+
+
+def _bytes(name: str) -> bytes:
+    """An attribute as CRFsuite has it."""
+    try:
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, that no bytes are decoded to
+        return name.encode("utf-8", "surrogatepass")
