@@ -173,8 +173,8 @@ def privacy_filter(
     """Make a pipeline that finds private data with openai/privacy-filter, or a model fine-tuned from it.
 
     Long texts go through the network in windows of constant size, one by one unless `batch_size` says otherwise. Only
-    the logits of a window are kept: 132 bytes a token for 33 labels, 17 MB for 128,000 tokens, and some times as much
-    while they are decoded. Where windows overlap, the probabilities of a token are averaged; the text is decoded once.
+    the logits of a window are kept: about 130 MB for a text of 128,000 tokens and 33 labels, while it is decoded. Where
+    windows overlap, the probabilities of a token are averaged; the text is decoded once.
 
     Parameters
     ----------
