@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import subprocess
 import sys
@@ -210,7 +211,16 @@ def test_no_answer(tagger: tuple[Any, Any]) -> None:
     assert pipe("total 5") == []
     assert pipe("total 5", explain=True).explanation is None
     assert pipe("total 5", on_infeasible="relax")
+    assert all(np.isnan(e["score"]) for e in pipe("total 5", on_infeasible="relax", score="marginal"))
     assert pipe("total 5", rules=[], on_infeasible="relax") == pipeline(*tagger)("total 5")
+
+
+def test_it_travels(tagger: tuple[Any, Any]) -> None:
+    pipe = pipeline(*tagger, rules=ONCE, patterns={"digits": r"\d+"})
+    same = pickle.loads(pickle.dumps(pipe))
+    assert same(TWO) == pipe(TWO) and same(TWO, rules=[]) == pipe(TWO, rules=[])
+    found = pickle.loads(pickle.dumps(pipe(TWO, explain=True)))
+    assert found == pipe(TWO) and str(found.explanation) == str(pipe(TWO, explain=True).explanation)
 
 
 def test_explanations(tagger: tuple[Any, Any]) -> None:
@@ -449,6 +459,8 @@ def test_tokenizers_without_offsets(tmp_path: Path) -> None:
         ({"stride": 62}, r"bad stride=62; wanted tokens that two windows share, 0 .. 61 for windows of 64"),
         ({"stride": -1}, "bad stride=-1"),
         ({"window": 9}, "bad stride=None"),
+        ({"stride": "9"}, "bad stride='9'"),
+        ({"stride": 5, "window": 65}, "bad window=65; wanted at most 64 tokens"),
         ({"score": "best"}, "unknown score; got 'best'"),
         ({"merge": "last"}, "unknown merge; got 'last'"),
         ({"on_infeasible": "ignore"}, "on_infeasible"),

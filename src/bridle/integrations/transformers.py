@@ -87,7 +87,7 @@ def pipeline(
         Return `Explained` lists: the entities with the `Explanation` of the labels.
     score : {"model", "marginal"}, default "model"
         What "score" is: the probability that the model gives to the label, the mean over the words of an entity, as in
-        transformers; or the probability of the label given that the hard rules hold.
+        transformers; or the probability of the label given that the hard rules hold (NaN where they cannot).
     merge : {"nearest", "mean"}, default "nearest"
         Where the scores of a token come from that is in several windows: the window in which it has the most context,
         or the mean of the probabilities in all.
