@@ -196,6 +196,9 @@ def test_patterns_over_the_text(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=["fix TAX at given date"], patterns={"date": r"\d\d-\d\d"})
     found = pipe("for 12-34 acme", explain=True).explanation.best
     assert [name.endswith("TAX") for name in found.labels] == [False, True, True, True, False]
+    for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", [])):
+        given = pipe("for 12-34 acme", patterns={"date": pattern}, explain=True).explanation.given
+        assert given == {"date": matched, "date_rest": matched[1:]}
     whole = ["fix TAX at given date", "forbid B-TAX at given date_rest", "well formed"]
     assert pipe("for 12-34 acme", rules=whole, explain=True).explanation.best.labels[1:4] == ["B-TAX", "I-TAX", "I-TAX"]
     assert pipe("for acme") == pipeline(*tagger)("for acme")
@@ -245,9 +248,10 @@ def test_scores_under_the_rules(tagger: tuple[Any, Any]) -> None:
         assert abs(other["score"] - own["score"]) > 1e-3  # the rule makes a difference
 
 
-def test_schemes_that_transformers_does_not_know() -> None:
+@pytest.mark.parametrize("rules", [["well formed"], []])
+def test_schemes_that_transformers_does_not_know(rules: list[str]) -> None:
     names = ["O", *(f"{tag}-{kind}" for kind in ("X", "Y") for tag in "BIES")]
-    pipe = pipeline(bert(names), word_piece(), rules=["well formed"], explain=True)
+    pipe = pipeline(bert(names), word_piece(), rules=rules, explain=True)
     for text in texts(seed=7, letters="abc"):
         found = pipe(text)
         if found.explanation is not None:
