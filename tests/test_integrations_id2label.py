@@ -27,6 +27,7 @@ def test_wherever_they_are() -> None:
     ("source", "message"),
     [
         ({0: "O", 2: "X", 5: "Y"}, r"id2label has gaps; got no name for 1, 3, 4; wanted a name for each of 0 .. 5"),
+        ({0: "O", 10**12: "X"}, "id2label has gaps; got no name for 1, 2, 3, 4, 5, 6; wanted"),
         ({-1: "O", 0: "X"}, "id2label has gaps"),
         ({0: "O", "0": "X"}, "id2label has gaps"),
         ({"O": 0, "X": 1}, "keys that are no numbers"),

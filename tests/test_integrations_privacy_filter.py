@@ -57,6 +57,7 @@ def test_transitions_have_the_biases_of_their_kind() -> None:
         (file_of({**SIX, "transition_bias_end_to_start": "0"}), "transition_bias_end_to_start is not a bias; got '0'"),
         (file_of({**SIX, "transition_bias_end_to_start": True}), "is not a bias; got True"),
         (file_of({**SIX, "transition_bias_end_to_start": float("nan")}), "is not a bias; got nan"),
+        (file_of({**SIX, "transition_bias_end_to_start": 10**400}), "is not a bias"),
     ],
 )
 def test_bad_calibrations(content: Any, message: str, tmp_path: Path) -> None:
@@ -71,6 +72,7 @@ def test_bad_calibrations(content: Any, message: str, tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(bridle.FileError, match="cannot read the calibration file"):
         biases_of(tmp_path / "none.json")
-    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
-    with pytest.raises(bridle.ModelError, match="not JSON"):
-        biases_of(tmp_path / "bad.json")
+    for content in ("{", "[" * 10**6):
+        (tmp_path / "bad.json").write_text(content, encoding="utf-8")
+        with pytest.raises(bridle.ModelError, match="not JSON"):
+            biases_of(tmp_path / "bad.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import subprocess
 import sys
@@ -195,6 +196,9 @@ def test_patterns_over_the_text(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=["fix TAX at given date"], patterns={"date": r"\d\d-\d\d"})
     found = pipe("for 12-34 acme", explain=True).explanation.best
     assert [name.endswith("TAX") for name in found.labels] == [False, True, True, True, False]
+    for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", [])):
+        given = pipe("for 12-34 acme", patterns={"date": pattern}, explain=True).explanation.given
+        assert given == {"date": matched, "date_rest": matched[1:]}
     whole = ["fix TAX at given date", "forbid B-TAX at given date_rest", "well formed"]
     assert pipe("for 12-34 acme", rules=whole, explain=True).explanation.best.labels[1:4] == ["B-TAX", "I-TAX", "I-TAX"]
     assert pipe("for acme") == pipeline(*tagger)("for acme")
@@ -210,7 +214,16 @@ def test_no_answer(tagger: tuple[Any, Any]) -> None:
     assert pipe("total 5") == []
     assert pipe("total 5", explain=True).explanation is None
     assert pipe("total 5", on_infeasible="relax")
+    assert all(np.isnan(e["score"]) for e in pipe("total 5", on_infeasible="relax", score="marginal"))
     assert pipe("total 5", rules=[], on_infeasible="relax") == pipeline(*tagger)("total 5")
+
+
+def test_it_travels(tagger: tuple[Any, Any]) -> None:
+    pipe = pipeline(*tagger, rules=ONCE, patterns={"digits": r"\d+"})
+    same = pickle.loads(pickle.dumps(pipe))
+    assert same(TWO) == pipe(TWO) and same(TWO, rules=[]) == pipe(TWO, rules=[])
+    found = pickle.loads(pickle.dumps(pipe(TWO, explain=True)))
+    assert found == pipe(TWO) and str(found.explanation) == str(pipe(TWO, explain=True).explanation)
 
 
 def test_explanations(tagger: tuple[Any, Any]) -> None:
@@ -235,9 +248,10 @@ def test_scores_under_the_rules(tagger: tuple[Any, Any]) -> None:
         assert abs(other["score"] - own["score"]) > 1e-3  # the rule makes a difference
 
 
-def test_schemes_that_transformers_does_not_know() -> None:
+@pytest.mark.parametrize("rules", [["well formed"], []])
+def test_schemes_that_transformers_does_not_know(rules: list[str]) -> None:
     names = ["O", *(f"{tag}-{kind}" for kind in ("X", "Y") for tag in "BIES")]
-    pipe = pipeline(bert(names), word_piece(), rules=["well formed"], explain=True)
+    pipe = pipeline(bert(names), word_piece(), rules=rules, explain=True)
     for text in texts(seed=7, letters="abc"):
         found = pipe(text)
         if found.explanation is not None:
@@ -449,6 +463,8 @@ def test_tokenizers_without_offsets(tmp_path: Path) -> None:
         ({"stride": 62}, r"bad stride=62; wanted tokens that two windows share, 0 .. 61 for windows of 64"),
         ({"stride": -1}, "bad stride=-1"),
         ({"window": 9}, "bad stride=None"),
+        ({"stride": "9"}, "bad stride='9'"),
+        ({"stride": 5, "window": 65}, "bad window=65; wanted at most 64 tokens"),
         ({"score": "best"}, "unknown score; got 'best'"),
         ({"merge": "last"}, "unknown merge; got 'last'"),
         ({"on_infeasible": "ignore"}, "on_infeasible"),

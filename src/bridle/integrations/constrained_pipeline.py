@@ -102,6 +102,12 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         self._decoders = RecentCache(16, 16)
         super().__init__(model=model, **options)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_decoders"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _decoders=RecentCache(16, 16))
+
     def check_model_type(self, supported_models: Any) -> None:
         """Any function that gives logits will do."""
         if not isinstance(self.model, LogitsModel):
@@ -161,8 +167,15 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if not self.tokenizer.is_fast:
             raise _no_offsets("stride= cuts the text into windows")
         longest = self.tokenizer.model_max_length if window is None else window
+        most = self.tokenizer.model_max_length
+        if not isinstance(longest, int) or not 0 < longest <= most:
+            raise EngineError(
+                "bad {argument}",
+                argument=Argument("window", window),
+                wanted=f"at most {most} tokens, tokenizer.model_max_length",
+            )
         room = longest - self.tokenizer.num_special_tokens_to_add()
-        if stride is None or not 0 <= stride < room:
+        if not isinstance(stride, int) or not 0 <= stride < room:
             raise EngineError(
                 "bad {argument}",
                 argument=Argument("stride", stride),
@@ -216,6 +229,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         """What the model said about the tokens of a window, without special ones and padding."""
         keep = np.flatnonzero(outputs["special_tokens_mask"][0].numpy() == 0)
         logits = as_logits(outputs["logits"][0])
+        chosen = logits[keep]
         if logits.shape[1] != len(self.labels):
             raise LatticeError(
                 "the model has another number of labels than id2label",
@@ -223,7 +237,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 wanted=f"{len(self.labels)}, one for each of {', '.join(self.labels.names[:6])}...",
                 cause="Pass id2label with a name for each column of the logits.",
             )
-        if not np.isfinite(logits[keep].max(axis=1).sum()):
+        if not np.isfinite(chosen.max(axis=1).sum()):
             raise LatticeError(
                 "the model gives logits that are no numbers",
                 got="NaN or infinity",
@@ -237,7 +251,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             padding = len(logits) - len(words) if self.tokenizer.padding_side == "left" else 0
             words = np.array([-1 if word is None else word for word in words])[keep - padding]
             offsets += np.array(outputs["word_to_chars_map"]).reshape(-1, 2)[words, :1]
-        return Tokens(logits[keep], outputs["input_ids"][0].numpy()[keep], keep, offsets, words)
+        return Tokens(chosen, outputs["input_ids"][0].numpy()[keep], keep, offsets, words)
 
     def _given(
         self,
@@ -281,10 +295,13 @@ def _decoded(
             if decoder.on_infeasible != "skip":
                 raise
             return np.empty(0, dtype=np.int32), np.empty(0), None
-    ids = decoder.decode(lattice, given).ids if why is None else why.best.ids
-    if score == "marginal" and len(ids):
-        return ids, decoder.marginals(lattice, given)[np.arange(len(ids)), ids], why
-    return ids, np.exp(lattice.unary[np.arange(len(ids)), ids]), why
+    best = decoder.decode(lattice, given) if why is None else why.best
+    every = np.arange(len(best.ids))
+    if score == "model" or not len(best.ids):
+        return best.ids, np.exp(lattice.unary[every, best.ids]), why
+    if best.relaxed:  # there is no probability given that the rules hold
+        return best.ids, np.full(len(best.ids), np.nan), why
+    return best.ids, decoder.marginals(lattice, given)[every, best.ids], why
 
 
 def _compiled(pattern: Any) -> Any:

@@ -65,10 +65,12 @@ class Document:
         return names
 
     @cached_property
-    def offsets(self) -> list[list[int]] | list[list[None]]:
-        """Where each token begins and ends in the text; None for tokenizers that do not tell."""
-        found = self.tokens.offsets
-        return [[None, None]] * len(self.tokens.ids) if found is None else found.tolist()
+    def offsets(self) -> tuple[list[int | None], list[int | None]]:
+        """Where the tokens begin, and where they end in the text; None for tokenizers that do not tell."""
+        if self.tokens.offsets is None:
+            return [None] * len(self.tokens.ids), [None] * len(self.tokens.ids)
+        start, end = self.tokens.offsets.T
+        return start.tolist(), end.tolist()
 
     @cached_property
     def pieces(self) -> list[str]:
@@ -78,7 +80,7 @@ class Document:
             return self.names
         found = self.names.copy()
         for t in np.flatnonzero(self.tokens.ids == unknown).tolist():
-            found[t] = self.text[slice(*self.offsets[t])]
+            found[t] = self.text[self.offsets[0][t] : self.offsets[1][t]]
         return found
 
     def word_starts(self) -> npt.NDArray[np.intp]:
@@ -127,20 +129,18 @@ class Document:
 def of_tokens(document: Document, labels: Labels, ids: Array, scores: Array, ignored: Collection[str]) -> list[Entity]:
     """One entity for each token whose label is not ignored (``aggregation_strategy="none"``)."""
     shown = np.array([name not in ignored for name in labels.names])
-    made = []
-    for t in np.flatnonzero(shown[ids]).tolist():
-        start, end = document.offsets[t]
-        made.append(
-            {
-                "entity": labels.names[ids[t]],
-                "score": scores[t],
-                "index": int(document.tokens.index[t]),
-                "word": document.pieces[t],
-                "start": start,
-                "end": end,
-            }
-        )
-    return made
+    start, end = document.offsets
+    return [
+        {
+            "entity": labels.names[ids[t]],
+            "score": scores[t],
+            "index": int(document.tokens.index[t]),
+            "word": document.pieces[t],
+            "start": start[t],
+            "end": end[t],
+        }
+        for t in np.flatnonzero(shown[ids]).tolist()
+    ]
 
 
 def of_groups(
@@ -149,7 +149,7 @@ def of_groups(
     """One entity for each group of words, or of tokens if `first` is None, whose name is not ignored."""
     string = document.tokenizer.convert_tokens_to_string
     cuts = list(range(len(ids) + 1)) if first is None else [*first.tolist(), len(document.tokens.ids)]
-    made = []
+    (start, end), made = document.offsets, []
     for a, b in pairwise([*groups.begins(ids), len(ids)]):
         name = groups.names[ids[a]]
         if name in ignored:
@@ -163,8 +163,8 @@ def of_groups(
                 "entity_group": name,
                 "score": scores[a] if b == a + 1 else scores[a:b].mean(),
                 "word": string(words),
-                "start": document.offsets[cuts[a]][0],
-                "end": document.offsets[cuts[b] - 1][1],
+                "start": start[cuts[a]],
+                "end": end[cuts[b] - 1],
             }
         )
     return made

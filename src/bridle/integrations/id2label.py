@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from bridle.errors import LabelError, shown
@@ -64,11 +65,11 @@ def _in_order(id2label: Mapping[Any, Any]) -> list[Any]:
             wanted='numbers from 0 on, as in {0: "O", 1: "B-PER"}',
             cause="Is it label2id?",
         ) from None
-    missing = [k for k in range(max(by_id, default=-1) + 1) if k not in by_id]
+    missing = list(islice((k for k in range(max(by_id, default=-1) + 1) if k not in by_id), 6))
     if missing or len(by_id) != len(id2label) or min(by_id, default=0) < 0:
         raise LabelError(
             "id2label has gaps",
-            got=f"no name for {', '.join(map(str, missing[:6]))}" if missing else shown(dict(id2label)),
+            got=f"no name for {', '.join(map(str, missing))}" if missing else shown(dict(id2label)),
             wanted=f"a name for each of 0 .. {max(by_id, default=0)}",
             cause="Every column of the logits needs a name: fill in id2label in the model's configuration.",
         )

@@ -14,14 +14,13 @@ A text begins with O, B or S and ends with O, E or S.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from bridle.arrays import Scores
+from bridle.arrays import LARGEST, Scores
 from bridle.errors import ModelError, shown
 from bridle.labels import Labels
 from bridle.rules.files import text_of
@@ -108,7 +107,7 @@ def biases_of(
         where = str(calibration)
         try:
             found = json.loads(text_of(where, "the calibration file"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelError("the calibration is not JSON", got=str(error), wanted=_WANTED, where=where) from None
     for key in ("operating_points", operating_point, "biases"):
         if not isinstance(found, Mapping) or key not in found:
@@ -126,6 +125,6 @@ def biases_of(
             where=where,
         )
     for key, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
             raise ModelError(f"{key} is not a bias", got=shown(value), wanted="a finite number", where=where)
     return {names[key]: float(value) for key, value in found.items()}

@@ -5,7 +5,7 @@
 
 "nearest": the scores of a token come from the window in which it has the most context, which is window k between
 cut[k - 1] and cut[k]. They are scores that the model gave, so that nothing changes where windows agree. "mean": the
-mean of the probabilities that the token has in all its windows, log((exp(a) + exp(b)) / 2) for two of them.
+mean of the probabilities that the token has in all its windows, logaddexp(a, b) for two, but for a constant.
 """
 
 from __future__ import annotations
@@ -95,17 +95,13 @@ def join(windows: Sequence[Tokens], overlap: int, merge: Merge = "nearest") -> T
 
 
 def _mean(logits: Sequence[Array], begin: Sequence[int]) -> Array:
-    """(n, m) logarithms of the mean of the probabilities in all windows."""
-    n, end = begin[-1] + len(logits[-1]), 0
-    total, count = np.empty((n, logits[0].shape[1])), np.zeros(n)
+    """(n, m) logarithms of the sum of the probabilities in all windows: those of their mean, but for a constant a token."""
+    total, end = np.empty((begin[-1] + len(logits[-1]), logits[0].shape[1])), 0
     for scores, low in zip(logits, begin, strict=True):
         own, shared, high = log_softmax(scores), max(end - low, 0), low + len(scores)
         total[low:end] = np.logaddexp(total[low:end], own[:shared])
         total[low + shared : high] = own[shared:]
-        count[low:high] += 1
         end = high
-    several = count > 1
-    total[several] -= np.log(count[several])[:, None]
     return total
 
 
