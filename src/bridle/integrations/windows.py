@@ -95,7 +95,7 @@ def join(windows: Sequence[Tokens], overlap: int, merge: Merge = "nearest") -> T
 
 
 def _mean(logits: Sequence[Array], begin: Sequence[int]) -> Array:
-    """(n, m) logarithms of the sum of the probabilities in all windows: those of their mean, but for a constant a token."""
+    """(n, m) logarithms of the sum of the probabilities in all windows; softmax makes the mean of it."""
     total, end = np.empty((begin[-1] + len(logits[-1]), logits[0].shape[1])), 0
     for scores, low in zip(logits, begin, strict=True):
         own, shared, high = log_softmax(scores), max(end - low, 0), low + len(scores)
