@@ -35,3 +35,12 @@ def share_seen(sketch: Hashes, hashes: Hashes) -> float | None:
     """The share of these hashes that is among those the sketch was made of; None: there are none to judge by."""
     known = hashes if len(sketch) < SIZE else hashes[hashes <= sketch[-1]]
     return float(np.isin(known, sketch).mean()) if len(known) else None
+
+
+def checked_sketch(sketch: npt.NDArray[Any] | None) -> Hashes | None:
+    """The sketch that a file holds, if it holds one; ValueError if that is not a sketch."""
+    if sketch is not None and (
+        sketch.dtype != np.uint64 or sketch.ndim != 1 or bool((sketch[1:] <= sketch[:-1]).any())
+    ):
+        raise ValueError("the sketch of the training sequences is not sorted")
+    return sketch

@@ -28,7 +28,7 @@ from bridle.models.folds import FOLDS, groups_of
 from bridle.models.linear import Linear
 from bridle.models.predictor import Predictor
 from bridle.models.routing import Routed
-from bridle.models.seen import Hashes
+from bridle.models.seen import Hashes, checked_sketch
 from bridle.models.task import Learner, Task
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning
@@ -383,19 +383,10 @@ def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -
         made.labels_, made.features_, made.linear_ = labels, features, linear
         made.progress_, made.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
         made.tuning_ = None if head.get("tuning") is None else Tuning.restored(head["tuning"])
-        made.seen_ = _seen(stored.arrays.get("seen"))
+        made.seen_ = checked_sketch(stored.arrays.get("seen"))
         made.notes_ = dict(head["notes"])
         made._check()
     except files.UNFIT as error:
         cause = "Written by another version of Bridle, or by something else?"
         raise files.unusable(error, path, "model", "Tagger.save", cause) from None
     return made
-
-
-def _seen(sketch: npt.NDArray[Any] | None) -> Hashes | None:
-    """The sketch of a file; what is none raises ValueError."""
-    if sketch is not None and (
-        sketch.dtype != np.uint64 or sketch.ndim != 1 or bool((sketch[1:] <= sketch[:-1]).any())
-    ):
-        raise ValueError("the sketch of the training sequences is not sorted")
-    return sketch
