@@ -14,8 +14,9 @@
 namespace bridle {
 namespace {
 
-constexpr int64_t kLong = 64;  // tokens of a sequence for which the GIL is let go
-constexpr int kDeepest = 50;   // of a dict in a dict, ...
+constexpr int64_t kLong = 64;            // tokens of a sequence for which the GIL is let go
+constexpr double kLargestScore = 1e290;  // as arrays.py has it
+constexpr int kDeepest = 50;             // of a dict in a dict, ...
 
 // Room for texts that stay where they are until all of it is given back.
 class Room {
@@ -132,7 +133,7 @@ class Attributed {
             else if (PyUnicode_Check(value) || PyBytes_Check(value)) {
                 if (!text(value, more)) return false;
                 put(joined(name, more));
-            } else if (PyFloat_Check(value) || PyLong_Check(value)) {
+            } else if (PyFloat_Check(value) || PyLong_CheckExact(value)) {  // neither calls Python
                 const double number = PyFloat_AsDouble(value);
                 if (number == -1.0 && PyErr_Occurred()) PyErr_Clear();  // too large: Python says so
                 else if (std::abs(number) <= largest_) {
@@ -192,7 +193,8 @@ struct PyFeatureTagger {
             attributes.add_to(core, row.data());
             std::copy_n(row.begin(), m, unary.begin() + static_cast<size_t>(t) * m);
         }
-        return true;
+        const auto count = static_cast<int64_t>(unary.size());
+        return kernels().first_bad_double(unary.data(), count, kLargestScore) == count;
     }
 
     nb::object named(const std::vector<int32_t>& path) const {

@@ -391,6 +391,16 @@ def test_a_tagger_travels(path: Path) -> None:
         pickle.loads(pickle.dumps(tagger)).tag([])
 
 
+@pytest.mark.parametrize("rules", [[], ["forbid B"]], ids=["no rules", "a rule"])
+def test_scores_beyond_all_bounds_are_told(rules: list[str]) -> None:
+    tagger = Tagger(rules=rules)
+    tagger.open_inmemory(written([b"A", b"B"], [b"x", b"y"], {(0, 0): 1e290, (1, 0): -1e290}, {}))
+    assert tagger.tag([["x"], ["x", "y"]]) == ["A", "A"]
+    for x in ([["x"] * 3], [{"y": 1e9}], [{"x": 1e9}] * 90):
+        with pytest.raises(bridle.LatticeError):
+            tagger.tag(x)
+
+
 def test_half_characters_in_attributes() -> None:
     model = bridle.CRF(c2=1.0).fit([[["\ud800"], ["b"]]] * 3, [["X", "Y"]] * 3)
     assert Tagger(model).tag([["\ud800"], ["b"]]) == ["X", "Y"]
