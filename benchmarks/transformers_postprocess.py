@@ -21,8 +21,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast, TokenClassificationPipeline
 from transformers.pipelines.token_classification import AggregationStrategy
 
-from bridle.integrations.onnx import LogitsModel
 from bridle.integrations.transformers import ConstrainedPipeline, pipeline, privacy_filter
+from bridle.integrations.transformers.onnx import LogitsModel
 from measure import best_of, told, where
 
 LABELS = ["O", *(f"{tag}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for tag in "BI")]

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import bridle
 import bridle.learn
-from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite import Tagger, from_sklearn, from_weights, load
+from bridle.integrations.crfsuite import Tagger, file, from_sklearn, from_weights, load
 from crfsuite_writer import SMALL
 from crfsuite_writer import crfsuite_file as written
 
@@ -36,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_reads_what_is_written() -> None:
-    found = crfsuite_file.parse(SMALL)
+    found = file.parse(SMALL)
     assert found.labels == ["O", "A", "B"]
     assert found.attributes == ["w=a", "w=b", "line\nbreak", "Straße", "\udcff\udcfe", "w:a", "in:deep:x"]
     attribute, label, weight = found.state
@@ -51,7 +50,7 @@ def test_reads_what_is_written() -> None:
 def test_a_cut_file_is_refused_wherever_it_is_cut() -> None:
     for size in range(len(SMALL)):
         with pytest.raises(bridle.ModelFileError):
-            crfsuite_file.parse(SMALL[:size])
+            file.parse(SMALL[:size])
 
 
 def place_of(name: str) -> int:
@@ -95,13 +94,13 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("what", DAMAGED)
 def test_damage_is_told(what: str) -> None:
     with pytest.raises(bridle.ModelFileError, match=what):
-        crfsuite_file.parse(DAMAGED[what])
+        file.parse(DAMAGED[what])
 
 
 @pytest.mark.parametrize("state", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_impossible_features_are_told(state: dict[tuple[int, int], float]) -> None:
     with pytest.raises(bridle.ModelFileError, match="a feature is impossible"):
-        crfsuite_file.parse(written([b"O", b"A"], [b"x"], state, {}))
+        file.parse(written([b"O", b"A"], [b"x"], state, {}))
 
 
 def test_texts_that_overlap_are_refused() -> None:
@@ -111,12 +110,12 @@ def test_texts_that_overlap_are_refused() -> None:
     for k in range(1000):
         struct.pack_into("<I", table, place + 24 + 2048 + 59 * k + 4, 59 * (2000 - k) - 8)
     with pytest.raises(bridle.ModelFileError, match="table of attributes is damaged"):
-        crfsuite_file.parse(bytes(table))
+        file.parse(bytes(table))
 
 
 def test_a_text_with_two_numbers_is_refused() -> None:
     with pytest.raises(bridle.ModelFileError, match="a text with two numbers"):
-        crfsuite_file.parse(written([b"O"], [b"x", b"x"], {}, {}))
+        file.parse(written([b"O"], [b"x", b"x"], {}, {}))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

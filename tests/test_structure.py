@@ -370,10 +370,6 @@ TOGETHER = {
     "test_rules_lint": "rules/questions",
     "test_rules_text": "rules/files",
     "test_explain": "explain/effects",
-    "test_spacy": "integrations/spacy_component",
-    "test_spacy_spans": "integrations/spacy_beam integrations/spacy_filter",
-    "test_spacy_tagger": "integrations/spacy_answers integrations/spacy_scores",
-    "test_transformers": "integrations/constrained_pipeline integrations/entities integrations/onnx",
     "test_tasks_citations": "tasks/base tasks/fields tasks/fields_tables report/tables",
 }
 # Tests of no single module.
@@ -399,7 +395,9 @@ def named_after(module: str) -> set[str]:
     name, words = module.replace("/", "_"), module.replace("/", "_").split("_")
     shorter = {"test_" + "_".join(words[:k]) for k in range(2 if "/" in module else 1, len(words) + 1)}
     if module.startswith("integrations/"):  # in a folder of their own, without its name
-        shorter |= {f"test_{module.removeprefix('integrations/')}"}
+        plain = module.removeprefix("integrations/").removesuffix("/__init__").replace("/", "_")
+        shorter |= {"test_" + "_".join(plain.split("_")[:k]) for k in range(1, plain.count("_") + 2)}
+        shorter |= {test for test in TESTS if test.startswith(f"test_{plain}_")}
     return TESTS & shorter | {test for test in TESTS if test.startswith(f"test_{name}_")}
 
 

@@ -20,8 +20,7 @@ import sklearn_crfsuite
 import usaddress
 
 import bridle
-from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite import Tagger, from_sklearn, load
+from bridle.integrations.crfsuite import Tagger, file, from_sklearn, load
 
 TOOL = Path(__file__).parents[2] / "tools" / "crfsuite_models.py"
 INSTALLED = [
@@ -62,7 +61,7 @@ def models_of(package: str) -> list[Path]:
 
 def sequences(path: Path, count: int) -> Iterator[list[Any]]:
     """Sequences of the model's own attributes and others, as lists and as dicts with values; some are long."""
-    known = crfsuite_file.read(path).attributes
+    known = file.read(path).attributes
     rng = random.Random(path.name)
     for k in range(count):
         n = rng.choice([1, 2, 5, 9, 40]) if k else 300

@@ -12,11 +12,10 @@ import pytest
 
 import bridle.integrations
 
-NAMES = [found.name for found in pkgutil.iter_modules(bridle.integrations.__path__, "bridle.integrations.")]
-ELSEWHERE = {"bridle.integrations.gliner"}  # an environment of its own
+NAMES = [found.name for found in pkgutil.walk_packages(bridle.integrations.__path__, "bridle.integrations.")]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ELSEWHERE])
+@pytest.mark.parametrize("name", NAMES)
 def test_doctests(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 

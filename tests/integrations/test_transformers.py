@@ -488,7 +488,7 @@ def test_without_the_extra(missing: str) -> None:
     """`batch` needs neither of them; the pipeline says what to install."""
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from bridle.integrations.subwords import batch\n"
+        "from bridle.integrations.logits import batch\n"
         "batch([[[0.0, 1.0]]])\n"
         "import bridle.integrations.transformers"
     )

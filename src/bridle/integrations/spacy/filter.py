@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bridle.errors import ModelError
-from bridle.integrations.spacy_component import check_word
-from bridle.integrations.spacy_spans import selected
+from bridle.integrations.spacy.component import check_word
+from bridle.integrations.spacy.spans import selected
 from bridle.spans.selector import SpanSelector
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import BridleError, ModelError
-from bridle.integrations.spacy_beam import BEAM_WIDTH, Candidates, beams
-from bridle.integrations.spacy_component import (
+from bridle.integrations.spacy.beam import BEAM_WIDTH, Candidates, beams
+from bridle.integrations.spacy.component import (
     Component,
     Existing,
     OrSkip,

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import LatticeError
-from bridle.integrations.subwords import log_softmax
+from bridle.integrations.logits.subwords import log_softmax
 
 Array = npt.NDArray[Any]
 Merge = Literal["nearest", "mean"]

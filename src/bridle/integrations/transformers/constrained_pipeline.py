@@ -17,11 +17,11 @@ from bridle.decoding.decoder import Decoder, OnInfeasible
 from bridle.errors import Argument, EngineError, Infeasible, LabelError, LatticeError, ModelError, shown
 from bridle.explain import Explanation
 from bridle.extras import needed
-from bridle.integrations.entities import Document, Entity, Groups, of_groups, of_tokens
-from bridle.integrations.id2label import AnyScheme, labels_of
-from bridle.integrations.onnx import LogitsModel
-from bridle.integrations.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax
-from bridle.integrations.windows import Merge, Tokens, join
+from bridle.integrations.logits.id2label import AnyScheme, labels_of
+from bridle.integrations.logits.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax
+from bridle.integrations.logits.windows import Merge, Tokens, join
+from bridle.integrations.transformers.entities import Document, Entity, Groups, of_groups, of_tokens
+from bridle.integrations.transformers.onnx import LogitsModel
 from bridle.lattice import Lattice
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule

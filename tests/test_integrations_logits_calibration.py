@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bridle
-from bridle.integrations.privacy_filter import STEPS, biases_of, transitions
+from bridle.integrations.logits.calibration import STEPS, biases_of, transitions
 
 SIX = {f"transition_bias_{name}": float(k) for k, name in enumerate(STEPS, start=1)}
 

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from bridle.decoding.decoder import OnInfeasible
 from bridle.errors import ModelError
 from bridle.extras import needed
-from bridle.integrations.constrained_pipeline import NEEDS, ConstrainedPipeline, Explained, Score
-from bridle.integrations.id2label import AnyScheme, labels_of
-from bridle.integrations.onnx import LogitsModel, as_model
-from bridle.integrations.privacy_filter import biases_of, transitions
-from bridle.integrations.subwords import Back, batch
-from bridle.integrations.windows import Merge
+from bridle.integrations.logits.calibration import biases_of, transitions
+from bridle.integrations.logits.id2label import AnyScheme, labels_of
+from bridle.integrations.logits.subwords import Back, batch
+from bridle.integrations.logits.windows import Merge
+from bridle.integrations.transformers.constrained_pipeline import NEEDS, ConstrainedPipeline, Explained, Score
+from bridle.integrations.transformers.onnx import LogitsModel, as_model
 from bridle.rules.base import Rule
 
 __all__ = ["Back", "ConstrainedPipeline", "Explained", "batch", "labels_of", "pipeline", "privacy_filter"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bridle.errors import ModelError
-from bridle.integrations.spacy_component import part_of_spacy
+from bridle.integrations.spacy.component import part_of_spacy
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.integrations.subwords import Array
-from bridle.integrations.windows import Tokens
+from bridle.integrations.logits.subwords import Array
+from bridle.integrations.logits.windows import Tokens
 from bridle.labels import Labels
 
 Entity = dict[str, Any]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bridle
-from bridle.integrations.subwords import batch, log_softmax, pooled, softmax
+from bridle.integrations.logits.subwords import batch, log_softmax, pooled, softmax
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.integers(0, 99))

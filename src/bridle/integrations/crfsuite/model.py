@@ -13,8 +13,8 @@ from bridle import _native
 from bridle.errors import ModelError, shown
 from bridle.features.plain import LARGEST as LARGEST_VALUE
 from bridle.features.plain import PlainFeatures
-from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite_file import Contents, Weights
+from bridle.integrations.crfsuite import file
+from bridle.integrations.crfsuite.file import Contents, Weights
 from bridle.labels import Labels
 from bridle.lattice import LARGEST
 from bridle.models.crf import CRF
@@ -60,7 +60,7 @@ def load(path: str | os.PathLike[str], *, scheme: str | None = "auto") -> CRF:
         model.predict([features], rules=["no duplicates of ZipCode"])
         model.save("usaddr.bridle")
     """
-    return model_of(crfsuite_file.read(path), scheme)
+    return model_of(file.read(path), scheme)
 
 
 def from_sklearn(estimator: Any, *, scheme: str | None = "auto") -> CRF:

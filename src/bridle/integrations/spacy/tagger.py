@@ -12,8 +12,8 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decoding
 from bridle.errors import BridleError, ModelError
-from bridle.integrations.spacy_answers import Answer, part_of_speech, write_labels, write_spans
-from bridle.integrations.spacy_component import (
+from bridle.integrations.spacy.answers import Answer, part_of_speech, write_labels, write_spans
+from bridle.integrations.spacy.component import (
     RULES,
     Component,
     OnInfeasible,
@@ -23,7 +23,7 @@ from bridle.integrations.spacy_component import (
     check_word,
     part_of_spacy,
 )
-from bridle.integrations.spacy_scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
+from bridle.integrations.spacy.scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
 from bridle.lattice import Batch
 from bridle.models import Tagger, from_bytes, load
 

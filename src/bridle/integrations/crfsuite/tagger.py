@@ -1,7 +1,4 @@
-"""CRFsuite: its model files in Bridle, and a tagger with the interface of python-crfsuite that takes rules.
-
-Neither CRFsuite nor python-crfsuite is needed.
-"""
+"""A tagger with the interface of python-crfsuite that takes rules."""
 
 from __future__ import annotations
 
@@ -17,13 +14,11 @@ from bridle.decoding.decoder import Decoder, OnInfeasible
 from bridle.decoding.marginals import log_probability
 from bridle.errors import FeatureError, LabelError, ModelError, shown
 from bridle.features.plain import PlainFeatures
-from bridle.integrations import crfsuite_file
-from bridle.integrations.crfsuite_model import Info, from_sklearn, from_weights, info_of, kernel_of, load, model_of
+from bridle.integrations.crfsuite import file
+from bridle.integrations.crfsuite.model import Info, info_of, kernel_of, load, model_of
 from bridle.lattice import Lattice, Scores
 from bridle.models.crf import CRF
 from bridle.rules.base import Rule
-
-__all__ = ["Info", "Tagger", "from_sklearn", "from_weights", "load"]
 
 Given = Mapping[str, Any]
 
@@ -128,7 +123,7 @@ class Tagger:
         ModelFileError, RuleError
             As from `Tagger`.
         """
-        self._use(model_of(crfsuite_file.parse(value), self._scheme))
+        self._use(model_of(file.parse(value), self._scheme))
         return contextlib.closing(self)
 
     def close(self) -> None:

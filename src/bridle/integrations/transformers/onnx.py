@@ -10,7 +10,7 @@ import numpy as np
 
 from bridle.errors import ModelError
 from bridle.extras import needed
-from bridle.integrations.subwords import as_logits
+from bridle.integrations.logits.subwords import as_logits
 
 INTEGERS = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.result import Decoding
-from bridle.integrations.spacy_component import part_of_spacy, record_of
+from bridle.integrations.spacy.component import part_of_spacy, record_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

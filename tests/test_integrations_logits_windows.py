@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bridle
-from bridle.integrations.windows import Tokens, join
+from bridle.integrations.logits.windows import Tokens, join
 
 
 def cut(n: int, size: int, overlap: int) -> list[tuple[int, int]]:

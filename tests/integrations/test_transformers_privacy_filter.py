@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import OpenAIPrivacyFilterConfig, OpenAIPrivacyFilterForTokenClassification, PreTrainedTokenizerFast
 
 import bridle
-from bridle.integrations.privacy_filter import STEPS
+from bridle.integrations.logits.calibration import STEPS
 from bridle.integrations.transformers import labels_of, privacy_filter
 
 NAMES = [OpenAIPrivacyFilterConfig().id2label[k] for k in range(33)]
