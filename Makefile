@@ -55,14 +55,27 @@ test: $(VENV)/.test
 test-fast: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
-# Beside the real packages of others. torch is installed as pip finds it: a CPU build saves gigabytes.
-test-integrations: $(VENV)/.integrations
-	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/integrations)
+# Beside the real packages of others. torch is installed as pip finds it: a CPU build saves gigabytes. GLiNER wants an older
+# transformers, so that it has an environment of its own, on top of the other one.
+GLINER := $(VENV)/gliner
+GLINER_TEST := tests/integrations/test_gliner.py
+test-integrations: $(VENV)/.integrations $(GLINER)/.installed
+	BRIDLE_CRFSUITE_MODELS=$(CURDIR)/$(VENV)/crfsuite $(BIN)/python -m pytest \
+	  $(if $(TESTS),$(TESTS),tests/integrations --ignore $(GLINER_TEST))
+	$(if $(TESTS),,$(GLINER)/bin/python -m pytest $(GLINER_TEST))
 
 $(VENV)/.integrations: requirements/integrations.txt $(VENV)/.test
 	@echo "bridle: installing the packages that Bridle plugs into (about a gigabyte)"
 	@$(call SETTING,["project"]["optional-dependencies"]["integrations"],$(VENV)/integrations.txt)
 	@$(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c requirements/integrations.txt) -r $(VENV)/integrations.txt
+	@$(BIN)/python tools/crfsuite_models.py $(VENV)/crfsuite
+	@touch $@
+
+$(GLINER)/.installed: requirements/gliner.txt $(VENV)/.integrations
+	@rm -rf $(GLINER) && $(BIN)/python -m venv $(GLINER)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(GLINER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+	@$(GLINER)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/gliner.txt gliner
 	@touch $@
 
 coverage: $(VENV)/.test
@@ -136,7 +149,7 @@ stub-check: $(VENV)/.check $(VENV)/.test
 # tier, with which `make test` runs.
 KERNEL_TESTS := $(addprefix tests/test_,processor.py lattice_padded.py spans.py decoding_decoder.py decoding_outcomes.py \
   decoding_threads.py engines.py features.py models_lbfgs.py models_perceptron.py learn_deterministic.py \
-  rules_compiled.py) \
+  rules_compiled.py spans_selector.py integrations_crfsuite.py) \
   $(wildcard tests/test_kernels_*.py)
 TIER_TESTS := $(sort $(KERNEL_TESTS) $(wildcard tests/test_models_*.py))
 test-tiers: $(VENV)/.test
