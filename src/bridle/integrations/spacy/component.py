@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from bridle.decoding.result import Decoding
+from bridle.atomic import replacing
 from bridle.errors import FileError, ModelError
 from bridle.extras import needed
 from bridle.rules.base import Rule
@@ -304,4 +305,5 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
 
 
 def _write(data: bytes, file: Path) -> None:
-    file.write_bytes(data)
+    with replacing(file) as out:
+        out.write(data)
