@@ -9,8 +9,8 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from bridle.decoding.result import Decoding
 from bridle.atomic import replacing
+from bridle.decoding.result import Decoding
 from bridle.errors import FileError, ModelError
 from bridle.extras import needed
 from bridle.rules.base import Rule
