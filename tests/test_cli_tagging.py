@@ -183,3 +183,17 @@ def test_what_reading_changed_is_told(run: Cli, folder: Path, tmp_path: Path) ->
         "x.jsonl: changed 1 spans: widened to whole tokens"
         in run.ok("tag", folder / "m.bridle", tmp_path / "x.jsonl").stderr
     )
+
+
+def test_training_passes_over_texts_that_nobody_has_annotated(run: Cli, tmp_path: Path) -> None:
+    """As an export of all tasks has them, some with predictions of an earlier model."""
+    region = {"type": "labels", "value": {"start": 0, "end": 3, "labels": ["PER"]}}
+    done = {"data": {"text": "Ann left"}, "annotations": [{"result": [region]}]}
+    open_task = {"data": {"text": "Bob left"}, "annotations": [], "predictions": [{"result": [region]}]}
+    (tmp_path / "x.json").write_text(json.dumps([done, open_task, done]))
+    told = run.ok("train", tmp_path / "x.json", "-o", tmp_path / "m", "--c2", 1, "--threads", 1).stderr
+    assert "x.json: left out 1 texts without annotations" in told
+    (tmp_path / "y.json").write_text(json.dumps([open_task]))
+    told = run.ok("train", tmp_path / "y.json", "-o", tmp_path / "n", code=2).stderr
+    assert "there are no sequences; got 1 texts without annotations; wanted labelled sequences" in told
+    assert "processed 4 tokens" in run.stdout("eval", tmp_path / "x.json", "--model", tmp_path / "m")

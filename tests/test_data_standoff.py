@@ -387,17 +387,18 @@ def test_one_annotation_of_a_task_is_read(tmp_path: Path) -> None:
         task(annotations=[{"was_cancelled": True, "result": []}, first, {"result": []}], predictions=[{"result": []}]),
         task(annotations=[], predictions=[{"result": [region(4, 8, "P")]}]),
         task(annotations=[{"was_cancelled": True, "result": []}]),
+        task(predictions=[{"result": [region(4, 8, "P")]}]),
     ]
     path = saved(tmp_path / "x.json", json.dumps(tasks))
     with read(path) as examples:
-        assert [example.labels for example in examples] == [["B-PER", "B-V"], ["O", "B-P"], None]
+        assert [example.labels for example in examples] == [["B-PER", "B-V"], None, None, ["O", "B-P"]]
         assert examples.left_out == {
             "cancelled annotations": 2,
             "further annotations of a task": 1,
             "further labels of a region": 1,
             "results that are no regions of text": 1,
         }
-    assert [x.labels for x in read(path, kind="predictions")] == [["O", "O"], ["O", "B-P"], None]
+    assert [x.labels for x in read(path, kind="predictions")] == [["O", "O"], ["O", "B-P"], None, ["O", "B-P"]]
     with read(path, from_name="verbs") as examples:
         assert next(examples).labels == ["O", "B-V"]
         assert examples.left_out["regions of other tags"] == 1

@@ -96,7 +96,7 @@ def evaluate(
     with ExitStack() as files:
         examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
-            pairs = _by_model(examples, tagger, rules, threads)
+            pairs = _by_model(examples.labelled(), tagger, rules, threads)
         elif guess is not None:
             other = files.enter_context(replace(reader, format=examples.format).open(guess))
             pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -228,21 +229,17 @@ def groups_of(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | Non
 def read_all(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], Reader]:
     """All labelled sequences of some files, and the reader with the format it was."""
     found: list[Example] = []
+    left_out = Counter[str]()
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, bar):
             reader = replace(reader, format=examples.format)
-            for k, example in enumerate(examples):
-                if example.labels is None:
-                    raise example.error(
-                        "a sequence has no labels",
-                        got="tokens only",
-                        wanted="a label per token",
-                        cause="Is --label the right column?",
-                    )
+            for k, example in enumerate(examples.labelled()):
                 found.append(example)
                 if k % 1000 == 0:
                     bar()
+            left_out.update(examples.left_out)
     if not found:
         names = ", ".join(map(called, paths))
-        raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=names)
+        got = ", ".join(f"{count:,} {what}" for what, count in left_out.items()) or "nothing"
+        raise FileError("there are no sequences", got=got, wanted="labelled sequences", where=names)
     return found, reader.settled(found[0])

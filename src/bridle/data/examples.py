@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Self
 
 from bridle.data.source import Source
-from bridle.errors import FileError, shown
+from bridle.errors import Argument, FileError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +203,34 @@ class Examples(Iterator[Example]):
         if not some:
             self.close()
         return some
+
+    def labelled(self) -> Iterator[Example]:
+        """Iterate over the sequences that have labels.
+
+        Texts of an annotation tool that nobody has annotated yet are passed over and counted in `left_out`.
+
+        Yields
+        ------
+        Example
+
+        Raises
+        ------
+        FileError
+            At any other sequence without labels.
+        """
+        for example in self:
+            if example.labels is not None:
+                yield example
+            elif example.text is None:
+                raise example.error(
+                    "a sequence has no labels",
+                    got="tokens only",
+                    wanted="a label per token",
+                    cause="Is {argument} the right column?",
+                    argument=Argument("label"),
+                )
+            else:
+                self.source.leave_out("texts without annotations")
 
     def close(self) -> None:
         """Close the file; no more sequences are read."""

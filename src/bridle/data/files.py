@@ -91,22 +91,17 @@ def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[di
     Raises
     ------
     FileError
-        As `read`; or if a sequence has no labels.
+        As `read`; or if a sequence has no labels. Texts of an annotation tool that nobody has annotated yet are passed
+        over.
     """
     xs, ys = list[dict[str, list[str]]](), list[list[str]]()
     known: dict[str, str] = {}  # equal strings are kept once
     once = known.setdefault
     with read(path, format, **options) as examples:
-        for example in examples:
-            if example.labels is None:
-                raise example.error(
-                    "a sequence has no labels",
-                    got="tokens only",
-                    wanted="labels for all sequences",
-                    cause="Is `label` the right column? `read` takes sequences without labels.",
-                )
+        for example in examples.labelled():
             xs.append({name: list(map(once, column, column)) for name, column in example.columns.items()})
-            ys.append(list(map(once, example.labels, example.labels)))
+            labels = example.labels or ()
+            ys.append(list(map(once, labels, labels)))
     return xs, ys
 
 

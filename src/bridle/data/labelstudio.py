@@ -5,9 +5,9 @@
      "to_name": "text", "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
     ]
 
-Of each task the first annotation that was not cancelled is read, or its first prediction if it has no annotation;
-further ones, and results that are no regions of text, are passed over and counted. Without either, the task is not
-labelled. What is written can be imported: tasks with one prediction each, whose `score` is the smallest probability of
+Of each task the first annotation that was not cancelled is read; further ones, and results that are no regions of text,
+are passed over and counted. A task whose list of annotations is empty is not labelled, whatever a model predicted for it;
+only a task without such a list, as Bridle writes them, is read with its first prediction. What is written can be imported: tasks with one prediction each, whose `score` is the smallest probability of
 its regions, so that the tasks can be sorted by it.
 """
 
@@ -42,7 +42,8 @@ class LabelStudio(Standoff):
     to_name : str, default "text"
         Name of the tag ``<Text>``, in what is written.
     kind : {"annotations", "predictions"}, optional
-        What to read and write; None reads annotations, or predictions where there are none, and writes predictions.
+        What to read and write; None reads annotations, or predictions of tasks that have no list of annotations, and
+        writes predictions.
     model_version : str, default "bridle"
         What to call the model, in predictions that are written.
     """
@@ -89,8 +90,7 @@ class LabelStudio(Standoff):
             kept = [one for one in found if not one.get("was_cancelled")]
             source.leave_out("cancelled annotations", len(found) - len(kept))
             source.leave_out(f"further {kind} of a task", len(kept[1:]))
-            if kept:
-                return list_in(kept[0], "result")
+            return list_in(kept[0], "result") if kept else None
         return None
 
     def _brief(self, task: Mapping[str, Any]) -> list[Any] | None:
