@@ -5,10 +5,11 @@
      "to_name": "text", "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
     ]
 
-Of each task the first annotation that was not cancelled is read; further ones, and results that are no regions of text,
-are passed over and counted. A task whose list of annotations is empty is not labelled, whatever a model predicted for it;
-only a task without such a list, as Bridle writes them, is read with its first prediction. What is written can be imported: tasks with one prediction each, whose `score` is the smallest probability of
-its regions, so that the tasks can be sorted by it.
+Of each task the first annotation that was not cancelled is read; further ones, and results that are no regions of
+text, are passed over and counted. A task whose list of annotations is empty is not labelled, whatever a model predicted
+for it; only a task without such a list, as Bridle writes them, is read with its first prediction. What is written can be
+imported: tasks with one prediction each, whose `score` is the smallest probability of its regions, so that the tasks can
+be sorted by it.
 """
 
 from __future__ import annotations
