@@ -7,9 +7,9 @@
 
 Of each task the first annotation that was not cancelled is read; further ones, and results that are no regions of
 text, are passed over and counted. A task whose list of annotations is empty is not labelled, whatever a model predicted
-for it; only a task without such a list, as Bridle writes them, is read with its first prediction. What is written can be
-imported: tasks with one prediction each, whose `score` is the smallest probability of its regions, so that the tasks can
-be sorted by it.
+for it; only a task without such a list, as Bridle writes them, is read with its first prediction. What is written can
+be imported: tasks with one prediction each, whose `score` is the smallest probability of its regions, so that the tasks
+can be sorted by it.
 """
 
 from __future__ import annotations
