@@ -218,6 +218,13 @@ def test_no_answer(tagger: tuple[Any, Any]) -> None:
     assert pipe("total 5", rules=[], on_infeasible="relax") == pipeline(*tagger)("total 5")
 
 
+def test_time_is_limited(tagger: tuple[Any, Any]) -> None:
+    pipe = pipeline(*tagger, rules=ONCE, time_limit=0.0)
+    assert pipe("total 5") == pipeline(*tagger)("total 5")  # what breaks no rule needs no time
+    with pytest.raises(bridle.LimitReached):
+        pipe(TWO, rules=["exactly 2 segments of TOTAL", "exactly 1 token of TOTAL"])
+
+
 def test_it_travels(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=ONCE, patterns={"digits": r"\d+"})
     same = pickle.loads(pickle.dumps(pipe))

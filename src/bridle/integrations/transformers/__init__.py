@@ -40,6 +40,7 @@ def pipeline(
     scheme: AnyScheme = "auto",
     id2label: Any = None,
     on_infeasible: OnInfeasible = "raise",
+    time_limit: float | None = None,
     explain: bool = False,
     score: Score = "model",
     merge: Merge = "nearest",
@@ -83,6 +84,9 @@ def pipeline(
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         What to do when no labelling of a text obeys the hard rules: raise `Infeasible`, break as few as possible, or
         return no entities.
+    time_limit : float, optional
+        Seconds per text for decoding. When they are over, the best labels so far are taken; if there are none,
+        `LimitReached` is raised.
     explain : bool, default False
         Return `Explained` lists: the entities with the `Explanation` of the labels.
     score : {"model", "marginal"}, default "model"
@@ -148,6 +152,7 @@ def pipeline(
         scheme=scheme,
         id2label=id2label,
         on_infeasible=on_infeasible,
+        time_limit=time_limit,
         explain=explain,
         score=score,
         merge=merge,

@@ -64,7 +64,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
     Parameters
     ----------
     model : model of transformers
-    rules, on_infeasible, scheme, id2label, pairwise, start, end, merge
+    rules, on_infeasible, time_limit, scheme, id2label, pairwise, start, end, merge
         As in `pipeline`.
     **options : object
         Options of `pipeline` that a call can change, and those of `TokenClassificationPipeline`.
@@ -83,6 +83,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         model: Any,
         rules: Iterable[Rule | str] = (),
         on_infeasible: OnInfeasible = "raise",
+        time_limit: float | None = None,
         scheme: AnyScheme = "auto",
         id2label: Any = None,
         pairwise: npt.ArrayLike | None = None,
@@ -94,7 +95,9 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if merge not in ("nearest", "mean"):
             raise _unknown("merge", merge, "'nearest' or 'mean'")
         self.labels = labels_of(model if id2label is None else id2label, scheme)
-        self.decoder = self._named(lambda: Decoder(self.labels, rules, on_infeasible=on_infeasible))
+        self.decoder = self._named(
+            lambda: Decoder(self.labels, rules, on_infeasible=on_infeasible, time_limit=time_limit)
+        )
         self._groups, self._merge = Groups.of(self.labels), merge
         self._transitions = (pairwise, start, end)
         self._has_transitions = any(part is not None for part in self._transitions)
