@@ -13,6 +13,7 @@ import pytest
 import bridle
 from bridle import SpanSelector, check_selection
 from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
+from bridle.spans.labels import label_ids
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
 
@@ -198,6 +199,32 @@ def test_candidates_of_many_kinds() -> None:
     assert [s.label for s in with_labels.select(numbered).spans] == ["B", "A"]
     assert check_selection(numbered, ["present B"], with_labels.select(numbered), scores="probability").ok
     assert selector.select([]).spans == [] and selector.select([]).score == 0.0
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_labels_by_number_of_any_type(kind: str) -> None:
+    names = ("O", *(f"L{k}" for k in range(2**16)))
+    most = np.iinfo(kind).max
+    last = min(most, len(names) - 2)  # the largest number of the type, where there are that many labels
+    for labels in (np.array([0, last], dtype=kind), tuple(np.array([0, last], dtype=kind))):
+        assert label_ids(labels, names).tolist() == [1, last + 1]
+    if most > last:
+        with pytest.raises(LabelError, match=f"unknown label.*{most}"):
+            label_ids(np.array([0, most], dtype=kind), names)
+    if last < 300:
+        columns = {"start": [0], "end": [1], "label": np.array([last], dtype=kind), "score": [1.0]}
+        found = SpanSelector(["at most 1 segment of L0"], names[1:301]).select(columns)
+        assert [span.label for span in found.spans] == [f"L{last}"]
+
+
+@pytest.mark.parametrize("labels", [[True], [0, True], [0, np.True_], [1.0], [0, 1.0], [0, "A"], [-1]])
+def test_labels_by_number_are_whole_numbers(labels: list[Any]) -> None:
+    selector = SpanSelector(labels=["A", "B"])
+    for column in (labels, np.array(labels)) if len({*map(type, labels)}) == 1 else (labels,):
+        count = len(labels)
+        columns = {"start": range(count), "end": range(1, count + 1), "label": column, "score": [1.0] * count}
+        with pytest.raises(LabelError, match="unknown label"):
+            selector.select(columns)
 
 
 def test_probabilities_and_thresholds() -> None:
