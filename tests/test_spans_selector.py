@@ -283,7 +283,7 @@ def test_bad_texts_tokens_labels_and_options() -> None:
             SpanSelector(rule, ["A", "B"]).select([(0, 1, label, 1.0)], tokens=["x"])
     with pytest.raises(LabelError):
         SpanSelector(["present C"], ["A", "B"])
-    with pytest.raises(LabelError, match="forbid DATES[\\s\\S]*Did you mean 'DATE'?"):
+    with pytest.raises(LabelError, match=r"forbid DATES[\s\S]*Did you mean 'DATE'\?"):
         bridle.select([(0, 1, "DATE", 1.0)], ["forbid DATES"], labels=["DATE", "PER"])
     with pytest.raises(LabelError, match="unknown label"):
         bridle.select([(0, 1, "DATES", 1.0)], labels=["DATE", "PER"])
