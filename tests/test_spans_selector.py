@@ -267,12 +267,18 @@ def test_bad_candidates(spans: Any, match: str) -> None:
 def test_bad_texts_tokens_labels_and_options() -> None:
     spans = [(0, 1, "A", 0.5)]
     rule = ["fix A at tokens /x/"]
-    for wrong in ({"text": 3}, {"tokens": "ab"}, {"tokens": [(0, 1)]}, {"tokens": [(0, 9)], "text": "ab"}):
-        with pytest.raises(LatticeError):
-            bridle.select(spans, rule, **wrong)
-    for wrong in ({"tokens": ["z"], "text": "ab"}, {"tokens": [3], "text": "ab"}):
-        with pytest.raises(LatticeError):
-            bridle.select(spans, rule, **wrong)
+    for wrong in (
+        {"text": 3},
+        {"tokens": "ab"},
+        {"tokens": [(0, 1)]},
+        {"tokens": [(0, 9)], "text": "ab"},
+        {"tokens": [(2, 1)], "text": "ab"},
+        {"tokens": ["z"], "text": "ab"},
+        {"tokens": [3], "text": "ab"},
+    ):
+        for rules, labels in ((rule, None), ([], None), ([], ["A"])):  # with or without rules
+            with pytest.raises(LatticeError):
+                bridle.select(spans, rules, labels=labels, **wrong)
     with pytest.raises(GivenError, match="texts of spans"):
         bridle.select(spans, rule)
     for label in ("O", "", 3, None):

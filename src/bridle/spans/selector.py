@@ -212,7 +212,7 @@ class SpanSelector:
         error = None
         if not self.rules and self.labels is None:  # nothing to compile
             check_names(candidates.labels)
-            check_inside(text, tokens, candidates.end)
+            (check_inside if tokens is None else document_of)(text, tokens, candidates.end)  # both raise
             choice = best_without_rules(candidates, self.overlap)
             names = [candidates.labels[k] for k in choice.indices]
         else:
