@@ -158,7 +158,11 @@ def test_models_take_tables() -> None:
     [
         (pa.table({"word": [["a"], None], "pos": [["a"], ["b"]]}), r"sequence 1: .* got None(.|\n)*cell is empty"),
         (pa.table({"word": [["a"], ["b"]], "pos": [["a"], ["b", "c"]]}), "sequence 1: the columns differ in length"),
-        (pa.table({"word": [["a"], ["b"]]}), "no column 'pos'; got 'word'"),
+        (pa.table({"word": [["a"], ["b"]]}), "no column 'pos'; got 'word'(.|\\n)*another name"),
+        (
+            pa.table({"word": [["a"], ["b"]], "text__pos": [["a"], ["b"]]}),
+            r"no column 'pos'(.|\n)*'text__pos' has the name of a step(.|\n)*verbose_feature_names_out=False",
+        ),
         (pa.table({"word": [["a"], [None]], "pos": [["a"], ["b"]]}), "sequence 1: a token is not a string; got None"),
         (pa.table({"word": ["a", "b"], "pos": ["a", "b"]}), r"bridle\.frames\.sequences"),
     ],

@@ -10,6 +10,7 @@ import pytest
 from bridle import rules as r
 from bridle.errors import BridleError, FeatureError, Infeasible, LabelError, ModelError
 from bridle.models import CRF, LocalTagger, Tagger
+from bridle.report import token_accuracy
 
 X = [["the", "cat", "sleeps"], ["a", "dog", "runs"]]
 Y = [["D", "N", "V"], ["D", "N", "V"]]
@@ -92,7 +93,7 @@ def test_empty_sequences_are_fine(model: Tagger) -> None:
     assert model.predict([[], X[0], []]) == [[], Y[0], []]
     assert model.predict([]) == []
     assert model.lattice([]).unary.shape == (0, 3)
-    assert model.score([], []) == model.score([[]], [[]]) == 1.0
+    assert model.score([], []) == model.score([[]], [[]]) == token_accuracy([], []) == 0.0
     assert model.predict([X[0], []], rules=[r.at_most(1, of="N")]) == [Y[0], []]
 
 

@@ -13,6 +13,7 @@ import pytest
 import bridle
 from bridle import SpanSelector, check_selection
 from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
+from bridle.spans.labels import label_ids
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
 
@@ -200,6 +201,32 @@ def test_candidates_of_many_kinds() -> None:
     assert selector.select([]).spans == [] and selector.select([]).score == 0.0
 
 
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_labels_by_number_of_any_type(kind: str) -> None:
+    names = ("O", *(f"L{k}" for k in range(2**16)))
+    most = np.iinfo(kind).max
+    last = min(most, len(names) - 2)  # the largest number of the type, where there are that many labels
+    for labels in (np.array([0, last], dtype=kind), tuple(np.array([0, last], dtype=kind))):
+        assert label_ids(labels, names).tolist() == [1, last + 1]
+    if most > last:
+        with pytest.raises(LabelError, match=f"unknown label.*{most}"):
+            label_ids(np.array([0, most], dtype=kind), names)
+    if last < 300:
+        columns = {"start": [0], "end": [1], "label": np.array([last], dtype=kind), "score": [1.0]}
+        found = SpanSelector(["at most 1 segment of L0"], names[1:301]).select(columns)
+        assert [span.label for span in found.spans] == [f"L{last}"]
+
+
+@pytest.mark.parametrize("labels", [[True], [0, True], [0, np.True_], [1.0], [0, 1.0], [0, "A"], [-1]])
+def test_labels_by_number_are_whole_numbers(labels: list[Any]) -> None:
+    selector = SpanSelector(labels=["A", "B"])
+    for column in (labels, np.array(labels)) if len({*map(type, labels)}) == 1 else (labels,):
+        count = len(labels)
+        columns = {"start": range(count), "end": range(1, count + 1), "label": column, "score": [1.0] * count}
+        with pytest.raises(LabelError, match="unknown label"):
+            selector.select(columns)
+
+
 def test_probabilities_and_thresholds() -> None:
     spans = [(0, 1, "A", 0.0), (1, 2, "A", 1.0), (2, 3, "A", 0.6)]
     assert bridle.select(spans, scores="probability").indices == [1, 2]
@@ -240,12 +267,18 @@ def test_bad_candidates(spans: Any, match: str) -> None:
 def test_bad_texts_tokens_labels_and_options() -> None:
     spans = [(0, 1, "A", 0.5)]
     rule = ["fix A at tokens /x/"]
-    for wrong in ({"text": 3}, {"tokens": "ab"}, {"tokens": [(0, 1)]}, {"tokens": [(0, 9)], "text": "ab"}):
-        with pytest.raises(LatticeError):
-            bridle.select(spans, rule, **wrong)
-    for wrong in ({"tokens": ["z"], "text": "ab"}, {"tokens": [3], "text": "ab"}):
-        with pytest.raises(LatticeError):
-            bridle.select(spans, rule, **wrong)
+    for wrong in (
+        {"text": 3},
+        {"tokens": "ab"},
+        {"tokens": [(0, 1)]},
+        {"tokens": [(0, 9)], "text": "ab"},
+        {"tokens": [(2, 1)], "text": "ab"},
+        {"tokens": ["z"], "text": "ab"},
+        {"tokens": [3], "text": "ab"},
+    ):
+        for rules, labels in ((rule, None), ([], None), ([], ["A"])):  # with or without rules
+            with pytest.raises(LatticeError):
+                bridle.select(spans, rules, labels=labels, **wrong)
     with pytest.raises(GivenError, match="texts of spans"):
         bridle.select(spans, rule)
     for label in ("O", "", 3, None):
@@ -256,6 +289,11 @@ def test_bad_texts_tokens_labels_and_options() -> None:
             SpanSelector(rule, ["A", "B"]).select([(0, 1, label, 1.0)], tokens=["x"])
     with pytest.raises(LabelError):
         SpanSelector(["present C"], ["A", "B"])
+    with pytest.raises(LabelError, match=r"forbid DATES[\s\S]*Did you mean 'DATE'\?"):
+        bridle.select([(0, 1, "DATE", 1.0)], ["forbid DATES"], labels=["DATE", "PER"])
+    with pytest.raises(LabelError, match="unknown label"):
+        bridle.select([(0, 1, "DATES", 1.0)], labels=["DATE", "PER"])
+    assert bridle.select([(0, 1, 1, 1.0)], ["present PER"], labels=["DATE", "PER"]).spans[0].label == "PER"
     for option in ({"overlap": "allow"}, {"scores": "logits"}, {"on_infeasible": "relax"}, {"threshold": 1.0}):
         with pytest.raises(EngineError):
             SpanSelector(**option)

@@ -10,7 +10,7 @@ take the first two as they are; whatever they are given, `rows` has looked at it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -31,12 +31,17 @@ class Table(Protocol):
 Sequences = Sequence[Any] | Table  # X
 LabelLists = Sequence[Sequence[str]] | Table  # y
 
-NAMELESS = (
-    "Is X a table that has lost the names of its columns? A ColumnTransformer keeps them with "
-    "set_output(transform='pandas')."
-)  # the likely cause where a token is a list
+_KEEPING = "ColumnTransformer(..., verbose_feature_names_out=False).set_output(transform='pandas')"
+# The likely cause where a token is a list:
+NAMELESS = f"Is X a table that has lost the names of its columns? {_KEEPING} keeps them."
 _LISTED = ("to_pylist", "to_list", "tolist")  # PyArrow; Polars, pandas; others
 _PLAIN = (list, tuple, str, bytes, Mapping, np.ndarray)  # neither tables nor columns
+
+
+def renamed_by_step(missing: str, there: Iterable[Any]) -> str | None:
+    """What to say if a column is missing that scikit-learn has put the name of a step before: step__word for word."""
+    found = next((name for name in there if isinstance(name, str) and name.endswith(f"__{missing}")), None)
+    return None if found is None else f"{found!r} has the name of a step before it; {_KEEPING} keeps names as they are."
 
 
 def rows(data: Any) -> Any:

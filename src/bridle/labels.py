@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -246,9 +247,9 @@ class Labels:
     def _unknown(self, name: object) -> LabelError:
         known = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
         types = f" or a type among {', '.join(sorted(self.types)[:12])}" if self.scheme not in (None, "IO") else ""
-        return LabelError(
-            "unknown label", got=shown(name), wanted=f"one of {known}{types}", cause="A misspelt name, or other labels?"
-        )
+        near = get_close_matches(name, [*self.names, *sorted(self.types)], n=1) if isinstance(name, str) else []
+        cause = f"Did you mean {near[0]!r}?" if near else "A misspelt name, or other labels?"
+        return LabelError("unknown label", got=shown(name), wanted=f"one of {known}{types}", cause=cause)
 
     @cached_property
     def tag_of(self) -> tuple[str, ...]:

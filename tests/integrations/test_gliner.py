@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, PreTrainedTokenizerFast
 
 import bridle
-from bridle.errors import EngineError, Infeasible, LatticeError
+from bridle.errors import EngineError, Infeasible, LabelError, LatticeError
 from bridle.integrations.gliner import candidates, predict
 
 with warnings.catch_warnings():
@@ -137,6 +137,30 @@ def test_errors_name_the_text_and_the_way_out(model: Any) -> None:
     assert skipped[3] == [] and skipped[0]
     with pytest.raises(EngineError, match="no table of span scores"):
         predict(tiny("token"), TEXTS, LABELS)
+
+
+def test_labels_of_rules_are_those_of_the_model(model: Any) -> None:
+    described = {"person": "somebody", "place": "somewhere", "date": "a day"}
+    for labels in (LABELS, described, [LABELS[:2]] * 3 + [LABELS], (name for name in LABELS)):
+        with pytest.raises(LabelError, match=r"at most 1 segment of dates[\s\S]*Did you mean 'date'\?"):
+            predict(model, TEXTS, labels, ["at most 1 segment of dates"])
+    with pytest.raises(LabelError, match="Did you mean 'date'"):
+        predict(model, TEXTS[0], "date", ["at most 1 segment of dates"])
+    with pytest.raises(LabelError, match="Did you mean 'date'"):
+        predict(model, TEXTS[0], LABELS, ["at most 1 segment of given what"], given=[{"what": "dates"}])
+    own_labels = [["person"], ["date"], ["person"], ["person"]]  # a label of the text without words alone
+    assert predict(model, TEXTS, own_labels, ["forbid date"]) == predict(model, TEXTS, own_labels, floor=0.01)
+    assert predict(model, "  ", LABELS, ["at most 1 segment of date"]) == []
+    lazily = predict(model, TEXTS, (name for name in LABELS), ["forbid date"])
+    assert lazily == predict(model, TEXTS, LABELS, ["forbid date"])
+
+
+@pytest.mark.parametrize("floor", [float("nan"), 2, -0.1, 0, 1, "0.5"])
+def test_a_floor_is_a_probability(model: Any, floor: Any) -> None:
+    with pytest.raises(EngineError, match="a probability between 0 and 1"):
+        candidates(np.zeros((4, 2, 3)), LABELS, floor=floor)
+    with pytest.raises(EngineError, match="a probability between 0 and 1"):
+        predict(model, TEXTS[0], LABELS, floor=floor)
 
 
 def test_candidates_are_checked() -> None:

@@ -9,7 +9,7 @@ import spacy
 from presidio_analyzer import AnalyzerEngine, Pattern, PatternRecognizer, RecognizerRegistry, RecognizerResult
 from presidio_analyzer.nlp_engine import SpacyNlpEngine
 
-from bridle.errors import Infeasible
+from bridle.errors import Infeasible, LatticeError
 from bridle.integrations.presidio import resolve
 
 
@@ -55,7 +55,15 @@ def test_overlaps_are_resolved(analyzer: Any) -> None:
         ("ACCOUNT", "12345678"),
     ]
     assert all(any(result is one for one in results) for result in chosen)  # the very objects
-    assert resolve([], TEXT) == []
+    assert resolve([], TEXT) == resolve(iter(()), TEXT) == []
+    lazily = resolve(iter(results), TEXT)
+    assert len(lazily) == len(chosen) and all(a is b for a, b in zip(lazily, chosen, strict=True))
+
+
+@pytest.mark.parametrize("results", [None, 3, "Ada", [None], [("NAME", 0, 3, 0.5)]])
+def test_what_results_cannot_be(results: Any) -> None:
+    with pytest.raises(LatticeError, match=r"wanted what AnalyzerEngine\.analyze returned"):
+        resolve(results, TEXT)
 
 
 def test_rules_change_the_choice(analyzer: Any) -> None:

@@ -121,7 +121,10 @@ def test_a_column_transformer_keeps_names() -> None:
     model = make_pipeline(columns, MODEL).fit(frame, frame["label"])
     small = [[word.lower() for word in words] for words in WORDS]
     assert model[-1].top_weights() == MODEL.fit(pd.DataFrame({"word": small, "case": CASES}), LABELS).top_weights()
-    with pytest.raises(FeatureError, match=r"set_output\(transform='pandas'\)"):
+    advice = r"ColumnTransformer\(\.\.\., verbose_feature_names_out=False\)\.set_output\(transform='pandas'\)"
+    with pytest.raises(FeatureError, match=rf"no column '\w+'(.|\n)*'(text|rest)__\w+' has the name.*{advice}"):
+        make_pipeline(columns.set_params(verbose_feature_names_out=True), MODEL).fit(frame, frame["label"])
+    with pytest.raises(FeatureError, match=advice):
         make_pipeline(columns.set_output(transform="default"), MODEL).fit(frame, frame["label"])
 
 

@@ -30,8 +30,9 @@ def segment_probabilities(
 ) -> list[float]:
     """Compute the probability of segments of a labelling, given that all hard rules hold.
 
-    The model is p(y) ~ exp(score(y)); soft rules are no part of it. The time is that of one sum over all labellings
-    per segment, and one more.
+    It is the probability of these very labels at these tokens, as one segment: the same tokens labelled ``I-X I-X``
+    instead of ``B-X I-X`` are another segment. Soft rules do not count. The model is p(y) ~ exp(score(y)). The time is
+    that of one sum over all labellings per segment, and one more.
 
     Parameters
     ----------

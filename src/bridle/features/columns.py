@@ -101,7 +101,8 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
                 f"there is no column {missing[0]!r}",
                 got=", ".join(map(repr, x)) or "no columns",
                 wanted=", ".join(map(repr, names)),
-                cause="The templates use it; does the column have another name?",
+                cause=frames.renamed_by_step(missing[0], x)
+                or "The templates use it; does the column have another name?",
                 sequence=k,
             )
         return x

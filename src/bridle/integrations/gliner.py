@@ -16,8 +16,9 @@ import numpy.typing as npt
 from bridle.arrays import as_array
 from bridle.errors import BridleError, EngineError, LatticeError, shown
 from bridle.rules import Rule
+from bridle.rules.files import as_rules
 from bridle.spans import SpanSelector
-from bridle.spans.candidates import log_odds
+from bridle.spans.candidates import checked_probability, log_odds
 
 _FLOOR = 0.01  # the probability from which on a span can be brought back by rules
 
@@ -61,6 +62,8 @@ def candidates(
     ------
     LatticeError
         If shapes do not fit together, or a logit is NaN.
+    EngineError
+        If `floor` is not a probability between 0 and 1.
 
     Examples
     --------
@@ -74,6 +77,7 @@ def candidates(
     >>> bridle.select(found, ["present date"]).spans[1]
     Span(start=2, end=3, label='date', score=-1.0)
     """
+    lowest = log_odds(checked_probability("floor", floor))
     table = as_array("logits", logits)
     if table.ndim != 3:
         raise LatticeError(
@@ -91,7 +95,7 @@ def candidates(
     inside = (ends <= count)[:, :, None] & np.isin(np.arange(1, n_classes + 1), list(names))
     if np.isnan(table[inside]).any():
         raise LatticeError("a logit is NaN", got="NaN", wanted="numbers")
-    start, width, kind = np.nonzero(inside & (table >= log_odds(floor)))
+    start, width, kind = np.nonzero(inside & (table >= lowest))
     label = np.array([names.get(k + 1) for k in range(n_classes)], dtype=object)[kind]
     return {"start": start, "end": start + width + 1, "label": label, "score": table[start, width, kind], "class": kind}
 
@@ -147,13 +151,22 @@ def predict(
     ------
     Infeasible
         If no choice obeys the hard rules; ``error.sequence`` is the text.
+    LabelError
+        If a rule names a label that is not among `labels`.
     EngineError
-        If the model gives no scores of spans.
+        If the model gives no scores of spans, or an option has another value.
     """
+    rules = as_rules(rules)
+    labels = labels if isinstance(labels, (str, list, Mapping)) else list(labels)
     selector = SpanSelector(
-        rules, overlap=overlap, threshold=threshold, on_infeasible=on_infeasible, time_limit=time_limit
+        rules,
+        _names(labels) if rules else None,
+        overlap=overlap,
+        threshold=threshold,
+        on_infeasible=on_infeasible,
+        time_limit=time_limit,
     )
-    lowest = floor if floor is not None else _FLOOR if selector.rules else threshold
+    lowest = checked_probability("floor", floor) if floor is not None else _FLOOR if rules else threshold
     model.eval()
     prepared = model.prepare_batch([texts] if isinstance(texts, str) else list(texts), labels)
     where = prepared["valid_to_orig_idx"]  # texts without words are left out
@@ -180,6 +193,12 @@ def predict(
         chosen, prepared["valid_texts"], where, starts, ends, prepared["num_original"]
     )
     return entities[0] if isinstance(texts, str) else entities
+
+
+def _names(labels: str | list[Any] | Mapping[str, str]) -> list[str]:
+    """The names of all labels, those that some texts have for themselves too."""
+    some = [labels] if isinstance(labels, str) else labels
+    return sorted({name for item in some for name in ([item] if isinstance(item, str) else item)})
 
 
 def _found(

@@ -6,10 +6,12 @@ best set of them that does not, exactly, under your rules. It works on the resul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
+from bridle.errors import LatticeError, shown
 from bridle.rules import Rule
 from bridle.rules.files import as_rules
 from bridle.spans import SpanSelector
@@ -18,7 +20,7 @@ Result = TypeVar("Result")  # presidio_analyzer.RecognizerResult
 
 
 def resolve(
-    results: Sequence[Result],
+    results: Iterable[Result],
     text: str,
     rules: Iterable[Rule | str] = (),
     *,
@@ -32,7 +34,7 @@ def resolve(
 
     Parameters
     ----------
-    results : sequence of RecognizerResult
+    results : iterable of RecognizerResult
         What ``AnalyzerEngine.analyze`` returned, or recognisers themselves.
     text : str
         The text that was analysed.
@@ -60,10 +62,19 @@ def resolve(
     ------
     Infeasible
         If no choice obeys the hard rules; it names a minimal set of rules that clash.
+    LatticeError
+        If `results` are something else, or do not fit the text.
     """
     selector = _selector(as_rules(rules), threshold, overlap, on_infeasible, time_limit)
-    spans = [(result.start, result.end, result.entity_type, result.score) for result in results]  # type: ignore[attr-defined]
-    return [results[k] for k in selector.select(spans, text=text, given=given).indices]
+    wanted = "what AnalyzerEngine.analyze returned"
+    if not isinstance(results, Iterable):
+        raise LatticeError("results are not a list", got=shown(results), wanted=wanted)
+    listed = list(results)
+    try:
+        spans = list(map(attrgetter("start", "end", "entity_type", "score"), listed))
+    except AttributeError as error:
+        raise LatticeError("this is not a RecognizerResult", got=shown(error.obj), wanted=wanted) from None
+    return [listed[k] for k in selector.select(spans, text=text, given=given).indices]
 
 
 @lru_cache(maxsize=16)

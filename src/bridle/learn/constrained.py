@@ -305,7 +305,7 @@ class ConstrainedTagger(Estimator):
         Returns
         -------
         float
-            Share of right tokens.
+            Share of right tokens; 0 if there are none.
         """
         guessed, gold = (list(chain.from_iterable(labels)) for labels in (self.predict(X), labellings_of(y)))
         if len(guessed) != len(gold):

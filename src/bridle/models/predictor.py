@@ -310,7 +310,7 @@ class Predictor:
         Returns
         -------
         float
-            From 0 to 1; 1 if there are no tokens.
+            From 0 to 1; 0 if there are no tokens.
 
         Raises
         ------
@@ -331,7 +331,7 @@ class Predictor:
             raise LabelError("y does not fit X", got="other numbers of labels", wanted="one label per token")
         total = sum(map(len, guessed))
         right = sum(a == b for ours, gold in zip(guessed, y, strict=True) for a, b in zip(ours, gold, strict=True))
-        return right / total if total else 1.0
+        return right / total if total else 0.0
 
     def top_weights(self, count: int = 20) -> list[tuple[str, str, float]]:
         """Return the weights that are largest in absolute value.

@@ -21,7 +21,7 @@ def token_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
     Returns
     -------
     float
-        From 0 to 1.
+        From 0 to 1; 0 if there are no tokens.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def sequence_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
     Returns
     -------
     float
-        From 0 to 1.
+        From 0 to 1; 0 if there are no sequences.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def segment_f1(y_true: Labellings, y_pred: Labellings, *, scheme: str | None = "
     Returns
     -------
     float
-        From 0 to 1.
+        From 0 to 1; 0 if no segment is right, or there is none.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.arrays import LARGEST, Scores
+from bridle.decoding.problem import bad_option
 from bridle.errors import LatticeError, shown
 from bridle.spans.lattice import Ints
 
@@ -74,6 +75,13 @@ def candidates_of(spans: Any, kind: ScoreKind, threshold: float) -> Candidates:
             cause="The end is not part of the span, as in Python slices; GLiNER's own spans include it.",
         )
     return Candidates(first, last, labels, numbers, _gains(numbers, kind, threshold))
+
+
+def checked_probability(name: str, value: Any) -> float:
+    """The value of an option that is a probability, neither 0 nor 1; anything else is an error."""
+    if not (isinstance(value, (int, float, np.floating)) and 0 < value < 1):
+        raise bad_option(name, value, "a probability between 0 and 1")
+    return float(value)
 
 
 def log_odds(probability: float) -> float:

@@ -123,7 +123,7 @@ def _pairs(text: str | None, items: Sequence[Any]) -> list[tuple[int, int]]:
     out, last = [], 0
     for item in items:
         try:
-            a, b = (int(place) for place in item)
+            a, b = map(int, item)
         except (TypeError, ValueError):
             raise LatticeError("tokens are neither strings nor offsets", got=shown(item), wanted=wanted) from None
         if not last <= a <= b <= len(text):

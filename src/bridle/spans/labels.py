@@ -50,13 +50,15 @@ def check_names(labels: Labelled) -> None:
 def label_ids(labels: Labelled, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
     """The ids of labels. names: of all, "O" first; whole numbers k stand for the k-th of the others, from 0."""
     ids = {name: k for k, name in enumerate(names) if k}
-    numbers = np.asarray(labels) if len(labels) and is_integer(labels[0]) else None
+    numbered = isinstance(labels, np.ndarray) or all(map(is_integer, labels))
+    numbers = np.asarray(labels) if numbered and len(labels) else None
     if numbers is not None and numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < len(ids):
-        return (numbers + 1).astype(np.int32)
+        return numbers.astype(np.int32) + 1  # in this order: the type of the numbers may end at the last label
     try:
         return np.array([ids[name] for name in labels], dtype=np.int32)
     except (KeyError, TypeError):
-        wrong = next(name for name in labels if not isinstance(name, str) or name not in ids)
+        right = range(len(ids)) if numbered else ids.keys()
+        wrong = next(name for name in labels if not (numbered or isinstance(name, str)) or name not in right)
         raise LabelError(
             "a span has an unknown label",
             got=shown(wrong),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible, known, patience
 from bridle.decoding.problem import INFEASIBLE, LIMIT, MOST_MEMORY, Limits, bad_option
@@ -14,7 +12,7 @@ from bridle.decoding.result import penalty_of, status_of, violations_of
 from bridle.errors import BridleError, Infeasible, LimitReached
 from bridle.rules.base import Rule
 from bridle.rules.files import as_rules
-from bridle.spans.candidates import ScoreKind, candidates_of
+from bridle.spans.candidates import ScoreKind, candidates_of, checked_probability
 from bridle.spans.choosing import CompiledSelector, Overlap, best_without_rules
 from bridle.spans.document import check_inside, document_of
 from bridle.spans.item_rules import ItemRules
@@ -86,11 +84,10 @@ class SpanSelector:
         ):
             if value not in wanted:
                 raise bad_option(name, value, " or ".join(map(repr, wanted)))
-        if not (isinstance(threshold, (int, float, np.floating)) and 0 < threshold < 1):
-            raise bad_option("threshold", threshold, "a probability between 0 and 1")
         self.rules = as_rules(rules)
         self.labels = None if labels is None else tuple(labels)
-        self.overlap, self.scores, self.threshold, self.on_infeasible = overlap, scores, float(threshold), on_infeasible
+        self.overlap, self.scores, self.on_infeasible = overlap, scores, on_infeasible
+        self.threshold = checked_probability("threshold", threshold)
         self.limits = Limits(time_limit, max_memory=max_memory)
         self._items = ItemRules(self.rules)
         self._compiled = None if self.labels is None else self._compile(self.labels)
@@ -215,7 +212,7 @@ class SpanSelector:
         error = None
         if not self.rules and self.labels is None:  # nothing to compile
             check_names(candidates.labels)
-            check_inside(text, tokens, candidates.end)
+            (check_inside if tokens is None else document_of)(text, tokens, candidates.end)  # both raise
             choice = best_without_rules(candidates, self.overlap)
             names = [candidates.labels[k] for k in choice.indices]
         else:
@@ -283,6 +280,7 @@ def select(
     spans: Any,
     rules: Iterable[Rule | str] = (),
     *,
+    labels: Iterable[str] | None = None,
     overlap: Overlap = "forbid",
     scores: ScoreKind = "log_odds",
     threshold: float = 0.5,
@@ -302,6 +300,9 @@ def select(
         Candidates in any order, as in `SpanSelector.select`.
     rules : iterable of Rule or str
         What must hold of the chosen spans.
+    labels : iterable of str, optional
+        All labels that candidates and rules may have. Without them, a misspelt label in a rule is a label that no
+        candidate has.
     overlap, scores, threshold
         As in `SpanSelector`.
     text, tokens, given
@@ -329,6 +330,12 @@ def select(
     ([(0, 1, 'PER'), (2, 3, 'ORG'), (4, 5, 'DATE')], True)
     """
     selector = SpanSelector(
-        rules, overlap=overlap, scores=scores, threshold=threshold, on_infeasible=on_infeasible, time_limit=time_limit
+        rules,
+        labels,
+        overlap=overlap,
+        scores=scores,
+        threshold=threshold,
+        on_infeasible=on_infeasible,
+        time_limit=time_limit,
     )
     return selector.select(spans, text=text, tokens=tokens, given=given)
