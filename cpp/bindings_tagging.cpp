@@ -88,7 +88,17 @@ class Attributed {
 #endif
     }
 
+    // Before Python 3.12 the collector may run when a list is made, and Python's code then, in whatever thread.
+    static nb::object listed(PyObject* set) {
+        const bool collects = PyGC_Disable();
+        nb::object out = nb::steal(PySequence_List(set));
+        if (collects) PyGC_Enable();
+        if (!out.is_valid()) throw nb::python_error();
+        return out;
+    }
+
     bool is_scalar(PyObject* x) const {
+        if (PyDict_Check(x) || PyList_Check(x)) return false;
         const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
         for (Py_ssize_t k = 0; k < PyTuple_Size(scalars_.ptr()); ++k)
             if (PyTuple_GetItem(scalars_.ptr(), k) == type) return true;
@@ -137,8 +147,7 @@ class Attributed {
         const size_t first = texts_.size();
         const bool is_set = PyAnySet_CheckExact(x);
         if (is_set) {
-            held_.push_back(nb::steal(PySequence_List(x)));
-            if (!held_.back().is_valid()) throw nb::python_error();
+            held_.push_back(listed(x));
             x = held_.back().ptr();
         } else if (PyList_Check(x) || PyTuple_Check(x)) x = own(x);
         else return false;
@@ -303,16 +312,9 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
-    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair),
-                               std::move(labels),
-                               pair,
-                               largest,
-                               std::move(scalars),
-                               std::move(kept),
-                               {},
-                               {},
-                               nb::none(),
-                               {}};
+    FeatureTagger core(rows, w, pair);
+    new (self) PyFeatureTagger{
+        std::move(core), std::move(labels), pair, largest, std::move(scalars), std::move(kept), {}, {}, nb::none(), {}};
     int64_t begin = 0;
     for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
         const int64_t end = ends.data()[k];
