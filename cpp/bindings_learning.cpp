@@ -143,6 +143,7 @@ void score_in_double_of(const PyRows& rows, In<int64_t> indptr, In<int32_t> attr
     check_length(attrs.size(), indptr.data()[N]);
     check_length(out.size(), N * rows.m);
     check_length(w.size(), rows.begin[rows.rows.size()]);
+    if (!values.is_none()) check_length(nb::cast<In<double>>(values, false).size(), indptr.data()[N]);
     const double* of = values.is_none() ? nullptr : nb::cast<In<double>>(values, false).data();
     freely(stop, -1,
            [&](Control& c) { score_tokens(rows, indptr.data(), attrs.data(), of, N, w.data(), out.data(), c); });

@@ -1,7 +1,9 @@
 // The border to Python, tagging by ready-made features: a list or a dict per token in, names of labels out, in one call.
 //
-// Lists and tuples of strings, and dicts whose values are strings, numbers, booleans, dicts and lists, are read here. Whatever
-// else comes is left to Python (None is returned), which knows all that is allowed and has the words for all that is not.
+// Lists, tuples and sets of strings, and dicts whose values are strings, numbers, booleans, dicts, lists, tuples and sets, are
+// read here. Tokens that are something else are turned by Python, which knows all that is allowed and has the words for all
+// that is not, into pairs of a name and a value.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -14,7 +16,7 @@
 namespace bridle {
 namespace {
 
-constexpr int64_t kLong = 64;            // tokens of a sequence for which the GIL is let go
+constexpr int64_t kLong = 1 << 16;       // steps from label to label for which the GIL is let go
 constexpr double kLargestScore = 1e290;  // as arrays.py has it
 constexpr int kDeepest = 50;             // of a dict in a dict, ...
 
@@ -48,12 +50,27 @@ class Room {
 // The attributes of one token, as views of Python's texts or of names that were put together here.
 class Attributed {
   public:
-    explicit Attributed(double largest) : largest_(largest) {}
+    Attributed(double largest, nb::handle scalars) : largest_(largest), scalars_(scalars) {}
 
     bool read(PyObject* token) {  // false: only Python can read it
         texts_.clear(), values_.clear(), room_.clear(), prefix_.clear(), held_.clear();
-        if (PyDict_Check(token)) return dict(token);
-        return PyList_Check(token) || PyTuple_Check(token) ? list(token) : false;
+        return PyDict_Check(token) ? dict(token) : list(token);
+    }
+    // made: a list of pairs, as Python turns a token into; false: one is not, or a name is not text.
+    bool read_pairs(nb::object made) {
+        texts_.clear(), values_.clear(), held_.clear();
+        PyObject* pairs = made.ptr();
+        if (!PyList_Check(pairs)) return false;
+        held_.push_back(std::move(made));
+        std::string_view name;
+        for (Py_ssize_t k = 0; k < PyList_Size(pairs); ++k) {
+            PyObject* pair = PyList_GetItem(pairs, k);
+            if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) return false;
+            PyObject* value = PyTuple_GetItem(pair, 1);
+            if (!PyFloat_Check(value) || !text(PyTuple_GetItem(pair, 0), name)) return false;
+            put(name, PyFloat_AsDouble(value));
+        }
+        return true;
     }
     void add_to(const FeatureTagger& tagger, double* row) const {
         tagger.add(texts_.data(), values_.empty() ? nullptr : values_.data(), texts_.size(), row);
@@ -69,6 +86,23 @@ class Attributed {
 #else
         return x;
 #endif
+    }
+
+    // Before Python 3.12 the collector may run when a list is made, and Python's code then, in whatever thread.
+    static nb::object listed(PyObject* set) {
+        const bool collects = PyGC_Disable();
+        nb::object out = nb::steal(PySequence_List(set));
+        if (collects) PyGC_Enable();
+        if (!out.is_valid()) throw nb::python_error();
+        return out;
+    }
+
+    bool is_scalar(PyObject* x) const {
+        if (PyDict_Check(x) || PyList_Check(x)) return false;
+        const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
+        for (Py_ssize_t k = 0; k < PyTuple_Size(scalars_.ptr()); ++k)
+            if (PyTuple_GetItem(scalars_.ptr(), k) == type) return true;
+        return false;
     }
 
     static bool text(PyObject* x, std::string_view& out) {
@@ -109,8 +143,14 @@ class Attributed {
         return {out, static_cast<size_t>(at - out)};
     }
 
-    bool list(PyObject* x) {
-        x = own(x);
+    bool list(PyObject* x) {  // or a tuple, or a set, whose texts are taken in their order
+        const size_t first = texts_.size();
+        const bool is_set = PyAnySet_CheckExact(x);
+        if (is_set) {
+            held_.push_back(listed(x));
+            x = held_.back().ptr();
+        } else if (PyList_Check(x) || PyTuple_Check(x)) x = own(x);
+        else return false;
         const bool is_list = PyList_Check(x);
         const Py_ssize_t count = is_list ? PyList_Size(x) : PyTuple_Size(x);
         std::string_view name;
@@ -118,6 +158,7 @@ class Attributed {
             if (!text(is_list ? PyList_GetItem(x, k) : PyTuple_GetItem(x, k), name)) return false;
             put(joined(name));
         }
+        if (is_set) std::sort(texts_.begin() + static_cast<std::ptrdiff_t>(first), texts_.end());  // all are 1
         return true;
     }
 
@@ -133,7 +174,7 @@ class Attributed {
             else if (PyUnicode_Check(value) || PyBytes_Check(value)) {
                 if (!text(value, more)) return false;
                 put(joined(name, more));
-            } else if (PyFloat_Check(value) || PyLong_CheckExact(value)) {  // neither calls Python
+            } else if (PyFloat_Check(value) || PyLong_CheckExact(value) || is_scalar(value)) {  // none calls Python
                 const double number = PyFloat_AsDouble(value);
                 if (number == -1.0 && PyErr_Occurred()) PyErr_Clear();  // too large: Python says so
                 else if (std::abs(number) <= largest_) {
@@ -141,17 +182,18 @@ class Attributed {
                     continue;
                 }
                 return false;
-            } else if (PyDict_Check(value) || PyList_Check(value)) {
+            } else {
                 const size_t before = prefix_.size();
                 prefix_.append(name).append(1, ':');
                 if (depth == kDeepest || !(PyDict_Check(value) ? dict(value, depth + 1) : list(value))) return false;
                 prefix_.resize(before);
-            } else return false;
+            }
         }
         return true;
     }
 
     const double largest_;
+    const nb::handle scalars_;
     std::vector<std::string_view> texts_;
     std::vector<double> values_;  // empty: all are 1
     Room room_;
@@ -159,36 +201,44 @@ class Attributed {
     std::vector<nb::object> held_;
 };
 
+nb::bytes bytes_of(const std::vector<double>& x) { return nb::bytes(x.data(), x.size() * sizeof(double)); }
+
 struct PyFeatureTagger {
     FeatureTagger core;
     nb::tuple labels;        // (m) names
     const double* pairwise;  // (m, m) or null
     double largest;          // a value that is read here
+    nb::tuple scalars;       // types of numbers besides Python's, whose conversion runs no Python
     std::vector<nb::object> kept;
     nb::ft_mutex mutex;           // guards what follows
     std::vector<double> current;  // (n, m) scores of the sequence that was read last
+    nb::object given;             // the values that came with it
+    std::vector<double> spare;    // memory
 
-    // The scores of a sequence; false: only Python can read it.
-    bool score(nb::handle x, std::vector<double>& unary, int64_t& n) const {
-        const bool is_list = PyList_Check(x.ptr());
-        if (!is_list && !PyTuple_Check(x.ptr())) return false;
-#if defined(Py_GIL_DISABLED)
-        const nb::object held = nb::steal(PySequence_Tuple(x.ptr()));
+    // Scores, and what came with them, are those of the current sequence from now on.
+    void keep(std::vector<double> unary, nb::object with) {
+        const nb::ft_lock_guard lock(mutex);
+        current.swap(unary), spare.swap(unary);
+        std::swap(given, with);
+    }
+
+    // The scores of a sequence; false: only Python can read it. pairs: makes pairs of a token that is not read here.
+    bool score(nb::handle x, nb::handle pairs, std::vector<double>& unary, int64_t& n) {
+        if (!PyList_Check(x.ptr()) && !PyTuple_Check(x.ptr())) return false;
+        const nb::object held = nb::steal(PySequence_Tuple(x.ptr()));  // pairs may change x, and so may other threads
         if (!held.is_valid()) throw nb::python_error();
-        const auto token = [&](Py_ssize_t t) { return PyTuple_GetItem(held.ptr(), t); };
         n = PyTuple_Size(held.ptr());
-#else
-        const auto token = [&](Py_ssize_t t) {
-            return is_list ? PyList_GetItem(x.ptr(), t) : PyTuple_GetItem(x.ptr(), t);
-        };
-        n = is_list ? PyList_Size(x.ptr()) : PyTuple_Size(x.ptr());
-#endif
+        {
+            const nb::ft_lock_guard lock(mutex);
+            unary.swap(spare);
+        }
         const size_t m = static_cast<size_t>(core.labels());
         unary.resize(static_cast<size_t>(n) * m);
         std::vector<double> row(static_cast<size_t>(core.width()));
-        Attributed attributes(largest);
+        Attributed attributes(largest, scalars);
         for (int64_t t = 0; t < n; ++t) {
-            if (!attributes.read(token(t))) return false;
+            PyObject* token = PyTuple_GetItem(held.ptr(), t);
+            if (!attributes.read(token) && !attributes.read_pairs(pairs(nb::handle(token)))) return false;
             std::fill(row.begin(), row.end(), 0.0);
             attributes.add_to(core, row.data());
             std::copy_n(row.begin(), m, unary.begin() + static_cast<size_t>(t) * m);
@@ -208,7 +258,8 @@ struct PyFeatureTagger {
 
     void best(const double* unary, std::vector<int32_t>& path) const {
         const auto n = static_cast<int64_t>(path.size());
-        if (n > kLong) freely({}, -1, [&](Control& c) { core.best_path(unary, n, path.data(), c); });
+        if (n * core.labels() * core.labels() > kLong)
+            freely({}, -1, [&](Control& c) { core.best_path(unary, n, path.data(), c); });
         else {
             const Stop stop;
             Control control(stop, nullptr, -1);
@@ -216,11 +267,12 @@ struct PyFeatureTagger {
         }
     }
 
-    // False: there is none, or it is not proved to be the best.
-    bool best_under(PyCompiled& compiled, int engine, const nb::object& given, const std::vector<double>& unary,
-                    std::vector<int32_t>& path) const {
+    // The labels of a sequence under rules, or why there are none: scores, status, bound, seconds that were spent.
+    nb::object best_under(PyCompiled& compiled, int engine, const nb::object& with, const std::vector<double>& unary,
+                          std::vector<int32_t>& path) const {
+        const auto began = Control::Clock::now();
         const int n = static_cast<int>(path.size());
-        const auto bound = compiled.depends() ? bind_one(compiled, n, given) : nullptr;
+        const auto bound = compiled.depends() ? bind_one(compiled, n, with) : nullptr;
         PyProblem self;
         Problem& p = self.problem;
         self.rule(compiled, bound.get());
@@ -231,23 +283,28 @@ struct PyFeatureTagger {
         try {
             self.add_head(pairwise, limit);
         } catch (const Late&) {
-            return false;
+            return nb::make_tuple(bytes_of(unary), static_cast<int>(Status::nothing_found),
+                                  bound_by_scores(Sequence(p, 0)), limit);
         }
+        self.spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
         double score = -kInf, upper = kInf, seconds = 0;
         uint8_t status = 0;
         std::vector<int32_t> violations(p.rules.size(), 0);
         int64_t counter = 0;
         const Outputs out{path.data(), &score, &upper, &status, violations.data(), &counter, 1, &seconds};
+        const double each = self.left();
         freely(
-            {}, limit, [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out, nullptr); },
+            {}, each,
+            [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out, limit < 0 ? nullptr : &each); },
             memory_of(*self.options));
-        return status == static_cast<uint8_t>(Status::optimal);
+        if (status <= static_cast<uint8_t>(Status::limit)) return named(path);
+        return nb::make_tuple(bytes_of(unary), static_cast<int>(status), upper, seconds + self.spent);
     }
 };
 
 // bytes, ends: the texts of the attributes; labels: a tuple of names; weights (W) and pairwise (m, m) or None in double precision.
 void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<uint8_t> bytes, In<int64_t> ends,
-                 nb::object weights, nb::object pairwise, nb::tuple labels, double largest) {
+                 nb::object weights, nb::object pairwise, nb::tuple labels, double largest, nb::tuple scalars) {
     std::vector<nb::object> kept{std::move(held)};
     check_length(nb::cast<In<double>>(weights, false).size(), rows.begin[rows.rows.size()]);
     check_length(nb::len(labels), rows.m);
@@ -255,7 +312,9 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
-    new (self) PyFeatureTagger{FeatureTagger(rows, w, pair), std::move(labels), pair, largest, std::move(kept), {}, {}};
+    FeatureTagger core(rows, w, pair);
+    new (self) PyFeatureTagger{
+        std::move(core), std::move(labels), pair, largest, std::move(scalars), std::move(kept), {}, {}, nb::none(), {}};
     int64_t begin = 0;
     for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
         const int64_t end = ends.data()[k];
@@ -270,27 +329,22 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<
 struct Current {
     PyFeatureTagger& self;
     std::vector<double>& unary;
-    ~Current() {
-        const nb::ft_lock_guard lock(self.mutex);
-        self.current.swap(unary);
-    }
+    const nb::object& given;
+    ~Current() { self.keep(std::move(unary), given); }
 };
 
-// The labels of a sequence of features; rules: None, or those of a decoder with its engine. None: Python has to look at it.
-nb::object tag_of(PyFeatureTagger& self, nb::handle x, PyCompiled* rules, int engine, nb::object given) {
+// The labels of a sequence of features, which is the current one if it can be read; rules: None, or those of a decoder
+// with its engine. None: only Python can read it. A tuple: there are no labels (`best_under`).
+nb::object tag_of(PyFeatureTagger& self, nb::handle x, nb::handle pairs, PyCompiled* rules, int engine,
+                  nb::object given) {
     std::vector<double> unary;
-    {
-        const nb::ft_lock_guard lock(self.mutex);
-        unary.swap(self.current);  // its memory
-    }
     int64_t n = 0;
-    if (!self.score(x, unary, n)) return nb::none();
-    const Current kept{self, unary};
+    if (!self.score(x, pairs, unary, n)) return nb::none();
+    const Current kept{self, unary, given};
     std::vector<int32_t> path(static_cast<size_t>(n));
-    bool found = true;
-    if (rules) found = self.best_under(*rules, engine, given, unary, path);
-    else self.best(unary.data(), path);
-    return found ? self.named(path) : nb::none();
+    if (rules) return self.best_under(*rules, engine, given, unary, path);
+    self.best(unary.data(), path);
+    return self.named(path);
 }
 
 }  // namespace
@@ -300,15 +354,16 @@ void bind_tagging(nb::module_& module) {
         .def(
             "__init__",
             [](PyFeatureTagger* self, nb::object rows, In<uint8_t> bytes, In<int64_t> ends, nb::object weights,
-               nb::object pairwise, nb::tuple labels, double largest) {
+               nb::object pairwise, nb::tuple labels, double largest, nb::tuple scalars) {
                 make_tagger(self, nb::cast<const PyRows&>(rows), rows, bytes, ends, std::move(weights),
-                            std::move(pairwise), std::move(labels), largest);
+                            std::move(pairwise), std::move(labels), largest, std::move(scalars));
             },
             nb::arg("rows"), nb::arg("bytes"), nb::arg("ends"), nb::arg("weights"), nb::arg("pairwise").none(),
-            nb::arg("labels"), nb::arg("largest"))
-        .def("tag", &tag_of, nb::arg("x"), nb::arg("rules").none(), nb::arg("engine"), nb::arg("given").none(),
-             nb::sig("def tag(self, x: object, rules: CompiledRules | None, engine: int, given: object | None) -> "
-                     "list[str] | None"))
+            nb::arg("labels"), nb::arg("largest"), nb::arg("scalars"))
+        .def("tag", &tag_of, nb::arg("x"), nb::arg("pairs"), nb::arg("rules").none(), nb::arg("engine"),
+             nb::arg("given").none(),
+             nb::sig("def tag(self, x: object, pairs: object, rules: CompiledRules | None, engine: int, "
+                     "given: object | None) -> list[str] | tuple[bytes, int, float, float] | None"))
         .def(
             "best",
             [](const PyFeatureTagger& self, In<double> unary) {
@@ -318,29 +373,27 @@ void bind_tagging(nb::module_& module) {
                 return nb::typed<nb::list, nb::str>(nb::borrow<nb::list>(self.named(path)));
             },
             nb::arg("unary"))
-        .def("scores",
+        .def("current",
              [](PyFeatureTagger& self) {
                  const nb::ft_lock_guard lock(self.mutex);
-                 return nb::bytes(self.current.data(), self.current.size() * sizeof(double));
+                 return nb::make_tuple(bytes_of(self.current), self.given);
              })
         .def(
             "set",
-            [](PyFeatureTagger& self, nb::handle x) {
+            [](PyFeatureTagger& self, nb::handle x, nb::handle pairs, nb::object given) {
                 std::vector<double> unary;
                 int64_t n = 0;
-                if (!self.score(x, unary, n)) return false;
-                const nb::ft_lock_guard lock(self.mutex);
-                self.current.swap(unary);
+                if (!self.score(x, pairs, unary, n)) return false;
+                self.keep(std::move(unary), std::move(given));
                 return true;
             },
-            nb::arg("x"))
+            nb::arg("x"), nb::arg("pairs"), nb::arg("given").none())
         .def(
             "keep",
-            [](PyFeatureTagger& self, In<double> unary) {
-                const nb::ft_lock_guard lock(self.mutex);
-                self.current.assign(unary.data(), unary.data() + unary.size());
+            [](PyFeatureTagger& self, In<double> unary, nb::object given) {
+                self.keep({unary.data(), unary.data() + unary.size()}, std::move(given));
             },
-            nb::arg("unary"));
+            nb::arg("unary"), nb::arg("given").none());
 }
 
 }  // namespace bridle

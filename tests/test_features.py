@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridle.errors import FeatureError
-from bridle.features import FEATURES, SETS, Encoded, Features, Templates, features_of
+from bridle.features import FEATURES, SETS, Encoded, Features, PlainFeatures, Templates, features_of
 from bridle.features.derived import OF_PLACE, OF_TEXT
 from bridle.features.templates import split
 
@@ -393,3 +395,33 @@ def test_files_that_do_not_fit_together() -> None:
             restored(head, {key: value for key, value in good.items() if key != name})
     with pytest.raises((FeatureError, KeyError)):
         restored(head | {"templates": ["word[0]"]}, good)
+
+
+def test_what_is_read_is_read_once() -> None:
+    """A sequence that changes meanwhile, by another thread, is one that is longer when its tokens are counted."""
+
+    class Shrinking(list[Any]):
+        def __len__(self) -> int:
+            return 5
+
+    for token in (["a", "b"], {"a": 1, "b": 2}):
+        encoded = PlainFeatures().fit([Shrinking([token]), [token]])
+        assert encoded.offsets.tolist() == [0, 1, 2] and encoded.indptr.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("items", [[1], [None], [["x"]], {1}, {("x",)}, ("x", 1)], ids=str)
+def test_lists_within_features_hold_strings(items: Any) -> None:
+    with pytest.raises(FeatureError, match="a value in 'a' is not a string"):
+        PlainFeatures().fit([[{"a": items}]])
+
+
+@pytest.mark.parametrize("value", [Decimal("0.5"), Fraction(1, 2), np.float32(0.5), np.longdouble(0.5)], ids=repr)
+def test_numbers_of_all_kinds_are_values(value: Any) -> None:
+    encoded = PlainFeatures().fit([[{"a": value}]])
+    assert encoded.values is not None and encoded.values.tolist() == [0.5]
+
+
+def test_numbers_that_nobody_can_count_with() -> None:
+    for value in (10**400, 10**5000, Decimal("nan"), Decimal("sNaN"), Fraction(10**400)):
+        with pytest.raises(FeatureError, match="not a number to count with"):
+            PlainFeatures().fit([[{"a": value}]])

@@ -5,8 +5,12 @@ from __future__ import annotations
 import copy
 import pickle
 import struct
+import sys
 import threading
-from collections import OrderedDict
+import time
+from collections import OrderedDict, UserDict, UserList, deque
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,8 @@ from hypothesis import strategies as st
 
 import bridle
 import bridle.learn
+from bridle.decoding.relaxation import relaxed_one
+from bridle.features.plain import pairs_of
 from bridle.integrations.crfsuite import Tagger, file, from_sklearn, from_weights, load
 from crfsuite_writer import SMALL
 from crfsuite_writer import crfsuite_file as written
@@ -118,6 +124,15 @@ def test_a_text_with_two_numbers_is_refused() -> None:
         file.parse(written([b"O"], [b"x", b"x"], {}, {}))
 
 
+@pytest.mark.parametrize("label", [b"", b"\xff\xfe"])
+def test_labels_that_are_no_names_are_told_with_the_file(tmp_path: Path, label: bytes) -> None:
+    path = tmp_path / "labels.crfsuite"
+    path.write_bytes(written([b"O", label], [b"x"], {}, {}))
+    with pytest.raises(bridle.ModelFileError, match="a label is not a name") as told:
+        load(path)
+    assert told.value.where == str(path)
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(bridle.ModelFileError, match="cannot read this file"):
         load(tmp_path / "none.crfsuite")
@@ -178,6 +193,11 @@ def test_weights_that_you_have(path: Path) -> None:
     for weight in (float("nan"), float("-inf")):
         with pytest.raises(bridle.ModelError, match="not a finite number"):
             from_weights(["A"], {}, {("A", "A"): weight})
+    for state in ({("a", "A"): "x"}, {("a", "A"): None}, {("a", "A"): 10**400}, {"a": 1.0}, {("a", "A", "A"): 1.0}, []):
+        with pytest.raises(bridle.ModelError):
+            from_weights(["A"], state, {})
+    with pytest.raises(bridle.ModelError, match="no pair of names"):
+        from_weights(["A"], {}, {("A", 0): 1.0})
 
 
 def test_from_sklearn_wants_an_estimator() -> None:
@@ -214,23 +234,34 @@ def test_labels_are_those_of_the_slow_twin_also_among_equals(data: Any) -> None:
     unary = tagger.model.lattice(x).unary
     assert tagger.tag(x) == ([str(y) for y in best_path(unary, tagger.model.linear_.pairwise)] if n else [])
     tagger.set(x)
-    assert (tagger._current().unary == unary).all()
+    assert (tagger._current()[0].unary == unary).all()
 
 
 def values() -> Any:
     names = st.sampled_from([*ATTRIBUTES, "w", "in", "deep", "x", "unknown", "\0", b"w=a", b"\xff\xfe"])
-    leaves = st.one_of(names, st.booleans(), st.floats(-5, 5), st.integers(-3, 3), st.lists(names, max_size=3))
+    numbers = st.one_of(st.booleans(), st.floats(-5, 5), st.integers(-3, 3))
+    kinds = [np.bool_, np.int8, np.int64, np.longlong, np.float16, np.float32, np.float64, np.longdouble]
+    scalars = st.builds(lambda kind, value: kind(value), st.sampled_from(kinds), st.integers(0, 3))
+    lists = st.lists(names, max_size=3)
+    leaves = st.one_of(names, numbers, scalars, lists, lists.map(tuple), st.sets(names), st.frozensets(names))
     inner = st.dictionaries(names, st.one_of(leaves, st.dictionaries(names, leaves, max_size=2)), max_size=4)
-    return st.lists(st.one_of(st.lists(names, max_size=4), inner), max_size=5)
+    return st.lists(st.one_of(lists, lists.map(tuple), st.sets(names), st.frozensets(names), inner), max_size=5)
 
 
 @given(values())
 def test_the_kernel_reads_features_as_the_model_does(x: Any) -> None:
     tagger = Tagger()
     tagger.open_inmemory(SMALL)
-    assert tagger._native.set(x)
-    ours = tagger._current().unary
+    assert tagger._native.set(x, pytest.fail, None)  # no token is left to Python
+    ours = tagger._current()[0].unary
     assert np.allclose(ours, tagger.model.lattice(x).unary, rtol=0, atol=1e-12)
+
+
+class Column(UserList[Any]):
+    """As a column of pandas has it."""
+
+    def items(self) -> Any:
+        return enumerate(self)
 
 
 @pytest.mark.parametrize(
@@ -243,18 +274,60 @@ def test_the_kernel_reads_features_as_the_model_does(x: Any) -> None:
         [{"w=a": np.True_}, {"w=b": np.int64(1)}],
         [["w=a", "\udc80"], ["w=b"]],
         [{"w=a": 1, "set": {"x"}}, ["w=b"]],
+        [{"w=a": Decimal(1)}, {"w=b": Fraction(1)}],
+        [UserDict({"w=a": True}), deque(["w=b"])],
+        Column([["w=a"], {"w=b": True}]),
+        np.array([["w=a", "x"], ["w=b", "y"]]),
     ],
-    ids=["sets", "tuples", "iterator", "numbers", "numpy", "half a character", "inner set"],
+    ids=[
+        *("sets", "tuples", "iterator", "numbers", "numpy", "half a character", "inner set", "exact numbers"),
+        *("other mappings", "column", "array"),
+    ],
 )
 def test_other_kinds_of_features(x: Any) -> None:
     tagger = Tagger()
     tagger.open_inmemory(SMALL)
     assert tagger.tag(x) == ["A", "B"]
     assert tagger.tag() == ["A", "B"]
+    other = Tagger(rules=["forbid O"])
+    other.open_inmemory(SMALL)
+    other.set([["w=b"]])
+    other.set([["w=a"], ["w=b"]])
+    assert other.tag() == ["A", "B"]
+
+
+def test_only_tokens_of_other_kinds_are_turned_into_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(SMALL)
+    seen: list[Any] = []
+    monkeypatch.setattr("bridle.integrations.crfsuite.tagger.pairs_of", lambda x: seen.append(x) or pairs_of(x))
+    monkeypatch.setattr(bridle.CRF, "lattice", None)
+    odd = {"w=b": Decimal(1), "in": {"deep": ("x",)}}
+    assert tagger.tag([["w=a"], odd, {"w=b": 1}]) == ["A", "B", "B"]
+    assert seen == [odd]
+
+
+def test_a_token_that_changes_the_sequence_while_it_is_read() -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(SMALL)
+
+    class Clearing(UserDict[str, Any]):
+        def items(self) -> Any:
+            x.clear()
+            return super().items()
+
+    x: list[Any] = [Clearing({"w=a": 1}), ["w=b"], {"w=b": 1}]
+    assert tagger.tag(x) == ["A", "B", "B"] and x == []
 
 
 @pytest.mark.parametrize(
-    "x", [[None], [3], ["w=a"], [{"w": None}], [{"w": float("nan")}], [{"w": 10**400}], "w=a", 7, {"w": "a"}, [[3]]]
+    "x",
+    [
+        *([None], [3], ["w=a"], [{"w": None}], "w=a", 7, {"w": "a"}, [[3]], [{3}]),
+        *([{"w": number}] for number in (float("nan"), 10**400, 10**5000, Decimal("sNaN"), Decimal("1e10"))),
+        *([{"w": [item]}] for item in (1, None, ["x"])),
+        *([{"w": {item}}] for item in (1, None, ("x",))),
+    ],
 )
 def test_what_has_no_features_is_told(x: Any) -> None:
     tagger = Tagger()
@@ -305,6 +378,69 @@ def test_rules_that_cannot_hold(path: Path) -> None:
         Tagger(path, rules=["forbid C"])
 
 
+def test_a_sequence_is_solved_once_within_one_time_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel has spent is not there for what comes after it."""
+    spent: list[float] = []
+
+    def spy(decoder: Any, lattice: Any, given: Any, seconds: float) -> Any:
+        spent.append(seconds)
+        return relaxed_one(decoder, lattice, given, seconds)
+
+    monkeypatch.setattr("bridle.decoding.single.relaxed_one", spy)
+    monkeypatch.setattr(bridle.Decoder, "decode", None)
+    rules, x = ["forbid A", "starts with A"], [["w=a"], ["w=b"]]
+    assert len(Tagger(path, rules=rules, time_limit=60, on_infeasible="relax").tag(x)) == 2
+    assert len(spent) == 1 and 0 < spent[0] < 60
+    assert Tagger(path, rules=rules, on_infeasible="skip").tag(x) == []
+    with pytest.raises(bridle.Infeasible):
+        Tagger(path, rules=rules).tag(x)
+    counts = [f"exactly {k} tokens of {y}" for y, k in (("A", 20), ("B", 20))]
+    try:
+        assert len(Tagger(path, rules=[*counts, "A before B"], time_limit=0).tag(x * 30)) == 60
+    except bridle.LimitReached as error:
+        assert error.sequence is None
+
+
+def test_other_threads_run_while_many_labels_are_weighed() -> None:
+    """However short the sequence is."""
+    ticks, done = [0], threading.Event()
+    tagger, x = Tagger(), [["a"]] * 60
+    names = [b"%d" % y for y in range(300)]
+    every = {(i, j): (i * j % 7) / 100 for i in range(300) for j in range(300)}
+    tagger.open_inmemory(written(names, [b"a"], {(0, 3): 9.0}, every))
+
+    def tick() -> None:
+        while not done.is_set():
+            ticks[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=tick)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)  # nobody else runs, unless the GIL is let go
+    try:
+        thread.start()
+        so_far = ticks[0]
+        for _ in range(500):  # it may take a while until it is woken
+            assert tagger.tag(x) == ["3"] * 60
+            if (now := ticks[0]) > so_far:
+                break
+    finally:
+        sys.setswitchinterval(before)
+        done.set()
+        thread.join()
+    assert now > so_far
+
+
+def test_rules_and_options_are_looked_at_when_the_tagger_is_made() -> None:
+    with pytest.raises(bridle.RuleError, match="rules are not a list"):
+        Tagger(rules="at most 1 token of A")
+    with pytest.raises(bridle.RuleSyntaxError):
+        Tagger(rules=["at most at most"])
+    for options in ({"on_infeasible": "never"}, {"time_limit": -1}, {"engine": "steam"}):
+        with pytest.raises(bridle.EngineError):
+            Tagger(**options)
+
+
 def test_probabilities_are_those_of_enumeration(path: Path) -> None:
     x = [["w=a"], ["w=b"], {"w": "a"}]
     for rules in ([], ["at most 1 token of A", "B before O"], ["forbid O"]):
@@ -330,9 +466,27 @@ def test_questions_that_make_no_sense(path: Path) -> None:
         tagger.probability(["A"])
     with pytest.raises(bridle.LabelError, match="'X'"):
         tagger.probability(["A", "X"])
-    for y, pos in (("A", 2), ("A", -1), ("X", 0)):
+    for y, pos in (("A", 2), ("A", -1), ("X", 0), ("A", 1.0), ("A", "0"), (1, 0), (["A"], 0)):
         with pytest.raises(bridle.LabelError):
             tagger.marginal(y, pos)
+    assert tagger.marginal("A", np.int64(0)) == tagger.marginal("A", 0)
+    assert tagger.probability(iter("AB")) == tagger.probability(("A", "B")) > 0
+    for labels in ([1, 2], None, 7, b"AB", [b"A", b"B"]):
+        with pytest.raises(bridle.LabelError):
+            tagger.probability(labels)
+    for call in (tagger.tag, tagger.set):
+        with pytest.raises(bridle.GivenError, match="given is not a dict"):
+            call([["w=a"]], given=5)
+
+
+def test_a_type_of_segments_is_no_label() -> None:
+    tagger = Tagger()
+    tagger.open_inmemory(written([b"O", b"B-X", b"I-X"], [b"a"], {(0, 1): 1.0}, {}))
+    tagger.set([["a"]])
+    for call in (lambda: tagger.marginal("X", 0), lambda: tagger.probability(["X"])):
+        with pytest.raises(bridle.LabelError) as told:
+            call()
+        assert told.value.wanted == "one of ['O', 'B-X', 'I-X']"
 
 
 def test_opening_and_closing(path: Path) -> None:
@@ -341,10 +495,14 @@ def test_opening_and_closing(path: Path) -> None:
         assert opened is tagger and tagger.tag([["w=a"]]) != ["A"]
     calls = (tagger.labels, tagger.tag, tagger.info, lambda: tagger.set([]), lambda: tagger.marginal("A", 0))
     for call in (*calls, lambda: tagger.probability([]), lambda: tagger.decoder, lambda: tagger.model):
-        with pytest.raises(bridle.ModelError, match="the tagger is closed"):
+        with pytest.raises(bridle.ModelError, match="the tagger has no model"):
             call()
-    tagger.open_inmemory(SMALL)
-    assert tagger.labels() == ["O", "A", "B"]
+    for data in (SMALL, bytearray(SMALL), memoryview(SMALL)):
+        tagger.open_inmemory(data)
+        assert tagger.labels() == ["O", "A", "B"]
+    for data in ("abc", 7, None):
+        with pytest.raises(bridle.ModelFileError, match="not the content of a file"):
+            tagger.open_inmemory(data)
     with pytest.raises(bridle.ModelError, match="makes its own features"):
         Tagger(bridle.CRF(features=["word[0]"]).fit([["a", "b"]], [["X", "Y"]]))
     with pytest.raises(bridle.ModelError):
@@ -386,7 +544,7 @@ def test_a_tagger_travels(path: Path) -> None:
     for again in (pickle.loads(pickle.dumps(tagger)), copy.deepcopy(tagger)):
         assert again.tag([["w=a"], ["w=b"]]) == tagger.tag([["w=a"], ["w=b"]])
     tagger.close()
-    with pytest.raises(bridle.ModelError, match="closed"):
+    with pytest.raises(bridle.ModelError, match="no model"):
         pickle.loads(pickle.dumps(tagger)).tag([])
 
 
@@ -406,6 +564,19 @@ def test_half_characters_in_attributes() -> None:
     same = bridle.CRF(c2=1.0).fit([[["é"], ["\udcc3\udca9"]]] * 3, [["X", "Y"]] * 3)
     with pytest.raises(bridle.ModelError, match="the same in UTF-8"):
         Tagger(same)
+
+
+@pytest.mark.parametrize("call", ["tag", "set"])
+@pytest.mark.parametrize("wrong", [{"w": None}, None, {"w": [1]}, ["w=a", 3]], ids=str)
+def test_a_sequence_that_cannot_be_read_leaves_the_current_one_as_it_is(path: Path, call: str, wrong: Any) -> None:
+    plain, ruled = Tagger(path), Tagger(path, rules=['fix O at tokens "b"'])
+    plain.tag([["w=a"], ["w=b"]])
+    ruled.tag([["w=a"], ["w=b"]], given={"tokens": ["a", "b"]})
+    for tagger, labels, more in ((plain, ["A", "B"], None), (ruled, ["A", "O"], {"tokens": ["b"] * 3})):
+        before = tagger.marginal("O", 0)
+        with pytest.raises(bridle.FeatureError):
+            getattr(tagger, call)([["w=b"], ["w=b"], wrong], more)
+        assert tagger.tag() == labels and tagger.marginal("O", 0) == before and tagger.probability(labels) > 0
 
 
 def test_the_current_sequence_is_the_one_that_could_not_be_tagged(path: Path) -> None:

@@ -216,6 +216,11 @@ def test_scores_of_tokens() -> None:
         double = np.full((n, m), np.nan)
         case.layout.native.score_in_double(case.encoded.indptr, case.encoded.attrs, values, w, double, _native.Stop())
         np.testing.assert_allclose(double, unary, rtol=1e-12, atol=1e-12)
+        other = np.ones(len(case.encoded.attrs) + 1)
+        with pytest.raises(ValueError, match="another length"):
+            case.layout.native.score_in_double(
+                case.encoded.indptr, case.encoded.attrs, other, w, double, _native.Stop()
+            )
 
 
 def test_scores_of_as_many_labels_as_there_may_be() -> None:

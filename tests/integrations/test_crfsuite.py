@@ -10,9 +10,13 @@ import os
 import pickle
 import random
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import probablepeople
 import pycrfsuite
 import pytest
@@ -137,6 +141,28 @@ def test_item_sequences() -> None:
         assert tagger.tag(pycrfsuite.ItemSequence(x)) == wanted
         tagger.set(pycrfsuite.ItemSequence(x))
         assert tagger.tag() == wanted
+
+
+def test_kinds_of_features(trained: sklearn_crfsuite.CRF) -> None:
+    values = [
+        np.True_,
+        np.int64(2),
+        np.float32(0.5),
+        np.float64(0.5),
+        Decimal("2.5"),
+        Fraction(1, 4),
+        {"a", "b"},
+        ["a"],
+    ]
+    tokens = [{"a"}, frozenset(["w:a", "first"]), ("w:b", "n"), *({"w": "a", "n": value} for value in values)]
+    xs = [tokens, *([token] for token in tokens), [{"w": {"a", "c"}, "n": {"b": np.int8(1)}}]]
+    compare(Path(trained.modelfile.name), xs)
+
+
+def test_columns_of_pandas(trained: sklearn_crfsuite.CRF) -> None:
+    x = [{"w": "a", "first": True}, {"w": "b"}, ["w:a"]]
+    tagger = Tagger(trained.modelfile.name)
+    assert tagger.tag(pd.Series(x)) == tagger.tag(x) == list(trained.predict_single(x))
 
 
 def test_usaddress_migrates_by_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

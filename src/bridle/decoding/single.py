@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,17 +37,8 @@ def decode_one(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | No
     except BridleError as error:
         error.sequence = None
         raise
-    if status == TOO_LARGE:
-        raise decoder._engine.too_large(len(decoder.rules), None)
-    if status == INFEASIBLE and decoder.on_infeasible == "relax":
-        relaxed, status, bound = relaxed_one(decoder, lattice, given, seconds)
-        if relaxed is not None:
-            return relaxed
     if status > LIMIT:
-        answers = Answers.blank(np.array([0, len(ids)]), len(decoder.rules), len(counters))
-        answers.bound[0], answers.status[0], answers.counters[0] = bound, status, counters
-        answers.seconds[0] = seconds
-        return only(collected(decoder, [Part.of(decoder, decoder._problem(lattice, given), answers)]), decoder)
+        return without_answer(decoder, lattice, given, status, bound, seconds, counters)
     violated = [] if violations is None else violations_of(decoder.rules, violations)
     return Decoding(
         ids,
@@ -62,3 +53,25 @@ def decode_one(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | No
         status_of(status),
         objective=decoder.objective,
     )
+
+
+def without_answer(
+    decoder: Decoder,
+    lattice: Lattice,
+    given: Mapping[str, Any] | None,
+    status: int,
+    bound: float,
+    seconds: float,
+    counters: Sequence[int] = (),
+) -> Decoding:
+    """What becomes of a sequence for which a kernel found no labelling in so many seconds."""
+    if status == TOO_LARGE:
+        raise decoder._engine.too_large(len(decoder.rules), None)
+    if status == INFEASIBLE and decoder.on_infeasible == "relax":
+        relaxed, status, bound = relaxed_one(decoder, lattice, given, seconds)
+        if relaxed is not None:
+            return relaxed
+    answers = Answers.blank(np.array([0, len(lattice.unary)]), len(decoder.rules), len(decoder._engine.counters))
+    answers.bound[0], answers.status[0], answers.seconds[0] = bound, status, seconds
+    answers.counters[0, : len(counters)] = counters
+    return only(collected(decoder, [Part.of(decoder, decoder._problem(lattice, given), answers)]), decoder)

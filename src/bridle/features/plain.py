@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, Self, cast
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -108,32 +110,42 @@ def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
                 "make features as for its training, and call predict in Python.",
                 sequence=k,
             )
-    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
-    try:
-        np.cumsum([len(x) for x in sequences], out=offsets[1:])
-    except TypeError:
-        k = next(k for k, x in enumerate(sequences) if not hasattr(x, "__len__"))
-        raise _no_features("the sequence", sequences[k]).at(sequence=k) from None
-    tokens = list(chain.from_iterable(sequences))
+    # All is read once: another thread may change it meanwhile.
+    tokens: list[Any] = []
+    offsets = [0]
+    for k, x in enumerate(sequences):
+        if not hasattr(x, "__len__") or not isinstance(x, Iterable):
+            raise _no_features("the sequence", x).at(sequence=k)
+        tokens += x
+        offsets.append(len(tokens))
+    names: list[Any] = []
+    indptr, values = [0], None
     if all(type(token) is list for token in tokens):
-        values, rows = None, tokens
+        for token in tokens:
+            names += token
+            indptr.append(len(names))
     else:
-        try:
-            pairs = [list(_pairs(token)) for token in tokens]
-        except RecursionError:
-            raise FeatureError("features are nested too deeply", wanted="dicts in dicts, to an end") from None
-        rows = [[name for name, _ in row] for row in pairs]
-        values = np.array([value for row in pairs for _, value in row], dtype=np.float64)
-        if (values == 1).all():
-            values = None
-    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=indptr[1:])
-    names = list(chain.from_iterable(rows))
+        numbers: list[float] = []
+        for token in tokens:
+            for name, value in pairs_of(token):
+                names.append(name)
+                numbers.append(value)
+            indptr.append(len(names))
+        if numbers.count(1.0) < len(numbers):
+            values = np.array(numbers, dtype=np.float64)
     try:
         ids = number(names)
     except FeatureError:  # bytes are names too
         ids = number([_text(name) for name in names])
-    return Encoded(offsets, indptr, ids, values)
+    return Encoded(np.array(offsets, dtype=np.int64), np.array(indptr, dtype=np.int64), ids, values)
+
+
+def pairs_of(token: Any) -> list[tuple[str, float]]:
+    """The attributes of a token with their values."""
+    try:
+        return list(_pairs(token))
+    except RecursionError:
+        raise FeatureError("features are nested too deeply", wanted="dicts in dicts, to an end") from None
 
 
 def _text(name: Any) -> Any:
@@ -143,10 +155,10 @@ def _text(name: Any) -> Any:
 
 def _pairs(token: Any) -> Iterator[tuple[str, float]]:
     if isinstance(token, Mapping):
-        for name, value in token.items():
+        for name, value in list(token.items()):
             yield from _named(str(_text(name)), value)
     elif isinstance(token, Iterable) and not isinstance(token, (str, bytes)):
-        for name in token:
+        for name in list(token):
             yield _text(name), 1.0
     else:
         raise _no_features("a token", token)
@@ -158,28 +170,35 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
     elif isinstance(value, (bool, np.bool_)):
         if value:
             yield name, 1.0
-    elif isinstance(value, (int, float, np.integer, np.floating)):
-        if not -LARGEST <= cast(float, value) <= LARGEST:  # nor nan
+    elif isinstance(value, (int, float, np.integer, np.floating, Decimal, Real)):
+        try:
+            number = float(value)
+        except (OverflowError, ValueError):
+            number = math.inf
+        if not -LARGEST <= number <= LARGEST:  # nor nan
             raise FeatureError(
                 f"the value of {name!r} is not a number to count with",
-                got=str(value)[:60],
+                got=str(number),
                 wanted=f"a number from -{LARGEST:g} to {LARGEST:g}",
                 cause="Scale it: features are best around 1.",
             )
-        yield name, float(value)
+        yield name, number
     elif isinstance(value, Mapping):
-        for inner, deeper in value.items():
+        for inner, deeper in list(value.items()):
             yield from _named(f"{name}:{_text(inner)}", deeper)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        texts = map(_text, value)
-        for text in sorted(map(str, texts)) if isinstance(value, (set, frozenset)) else texts:
+        texts = [_text(item) for item in list(value)]
+        for text in texts:
+            if not isinstance(text, str):
+                raise FeatureError(f"a value in {name!r} is not a string", got=shown(text), wanted="a list of strings")
+        for text in sorted(texts) if isinstance(value, (set, frozenset)) else texts:
             yield f"{name}:{text}", 1.0
     else:
         raise _no_features(f"the value of {name!r}", value)
 
 
 def _no_features(what: str, got: Any) -> FeatureError:
-    cause = "Columns of text need templates: features='chunking', or your own."
+    cause = "Text is no feature: pass ['word=the'], or train a model with templates: features='chunking'."
     return FeatureError(
         f"{what} has no features",
         got=shown(got),

@@ -100,6 +100,10 @@ class _Reader:
             raise self.wrong("the number of labels is impossible", f"{n_labels:,}", most)
         found = self.features(places[0], n_labels, n_attributes)
         labels = self.strings("labels", places[1], n_labels)
+        for label in labels:
+            data = label.encode("utf-8", "surrogateescape")
+            if not data or data != label.encode("utf-8", "replace"):
+                raise self.wrong("a label is not a name", repr(data), "text in UTF-8, one character at least")
         attributes = self.strings("attributes", places[2], n_attributes)
         counts = {"num_features": n_features, "num_labels": n_labels, "num_attrs": n_attributes}
         names = ("off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs")

@@ -22,6 +22,8 @@ from bridle.models.linear import Linear
 from bridle.models.training import Progress
 from bridle.schemes import Scheme, scheme_of
 
+_SCALARS = (np.bool_, *(np.dtype(code).type for code in "bhilqBHILQefg"))  # that the kernel reads; float64 is a float
+
 
 def load(path: str | os.PathLike[str], *, scheme: str | None = "auto") -> CRF:
     """Read a model file of CRFsuite.
@@ -134,7 +136,7 @@ def from_weights(
     LabelError
         If a weight is that of an unknown label.
     ModelError
-        If a weight is not a finite number.
+        If a weight is not a finite number, or not that of a pair of names.
 
     Examples
     --------
@@ -143,6 +145,8 @@ def from_weights(
     [['N', 'V']]
     """
     known = Labels(labels)
+    for weights in (state_features, transitions):
+        _check_names(weights)
     attributes = {name: a for a, name in enumerate(dict.fromkeys(name for name, _ in state_features))}
     state = (
         np.array([attributes[name] for name, _ in state_features], dtype=np.int64),
@@ -154,8 +158,21 @@ def from_weights(
     return model_of(found, scheme)
 
 
+def _check_names(features: Mapping[tuple[str, str], float]) -> None:
+    if not isinstance(features, Mapping):
+        raise ModelError("weights are not a dict", got=shown(features), wanted="{('w=cat', 'N'): 2.0}, for example")
+    for key in features:
+        if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)):
+            cause = "JSON has no pairs: split its keys."
+            raise ModelError("a weight has no pair of names", got=shown(key), wanted="('w=cat', 'N')", cause=cause)
+
+
 def _weights(features: Mapping[tuple[str, str], float]) -> Weights:
-    found = np.array(list(features.values()), dtype=np.float64)
+    try:
+        found = np.array([float(weight) for weight in features.values()], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        got = shown(list(features.values()))
+        raise ModelError("a weight is not a number", got=got, wanted=f"numbers of at most {LARGEST:g}") from None
     if not (np.abs(found) <= LARGEST).all():
         bad = found[~(np.abs(found) <= LARGEST)][0]
         raise ModelError("a weight is not a finite number", got=f"{bad:g}", wanted=f"at most {LARGEST:g}")
@@ -226,7 +243,7 @@ def kernel_of(model: CRF) -> _native.FeatureTagger:
     linear, texts = model.linear_, [_bytes(name) for name in model.features_.names()]
     if len(set(texts)) < len(texts):
         raise ModelError(
-            "two attributes of the model are the same in UTF-8", got="half characters", wanted="text, or bytes"
+            "two attributes of the model are the same in UTF-8", got="bytes that are not UTF-8", wanted="text, or bytes"
         )
     return _native.FeatureTagger(
         linear.layout.native,
@@ -236,6 +253,7 @@ def kernel_of(model: CRF) -> _native.FeatureTagger:
         linear.pairwise,
         model.labels_.names,
         LARGEST_VALUE,
+        _SCALARS,
     )
 
 

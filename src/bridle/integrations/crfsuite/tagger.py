@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,13 +13,16 @@ import numpy as np
 
 from bridle.decoding.decoder import Decoder, OnInfeasible
 from bridle.decoding.marginals import log_probability
-from bridle.errors import FeatureError, LabelError, ModelError, shown
-from bridle.features.plain import PlainFeatures
+from bridle.decoding.problem import not_a_dict
+from bridle.decoding.single import without_answer
+from bridle.errors import FeatureError, LabelError, ModelError, ModelFileError, shown
+from bridle.features.plain import PlainFeatures, pairs_of
 from bridle.integrations.crfsuite import file
 from bridle.integrations.crfsuite.model import Info, info_of, kernel_of, load, model_of
 from bridle.lattice import Lattice, Scores
 from bridle.models.crf import CRF
 from bridle.rules.base import Rule
+from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
 
@@ -74,13 +78,15 @@ class Tagger:
         scheme: str | None = "auto",
         **options: Any,
     ) -> None:
-        self._rules, self._tokens, self._scheme = tuple(rules), tokens, scheme
+        self._rules, self._tokens, self._scheme = as_rules(rules), tokens, scheme
         self._options = {"on_infeasible": on_infeasible, **options}
         self._model: CRF | None = None
         if isinstance(model, CRF):
             self._use(model)
         elif model is not None:
             self.open(model)
+        else:
+            Decoder(["O"], **self._options)  # says now what is wrong with them
 
     # ---- models -----------------------------------------------------------------------------------------------------
 
@@ -123,7 +129,11 @@ class Tagger:
         ModelFileError, RuleError
             As from `Tagger`.
         """
-        self._use(model_of(file.parse(value), self._scheme))
+        try:
+            data = bytes(memoryview(value))
+        except TypeError:
+            raise ModelFileError("this is not the content of a file", got=shown(value), wanted="bytes") from None
+        self._use(model_of(file.parse(data), self._scheme))
         return contextlib.closing(self)
 
     def close(self) -> None:
@@ -145,8 +155,7 @@ class Tagger:
         self._alone = bool(decoder.rules) and self._compiled is None
         self._kernel, self._decoder, self._model = decoder._kernel, decoder, model
         self._wants_texts = "tokens" in decoder.required_inputs
-        self._marginals: Scores | None = None
-        self._given: Given | None = None
+        self._marginals: Scores | None = None  # of the current sequence, if somebody has asked
 
     def __getstate__(self) -> dict[str, Any]:
         own = ("_rules", "_tokens", "_scheme", "_options", "_model")
@@ -218,15 +227,18 @@ class Tagger:
         """
         self._check_open()
         if xseq is None:
-            return self._decoded(self._current(), self._given if given is None else given)
+            lattice, before = self._current()
+            return self._decoded(lattice, before if given is None else given)
         xseq = _listed(xseq)
         given = self._with_texts(xseq, given)
-        self._marginals, self._given = None, given
-        if not self._alone:
-            found = self._native.tag(xseq, self._compiled, self._kernel, given)
-            if found is not None:
-                return found
-        return self._decoded(self._kept(xseq), given)
+        self._marginals = None
+        found = None if self._alone else self._native.tag(xseq, pairs_of, self._compiled, self._kernel, given)
+        if found is None:
+            return self._decoded(self._kept(xseq, given), given)
+        if isinstance(found, list):
+            return found
+        scores, status, bound, seconds = found
+        return without_answer(self._decoder, self._lattice(scores), given, status, bound, seconds).labels
 
     def set(self, xseq: Any, given: Given | None = None) -> None:
         """Set the sequence for `tag`, `probability` and `marginal`.
@@ -245,9 +257,10 @@ class Tagger:
         """
         self._check_open()
         xseq = _listed(xseq)
-        self._marginals, self._given = None, self._with_texts(xseq, given)
-        if not self._native.set(xseq):
-            self._kept(xseq)
+        given = self._with_texts(xseq, given)
+        self._marginals = None
+        if not self._native.set(xseq, pairs_of, given):
+            self._kept(xseq, given)
 
     def probability(self, yseq: Sequence[str]) -> float:
         """Compute the probability of a labelling of the current sequence.
@@ -268,7 +281,10 @@ class Tagger:
         LabelError
             If one is not a label, or there is not one label per token.
         """
-        lattice = self._current()
+        lattice, given = self._current()
+        if isinstance(yseq, bytes) or not isinstance(yseq, Iterable):
+            raise LabelError("the labels are not a list", got=shown(yseq), wanted="a list of strings")
+        yseq = list(yseq)
         if len(yseq) != len(lattice):
             raise LabelError(
                 "the labels do not fit the sequence",
@@ -278,8 +294,8 @@ class Tagger:
             )
         if not len(lattice):
             return 0.0
-        ids = self._decoder.labels.ids(yseq)
-        problem = self._decoder._problem(lattice, self._given)
+        ids = np.array([self._id(y) for y in yseq], dtype=np.intp)
+        problem = self._decoder._problem(lattice, given)
         return math.exp(log_probability(problem, ids, self._decoder.limits.time_limit))
 
     def marginal(self, y: str, pos: int) -> float:
@@ -305,13 +321,17 @@ class Tagger:
             If no labelling obeys the hard rules.
         """
         self._check_open()
-        if self._marginals is None:
-            self._marginals = self._decoder.marginals(self._current(), self._given)
         table = self._marginals
-        if not 0 <= pos < len(table):
+        if table is None:
+            table = self._marginals = self._decoder.marginals(*self._current())
+        try:
+            at = operator.index(pos)
+        except TypeError:
+            raise LabelError("a position is not a whole number", got=shown(pos), wanted="int, from 0") from None
+        if not 0 <= at < len(table):
             wanted = f"0 to {len(table) - 1}" if len(table) else "a sequence: call tag(xseq) or set(xseq) first"
-            raise LabelError("there is no such position", got=pos, wanted=wanted)
-        return float(table[pos, self._decoder.labels.id(y)])
+            raise LabelError("there is no such position", got=at, wanted=wanted)
+        return float(table[at, self._id(y)])
 
     def info(self) -> Info:
         """Return what the model consists of.
@@ -328,20 +348,30 @@ class Tagger:
 
     def _check_open(self) -> CRF:
         if self._model is None:
-            raise ModelError("the tagger is closed", got="no model", wanted="open(path) first")
+            raise ModelError("the tagger has no model", got="none that is open", wanted="open(path) first")
         return self._model
 
-    def _current(self) -> Lattice:
-        """The scores of the sequence that was tagged or set last."""
-        model = self._check_open()
-        unary = np.frombuffer(self._native.scores()).reshape(-1, len(model.labels_.names))
-        return Lattice(unary, model.linear_.pairwise)
+    def _id(self, y: Any) -> int:
+        try:
+            return self._decoder.labels.id(y)
+        except LabelError as error:  # no rule: no types of segments
+            raise LabelError(error.what, got=error.got, wanted=f"one of {shown(self.labels(), 200)}") from None
 
-    def _kept(self, xseq: Any) -> Lattice:
+    def _current(self) -> tuple[Lattice, Given | None]:
+        """The scores of the sequence that was tagged or set last, and the values that came with it."""
+        self._check_open()
+        scores, given = self._native.current()
+        return self._lattice(scores), given
+
+    def _lattice(self, scores: bytes) -> Lattice:
+        unary = np.frombuffer(scores).reshape(-1, len(self.model.labels_.names))
+        return Lattice(unary, self.model.linear_.pairwise)
+
+    def _kept(self, xseq: Any, given: Given | None) -> Lattice:
         """The scores of a sequence that the kernel does not read, which is the current one from now on."""
         lattice = self.model.lattice(xseq)
         unary = np.asarray(lattice.unary, dtype=np.float64)
-        self._native.keep(unary)
+        self._native.keep(unary, given)
         return Lattice(unary, lattice.pairwise)
 
     def _decoded(self, lattice: Lattice, given: Given | None) -> list[str]:
@@ -351,6 +381,8 @@ class Tagger:
 
     def _with_texts(self, xseq: Any, given: Given | None) -> Given | None:
         """Given values, with the texts of the tokens if rules speak of them."""
+        if given is not None and not isinstance(given, Mapping):
+            raise not_a_dict(given, None)
         if self._tokens is None or not self._wants_texts or (given is not None and "tokens" in given):
             return given
         return {**(given or {}), "tokens": self._tokens(xseq)}
@@ -360,7 +392,7 @@ def _listed(xseq: Any) -> Any:
     """A sequence as a list or a tuple: what can be read only once is read once."""
     if isinstance(xseq, (list, tuple)):
         return xseq
-    if hasattr(xseq, "items") and not isinstance(xseq, Mapping):  # an ItemSequence of python-crfsuite
+    if not isinstance(xseq, Iterable) and hasattr(xseq, "items"):  # an ItemSequence of python-crfsuite
         return xseq.items()
     if isinstance(xseq, (str, bytes, Mapping)) or not isinstance(xseq, Iterable):
         raise FeatureError("this is not a sequence", got=shown(xseq), wanted="a list or a dict of features per token")
