@@ -79,13 +79,33 @@ def test_scores_of_transitions_come_along() -> None:
         (np.zeros((1, 2, 3)), [[1, 1, 1]], None, "mask has a wrong shape"),
         (np.zeros((1, 2, 3)), None, [[0]], r"word_ids do not fit the logits; got 1 sequences of \[1\] positions"),
         (np.zeros((1, 2, 3)), None, [[0, 1]] * 2, "word_ids do not fit"),
-        (np.full((1, 2, 3), np.nan), None, None, "not a score"),
+        (np.full((1, 2, 3), np.nan), None, None, r"logits\[0, 0\] are not scores; got \[nan, nan, nan\]"),
         ("abc", None, None, "logits is not an array of numbers"),
     ],
 )
 def test_what_does_not_fit(logits: Any, mask: Any, word_ids: Any, message: str) -> None:
     with pytest.raises(bridle.LatticeError, match=message):
         batch(logits, mask, word_ids)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_sub_words_that_have_no_scores(pool: Any, at: int, value: float) -> None:
+    """A word never gets the scores of another one: even a sub-word that is not looked at must have some."""
+    logits = np.array([[[1, 0, 0], [2, 0, 0], [0, 5, 0], [0, 0, 9.0]]])
+    logits[0, at, 0] = value
+    with pytest.raises(bridle.LatticeError, match=rf"logits\[0, {at}\] are not scores; got \[{value}"):
+        batch(logits, word_ids=[[0, 0, 1, 1]], pool=pool)
+    with pytest.raises(bridle.LatticeError, match="not for all labels"):
+        batch(np.full((1, 1, 2), -np.inf), pool=pool)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+def test_impossible_labels_and_large_logits(pool: Any) -> None:
+    logits = np.array([[[3e38, -3e38, -np.inf], [3e38, 3e38, -np.inf], [-3e38, 3e38, 0]]], dtype=np.float32)
+    packed, _ = batch(logits, word_ids=[[0, 0, 1]], pool=pool)
+    assert bridle.Decoder(["A", "B", "C"]).decode_batch(packed).labels == [["A", "B"]]
 
 
 def test_unknown_pool() -> None:

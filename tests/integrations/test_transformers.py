@@ -490,6 +490,19 @@ def test_logits_that_are_no_numbers() -> None:
         pipeline(3, word_piece())
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_large_logits_are_numbers(strategy: str) -> None:
+    row = np.array([-3e38, 3e38, 0, 0, -np.inf], dtype=np.float32)
+    large = pipeline(
+        lambda input_ids, **_: np.broadcast_to(row, (*input_ids.shape, 5)),
+        word_piece(),
+        id2label=NAMES,
+        aggregation_strategy=strategy,
+    )
+    assert {entity.get("entity_group", entity.get("entity")) for entity in large("ab total")} <= {"PER", "B-PER"}
+    assert large("ab total")
+
+
 @pytest.mark.parametrize("missing", ["torch", "transformers"])
 def test_without_the_extra(missing: str) -> None:
     """`batch` needs neither of them; the pipeline says what to install."""

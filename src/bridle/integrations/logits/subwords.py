@@ -30,16 +30,23 @@ def as_logits(values: Any) -> Array:
 
 def softmax(logits: Array) -> Array:
     """Probabilities, in the precision of the logits."""
-    made: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    with np.errstate(over="ignore"):  # differences beyond the largest number are -inf, and their probability is 0
+        made: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     made /= made.sum(axis=-1, keepdims=True)
     return made
 
 
 def log_softmax(logits: Array) -> Array:
     """Logarithms of probabilities, in double precision: none becomes -inf because it is small."""
-    made: Array = logits - logits.max(axis=-1, keepdims=True).astype(np.float64)
+    with np.errstate(over="ignore"):
+        made: Array = logits - logits.max(axis=-1, keepdims=True).astype(np.float64)
     made -= np.log(np.exp(made).sum(axis=-1, keepdims=True))
     return made
+
+
+def without_scores(logits: Array) -> Array:
+    """The numbers of the rows (n, m) with NaN or +inf, or with nothing but -inf: they have no probabilities."""
+    return np.flatnonzero(~np.isfinite(logits.max(axis=-1)))
 
 
 def pooled(logits: Array, first: Array, how: Pool = "first") -> Array:
@@ -48,6 +55,7 @@ def pooled(logits: Array, first: Array, how: Pool = "first") -> Array:
     Parameters
     ----------
     logits : array of float, shape (n, m)
+        Every row has a largest number, which is finite (`without_scores`).
     first : array of int, shape (u,)
         The first sub-word of each word, from 0; a word ends where the next one begins.
     how : {"first", "mean", "max"}
@@ -185,7 +193,16 @@ def batch(
         begins[:, 1:] &= ~inside[:, :-1] | (words[:, 1:] != words[:, :-1])
     unit = np.where(inside, np.cumsum(begins).reshape(words.shape) - 1, -1)
     first = np.flatnonzero(begins[inside])
-    unary = log_softmax(pooled(np.ascontiguousarray(grid[inside]), first, pool))
+    kept = np.ascontiguousarray(grid[inside])
+    if len(bad := without_scores(kept)):
+        b, t = np.argwhere(inside)[bad[0]].tolist()
+        raise LatticeError(
+            f"logits[{b}, {t}] are not scores",
+            got=shown(kept[bad[0]].tolist()),
+            wanted="numbers, or -inf for what is impossible, but not for all labels",
+            cause="An overflow in half precision? Padding can hold anything if mask or word_ids leave it out.",
+        )
+    unary = log_softmax(pooled(kept, first, pool))
     offsets = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
     numbers = [row[chosen].tolist() for row, chosen in zip(words, begins, strict=True)]
     return Batch(unary, offsets, pairwise, start, end), Back(numbers, unit)

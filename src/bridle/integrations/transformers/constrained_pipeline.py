@@ -18,7 +18,7 @@ from bridle.errors import Argument, EngineError, Infeasible, LabelError, Lattice
 from bridle.explain import Explanation
 from bridle.extras import needed
 from bridle.integrations.logits.id2label import AnyScheme, labels_of
-from bridle.integrations.logits.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax
+from bridle.integrations.logits.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax, without_scores
 from bridle.integrations.logits.windows import Merge, Tokens, join
 from bridle.integrations.transformers.entities import Document, Entity, Groups, of_groups, of_tokens
 from bridle.integrations.transformers.onnx import LogitsModel
@@ -240,11 +240,11 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 wanted=f"{len(self.labels)}, one for each of {', '.join(self.labels.names[:6])}...",
                 cause="Pass id2label with a name for each column of the logits.",
             )
-        if not np.isfinite(chosen.max(axis=1).sum()):
+        if len(without_scores(chosen)):
             raise LatticeError(
                 "the model gives logits that are no numbers",
                 got="NaN or infinity",
-                wanted="finite logits",
+                wanted="numbers, or -inf for some labels",
                 cause="An overflow in half precision? Load the model with dtype=torch.float32.",
             )
         offsets, words = outputs["offset_mapping"], outputs.get("word_ids")
