@@ -334,6 +334,38 @@ def test_tokens_get_the_scores_of_the_window_with_most_context() -> None:
     assert [entity["score"] for entity in found] == pytest.approx([scores[t] for t in range(16)], abs=1e-5)
 
 
+def test_a_call_changes_the_windows() -> None:
+    """What it leaves out is as when the pipeline was made."""
+    sizes, logits = set(), context_free(5)
+
+    def model(input_ids: np.ndarray, **_: Any) -> np.ndarray:
+        sizes.add(input_ids.shape[1])
+        return logits(input_ids)
+
+    pipe, text = pipeline(model, word_piece(), id2label=NAMES, stride=4, window=16), "total tax due " * 30
+    found = pipe(text)
+    for options, size in (
+        ({"stride": 6}, 16),
+        ({"stride": np.int64(6)}, 16),
+        ({"window": 20}, 20),
+        ({"window": np.int32(20), "stride": 3}, 20),
+        ({}, 16),
+    ):
+        sizes.clear()
+        assert pipe(text, **options) == found
+        assert sizes == {size}
+    with pytest.raises(bridle.EngineError, match="window=9 needs stride"):
+        pipeline(model, word_piece(), id2label=NAMES)(text, window=9)
+
+
+def test_words_that_are_given_are_for_one_call() -> None:
+    pipe = pipeline(context_free(5), word_piece(), id2label=NAMES, stride=4)
+    text = "total tax due " * 30
+    found = pipe(text)
+    assert pipe(text.split(), is_split_into_words=True) == [found]
+    assert pipe(text) == found
+
+
 def test_texts_that_are_too_long_are_cut_off_without_a_stride() -> None:
     model, tokenizer, text = bert(NAMES), word_piece(12), " ".join("abcdefghijklmnop")
     stock = TokenClassificationPipeline(model=model, tokenizer=tokenizer, ignore_labels=[])
@@ -469,7 +501,9 @@ def test_tokenizers_without_offsets(tmp_path: Path) -> None:
     [
         ({"stride": 62}, r"bad stride=62; wanted tokens that two windows share, 0 .. 61 for windows of 64"),
         ({"stride": -1}, "bad stride=-1"),
-        ({"window": 9}, "bad stride=None"),
+        ({"window": 9}, "window=9 needs stride"),
+        ({"stride": True}, "bad stride=True"),
+        ({"stride": 4, "window": True}, "bad window=True"),
         ({"stride": "9"}, "bad stride='9'"),
         ({"stride": 5, "window": 65}, "bad window=65; wanted at most 64 tokens"),
         ({"score": "best"}, "unknown score; got 'best'"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -103,6 +104,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         self._has_transitions = any(part is not None for part in self._transitions)
         self._lattice(np.zeros((1, len(self.labels))))  # transitions that do not fit fail here, not at the first text
         self._decoders = RecentCache(16, 16)
+        self._stride, self._window = options.get("stride"), options.get("window")
         super().__init__(model=model, **options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,27 +160,34 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if score is not None and score not in ("model", "marginal"):
             raise _unknown("score", score, "'model' or 'marginal'")
         if stride is not None or window is not None:
-            before["tokenizer_params"] = self._windows(stride, window)
+            stride = _whole(self._stride if stride is None else stride)
+            before["tokenizer_params"] = self._windows(stride, _whole(self._window if window is None else window))
         if patterns is not None:
             after["patterns"] = {name: _compiled(pattern) for name, pattern in patterns.items()}
         chosen = {"given": given, "explain": explain, "score": score, "stride": stride}
         after.update({name: value for name, value in chosen.items() if value is not None})
         return before, forward, after
 
-    def _windows(self, stride: int | None, window: int | None) -> dict[str, Any]:
+    def _windows(self, stride: Any, window: Any) -> dict[str, Any]:
         """What the tokenizer is told about windows."""
         if not self.tokenizer.is_fast:
             raise _no_offsets("stride= cuts the text into windows")
+        if stride is None:
+            raise EngineError(
+                "{argument} needs stride",
+                argument=Argument("window", window),
+                wanted="stride=..., the tokens that two windows share",
+            )
         longest = self.tokenizer.model_max_length if window is None else window
         most = self.tokenizer.model_max_length
-        if not isinstance(longest, int) or not 0 < longest <= most:
+        if type(longest) is not int or not 0 < longest <= most:
             raise EngineError(
                 "bad {argument}",
                 argument=Argument("window", window),
                 wanted=f"at most {most} tokens, tokenizer.model_max_length",
             )
         room = longest - self.tokenizer.num_special_tokens_to_add()
-        if not isinstance(stride, int) or not 0 <= stride < room:
+        if type(stride) is not int or not 0 <= stride < room:
             raise EngineError(
                 "bad {argument}",
                 argument=Argument("stride", stride),
@@ -186,6 +195,12 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             )
         told = {"return_overflowing_tokens": True, "padding": True, "stride": stride}
         return told if window is None else {**told, "max_length": window}
+
+    def preprocess(self, sentence: Any, offset_mapping: Any = None, **options: Any) -> Any:
+        """Make windows of tokens; transformers writes into what it is told about them, which is for all calls."""
+        if "tokenizer_params" in options:
+            options["tokenizer_params"] = dict(options["tokenizer_params"])
+        return super().preprocess(sentence, offset_mapping, **options)
 
     def postprocess(
         self,
@@ -313,6 +328,14 @@ def _compiled(pattern: Any) -> Any:
         check_pattern(pattern, "re")
         pattern = re.compile(pattern)
     return pattern
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers of all kinds as int; what is none stays as it is, and so does True."""
+    try:
+        return value if isinstance(value, bool) else index(value)
+    except TypeError:
+        return value
 
 
 def _unknown(name: str, value: object, wanted: str) -> EngineError:
