@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import OnInfeasible
 from bridle.errors import ModelError
 from bridle.extras import needed
-from bridle.integrations.logits.calibration import biases_of, transitions
+from bridle.integrations.logits.calibration import biases_of, check_complete, transitions
 from bridle.integrations.logits.id2label import AnyScheme, labels_of
 from bridle.integrations.logits.subwords import Back, batch
 from bridle.integrations.logits.windows import Merge
@@ -213,7 +213,7 @@ def privacy_filter(
     ModelError
         If the calibration does not hold exactly the six biases, or there is no tokenizer.
     LabelError
-        If the labels of the model are not those of BIOES.
+        If the labels of the model are not those of BIOES, or some of them are missing.
 
     Examples
     --------
@@ -242,7 +242,9 @@ def privacy_filter(
             cause=f'Pass AutoTokenizer.from_pretrained("{CHECKPOINT}"), or the name of the model instead of the model.',
         )
     found, point = _loaded(model), biases_of(calibration, operating_point)
-    pairwise, start, end = transitions(labels_of(found if id2label is None else id2label, "BIOES"), point)
+    labels = labels_of(found if id2label is None else id2label, "BIOES")
+    check_complete(labels)
+    pairwise, start, end = transitions(labels, point)
     return pipeline(
         found,
         model if tokenizer is None else tokenizer,
