@@ -37,6 +37,8 @@ def test_a_package_that_lacks_another_says_which(tmp_path: Path, monkeypatch: py
 def test_a_package_that_is_broken_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed, but a library of the system is missing: the name of the error is None."""
     module(tmp_path, "broken", "raise ImportError('libx.so.12: cannot open shared object file')\n", monkeypatch)
-    with pytest.raises(MissingExtra, match=r"got broken, which cannot be imported: libx\.so\.12: cannot open") as raised:
+    with pytest.raises(
+        MissingExtra, match=r"got broken, which cannot be imported: libx\.so\.12: cannot open"
+    ) as raised:
         needed("broken", "x", "Spans need X")
     assert isinstance(raised.value.__cause__, ImportError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,48 @@ def test_words_that_are_given_stay_whole() -> None:
     assert [(entity["start"], entity["end"]) for entity in found][-1][1] == len(" ".join(words))
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("options", [{}, {"explain": True}, {"rules": ["at most 99 segments of PER"]}])
+def test_words_without_tokens(strategy: str, options: dict[str, Any]) -> None:
+    model, tokenizer = bert(NAMES, seed=3), word_piece()
+    stock = TokenClassificationPipeline(model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
+    ours = pipeline(model, tokenizer, aggregation_strategy=strategy, **options)
+    some = [["", "tax", "due"], ["tax", "\u200b", "due", "", ""], ["", "\u200b"], [""], [], ["total", "ab"]]
+    found = ours(some, is_split_into_words=True)
+    for own, other in zip(found, stock(some, is_split_into_words=True), strict=True):
+        agree(own, other)
+    assert found[0] and found[1] and found[2:5] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    "words", [["", "tax", "due"], ["tax", "\u200b", "due", ""], ["total", "", "", "tax", "\u200b"]]
+)
+def test_positions_are_those_of_the_words_that_are_given(words: list[str]) -> None:
+    pipe = pipeline(bert(NAMES), word_piece(), ignore_labels=[], rules=["fix I-LOC at given here"], explain=True)
+    seen: list[list[str]] = []
+
+    def all_words(got: list[str]) -> dict[str, Any]:
+        seen.append(got)
+        return {"here": [k for k, word in enumerate(words) if word]}
+
+    for k, word in enumerate(words):
+        [found] = pipe([words], is_split_into_words=True, given={"here": [k]})
+        assert len(found.explanation.best) == len(words) and found.explanation.best.labels[k] == "I-LOC"
+        assert not word.isalpha() or any(e["entity_group"] == "LOC" and word in e["word"] for e in found)
+    [found] = pipe([words], is_split_into_words=True, given=all_words)
+    assert seen == [words] and [entity["entity_group"] for entity in found] == ["LOC"]
+    [found] = pipe([words], is_split_into_words=True, patterns={"here": "tax|due"})
+    assert found.explanation.given["here"] == [k for k, word in enumerate(words) if word in ("tax", "due")]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_words_that_are_cut_off_do_not_count(side: str) -> None:
+    tokenizer, words = word_piece(6), ["", *"abcdefgh", ""]
+    tokenizer.truncation_side = side
+    [found] = pipeline(bert(NAMES), tokenizer, explain=True)([words], is_split_into_words=True)
+    assert len(found.explanation.best) == 5  # four tokens, and the empty word beside them
+
+
 def test_streams_and_single_texts() -> None:
     model, tokenizer, some = bert(NAMES), word_piece(), texts(seed=5)
     pipe = pipeline(model, tokenizer)
@@ -196,14 +239,21 @@ def test_patterns_over_the_text(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=["fix TAX at given date"], patterns={"date": r"\d\d-\d\d"})
     found = pipe("for 12-34 acme", explain=True).explanation.best
     assert [name.endswith("TAX") for name in found.labels] == [False, True, True, True, False]
-    for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", [])):
+    for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", []), (r"2?", [1]), ("(?=2)", [])):
         given = pipe("for 12-34 acme", patterns={"date": pattern}, explain=True).explanation.given
         assert given == {"date": matched, "date_rest": matched[1:]}
     whole = ["fix TAX at given date", "forbid B-TAX at given date_rest", "well formed"]
     assert pipe("for 12-34 acme", rules=whole, explain=True).explanation.best.labels[1:4] == ["B-TAX", "I-TAX", "I-TAX"]
     assert pipe("for acme") == pipeline(*tagger)("for acme")
-    with pytest.raises(bridle.RuleError, match="regular expression"):
-        pipe("x", patterns={"date": "("})
+    for bad in ("(", 3, re.compile(b"x")):
+        with pytest.raises(bridle.RuleError, match="regular expression"):
+            pipe("x", patterns={"date": bad})
+    for names in ({"date": "x", "date_rest": "y"}, {"tokens": "x"}):
+        with pytest.raises(bridle.EngineError, match=r"a pattern cannot be called (date_rest|tokens)"):
+            pipe("x", patterns=names)
+    for unnamed in (["x"], {3: "x"}):
+        with pytest.raises(bridle.EngineError, match="patterns are not named"):
+            pipe("x", patterns=unnamed)
 
 
 def test_no_answer(tagger: tuple[Any, Any]) -> None:

@@ -55,7 +55,7 @@ def check_complete(labels: Labels) -> None:
     --------
     >>> check_complete(Labels(["O", "B-x", "I-x"], "BIOES"))
     Traceback (most recent call last):
-    bridle.errors.LabelError: labels of BIOES are missing; got no E-x, no S-x; wanted O, and B-, I-, E-, S- of each type.
+    bridle.errors.LabelError: BIOES labels are missing; got no E-x, no S-x; wanted O, and B-, I-, E-, S- of all types.
     Are these labels of BIO? Use pipeline() with the rule "well formed".
     """
     known = set(zip(labels.tag_of, labels.type_of, strict=True))
@@ -63,9 +63,9 @@ def check_complete(labels: Labels) -> None:
     missing += [f"no {tag}-{kind}" for kind in sorted(labels.types) for tag in "BIES" if (tag, kind) not in known]
     if missing or not labels.types:
         raise LabelError(
-            "labels of BIOES are missing",
+            "BIOES labels are missing",
             got=", ".join(missing[:6]) + ", ..." * (len(missing) > 6) or "no types",
-            wanted="O, and B-, I-, E-, S- of each type",
+            wanted="O, and B-, I-, E-, S- of all types",
             cause='Are these labels of BIO? Use pipeline() with the rule "well formed".',
         )
 

@@ -68,7 +68,8 @@ def pipeline(
         Expressions that are searched for in the text. ``given NAME`` in a rule then stands for all words, or tokens,
         that have a part in a match: with ``patterns={"digits": r"\\d{8,}"}``, ``fix ACCOUNT at given digits``. ``given
         NAME_rest`` leaves out the first one of each match: ``forbid B-ACCOUNT at given digits_rest`` keeps it in one
-        piece. Expressions are strings for `re`, or compiled; those of `re2` take linear time whatever the text.
+        piece. Empty matches do not count. Expressions are strings for `re`, or compiled; those of `re2` take linear
+        time whatever the text.
     aggregation_strategy : {"first", "average", "max", "simple", "none"}, default "first"
         As in transformers. The first three label whole words, by the scores of their first sub-word, by the mean of
         all, or by the surest one; the others label tokens.
@@ -105,6 +106,8 @@ def pipeline(
     ConstrainedPipeline
         ``pipe(texts, rules=..., given=..., explain=..., score=..., stride=...)`` changes options for one call. `given`
         holds other values that the rules speak of: a mapping, or a function that makes one of the words of a text.
+        With ``is_split_into_words=True``, positions count the words as you gave them. One that has no tokens, such as
+        an empty string, can have any label, and is in no entity.
 
     Raises
     ------

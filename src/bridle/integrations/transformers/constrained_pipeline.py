@@ -163,7 +163,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             stride = _whole(self._stride if stride is None else stride)
             before["tokenizer_params"] = self._windows(stride, _whole(self._window if window is None else window))
         if patterns is not None:
-            after["patterns"] = {name: _compiled(pattern) for name, pattern in patterns.items()}
+            after["patterns"] = _compiled(patterns)
         chosen = {"given": given, "explain": explain, "score": score, "stride": stride}
         after.update({name: value for name, value in chosen.items() if value is not None})
         return before, forward, after
@@ -219,7 +219,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         tokens = join([self._tokens(outputs) for outputs in all_outputs], stride, self._merge)
         if not len(tokens.ids):
             return Explained() if explain else []
-        document = Document(all_outputs[0]["sentence"], tokens, self.tokenizer)
+        document = Document(all_outputs[0]["sentence"], tokens, self.tokenizer, _words_given(all_outputs[0]))
         pool, first, logits = POOLS.get(aggregation_strategy.value), None, tokens.logits
         if pool is not None:
             first = document.word_starts()
@@ -228,7 +228,13 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         why: Explanation | None = None
         if decoder.rules or explain or score == "marginal" or self._has_transitions:
             values = self._given(decoder, given, patterns or {}, document, first)
+            places = document.places(first)
+            if places is not None:  # words without tokens can have any label, and are left out of entities
+                logits, known = np.zeros((len(document.kept), logits.shape[1]), logits.dtype), logits
+                logits[places] = known
             ids, scores, why = _decoded(decoder, self._lattice(logits), values, explain, score)
+            if places is not None and len(ids):
+                ids, scores = ids[places], scores[places]
         else:
             ids, scores = _most_probable(logits)
         if not len(ids):  # no answer, and on_infeasible="skip"
@@ -267,8 +273,8 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             offsets = np.asarray(offsets[0])[keep]
         if words is not None:
             padding = len(logits) - len(words) if self.tokenizer.padding_side == "left" else 0
-            words = np.array([-1 if word is None else word for word in words])[keep - padding]
-            offsets += np.array(outputs["word_to_chars_map"]).reshape(-1, 2)[words, :1]
+            words = np.array([-1 if word is None else word for word in words], dtype=np.int64)[keep - padding]
+            offsets = offsets + _words_given(outputs)[words, :1]
         return Tokens(chosen, outputs["input_ids"][0].numpy()[keep], keep, offsets, words)
 
     def _given(
@@ -292,6 +298,12 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 values[name] = sorted({t for match in found for t in match})
                 values[name + REST] = sorted({t for match in found for t in match[1:]})
         return {**values, **((given(values["tokens"]) if callable(given) else given) or {})}
+
+
+def _words_given(outputs: dict[str, Any]) -> Any:
+    """(k, 2): where the words that were given begin and end in the text; None for a text."""
+    found = outputs.get("word_to_chars_map")
+    return None if found is None else np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 def _most_probable(logits: Array) -> tuple[Array, Array]:
@@ -322,8 +334,24 @@ def _decoded(
     return best.ids, decoder.marginals(lattice, given)[every, best.ids], why
 
 
-def _compiled(pattern: Any) -> Any:
-    """A compiled regular expression; one that is compiled already, by `re` or `re2`, stays as it is."""
+def _compiled(patterns: Mapping[str, Any]) -> dict[str, Any]:
+    """Compiled regular expressions; those that are compiled already, by `re` or `re2`, stay as they are."""
+    if not isinstance(patterns, Mapping) or not all(isinstance(name, str) for name in patterns):
+        raise EngineError("patterns are not named", got=shown(patterns), wanted=r'a mapping, as in {"digits": r"\d+"}')
+    for name in patterns:
+        if name == "tokens" or name + REST in patterns:
+            raise EngineError(
+                f"a pattern cannot be called {name if name == 'tokens' else name + REST}",
+                got=f"the patterns {', '.join(patterns)}",
+                wanted="another name",
+                cause=f"tokens are the texts of all words, NAME{REST} the matches of NAME without their first words.",
+            )
+    return {name: _expression(pattern) for name, pattern in patterns.items()}
+
+
+def _expression(pattern: Any) -> Any:
+    if isinstance(getattr(pattern, "pattern", None), bytes):  # compiled, but not for texts
+        pattern = pattern.pattern
     if not hasattr(pattern, "finditer"):
         check_pattern(pattern, "re")
         pattern = re.compile(pattern)
