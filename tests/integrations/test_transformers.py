@@ -559,6 +559,11 @@ def test_tokenizers_without_offsets(tmp_path: Path) -> None:
         ({"score": "best"}, "unknown score; got 'best'"),
         ({"merge": "last"}, "unknown merge; got 'last'"),
         ({"on_infeasible": "ignore"}, "on_infeasible"),
+        (
+            {"aggregation_strategy": "frist"},
+            "unknown aggregation_strategy; got 'frist'; wanted one of none, simple, first",
+        ),
+        ({"aggregation_strategy": 3}, "unknown aggregation_strategy; got 3"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -572,6 +577,20 @@ def test_logits_that_are_no_numbers() -> None:
         pipe("ab")
     with pytest.raises(bridle.ModelError, match="not a model; got int"):
         pipeline(3, word_piece())
+
+
+@pytest.mark.parametrize("shape", [None, (4, 5), (1, 2, 5), (3, 4, 5), (1, 4), ()])
+def test_logits_of_a_wrong_shape(shape: tuple[int, ...] | None) -> None:
+    """A function that gives something else than logits of each token: [CLS] a b [SEP]."""
+    pipe = pipeline(lambda **_: None if shape is None else np.zeros(shape), word_piece(), id2label=NAMES)
+    with pytest.raises(bridle.LatticeError, match=r"logits of a wrong shape; got .*; wanted \(1, 4, labels\)"):
+        pipe("a b")
+
+
+@pytest.mark.parametrize("tokenizer", [None, 3])
+def test_no_tokenizer(tokenizer: Any) -> None:
+    with pytest.raises(bridle.ModelError, match=f"not a tokenizer; got {tokenizer}"):
+        pipeline(bert(NAMES), tokenizer)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

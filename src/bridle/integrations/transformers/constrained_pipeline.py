@@ -38,6 +38,7 @@ NONE = _stock.AggregationStrategy.NONE
 Given = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]]
 Score = Literal["model", "marginal"]
 POOLS: dict[str, Pool] = {"first": "first", "average": "mean", "max": "max"}  # strategies that label whole words
+STRATEGIES = [strategy.value for strategy in _stock.AggregationStrategy]
 REST = "_rest"  # after the name of a pattern: its matches without their first words
 
 
@@ -95,6 +96,9 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
     ) -> None:
         if merge not in ("nearest", "mean"):
             raise _unknown("merge", merge, "'nearest' or 'mean'")
+        tokenizer = options.get("tokenizer")
+        if not hasattr(tokenizer, "is_fast"):
+            raise ModelError("not a tokenizer", got=shown(tokenizer), wanted="tokenizer=..., that of the model")
         self.labels = labels_of(model if id2label is None else id2label, scheme)
         self.decoder = self._named(
             lambda: Decoder(self.labels, rules, on_infeasible=on_infeasible, time_limit=time_limit)
@@ -152,6 +156,8 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Sort the options of a call, or of all calls, into those of the three steps."""
         strategy = getattr(aggregation_strategy, "value", aggregation_strategy)
+        if strategy is not None and str(strategy).lower() not in STRATEGIES:
+            raise _unknown("aggregation_strategy", strategy, f"one of {', '.join(STRATEGIES)}")
         if isinstance(strategy, str) and strategy.lower() in POOLS and not self.tokenizer.is_fast:
             raise _no_offsets(f'aggregation_strategy="{strategy}" makes words of sub-words')
         before, forward, after = super()._sanitize_parameters(aggregation_strategy=aggregation_strategy, **known)
