@@ -20,10 +20,25 @@ def test_a_missing_package_names_its_extra() -> None:
         needed("nowhere.at_all", "x", "Spans need X")
 
 
+def module(folder: Path, name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that can be imported, or not, until the test is over."""
+    (folder / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, name)
+
+
 def test_a_package_that_lacks_another_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "half_installed.py").write_text("import its_missing_half\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, "half_installed", None)
-    monkeypatch.delitem(sys.modules, "half_installed")
+    module(tmp_path, "half_installed", "import its_missing_half\n", monkeypatch)
     with pytest.raises(FileError, match="half_installed without its_missing_half"):
         needed("half_installed", "x", "Spans need X", FileError)
+
+
+def test_a_package_that_is_broken_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed, but a library of the system is missing: the name of the error is None."""
+    module(tmp_path, "broken", "raise ImportError('libx.so.12: cannot open shared object file')\n", monkeypatch)
+    with pytest.raises(
+        MissingExtra, match=r"got broken, which cannot be imported: libx\.so\.12: cannot open"
+    ) as raised:
+        needed("broken", "x", "Spans need X")
+    assert isinstance(raised.value.__cause__, ImportError)

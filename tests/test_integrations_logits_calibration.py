@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bridle
-from bridle.integrations.logits.calibration import STEPS, biases_of, transitions
+from bridle.integrations.logits.calibration import STEPS, biases_of, check_complete, transitions
 
 SIX = {f"transition_bias_{name}": float(k) for k, name in enumerate(STEPS, start=1)}
 
@@ -25,6 +25,22 @@ def test_a_calibration_is_read(tmp_path: Path) -> None:
     expected = {name: float(k) for k, name in enumerate(STEPS, start=1)}
     assert biases_of(path) == biases_of(str(path)) == biases_of(file_of(SIX)) == expected
     assert set(biases_of(None).values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["O", "B-x", "I-x"], "got no E-x, no S-x; wanted O"),
+        (["O", "B-x", "I-x", "S-x"], "got no E-x;"),
+        (["B-x", "I-x", "E-x", "S-x"], "got no O;"),
+        (["O", "S-x", "B-y", "I-y", "E-y", "S-y"], "got no B-x, no I-x, no E-x;"),
+        (["O"], "got no types"),
+    ],
+)
+def test_labels_that_are_not_all_there(names: list[str], message: str) -> None:
+    with pytest.raises(bridle.LabelError, match=message):
+        check_complete(bridle.Labels(names, "BIOES"))
+    check_complete(bridle.Labels(["E-x", "S-x", "O", "B-x", "I-x"], "BIOES"))
 
 
 def test_transitions_have_the_biases_of_their_kind() -> None:

@@ -79,13 +79,56 @@ def test_scores_of_transitions_come_along() -> None:
         (np.zeros((1, 2, 3)), [[1, 1, 1]], None, "mask has a wrong shape"),
         (np.zeros((1, 2, 3)), None, [[0]], r"word_ids do not fit the logits; got 1 sequences of \[1\] positions"),
         (np.zeros((1, 2, 3)), None, [[0, 1]] * 2, "word_ids do not fit"),
-        (np.full((1, 2, 3), np.nan), None, None, "not a score"),
+        (np.full((1, 2, 3), np.nan), None, None, r"logits\[0, 0\] are not scores; got \[nan, nan, nan\]"),
         ("abc", None, None, "logits is not an array of numbers"),
+        (np.zeros((1, 2, 0)), None, None, "logits are of no labels"),
+        *(
+            (np.zeros((1, 2, 3)), None, word_ids, "word_ids are not the numbers of words")
+            for word_ids in ([0, 1], [["a", 0]], ["ab"], [[np.nan, 0]], [[0.5, 1]], [[2**70, 0]], [None], 7)
+        ),
+        *(
+            (np.zeros((1, 2, 3)), mask, None, "mask is not an array of numbers")
+            for mask in ([["1", "0"]], [[None, 1]], [[1, 1], [1]], [[np.nan, 1]], "11")
+        ),
     ],
 )
 def test_what_does_not_fit(logits: Any, mask: Any, word_ids: Any, message: str) -> None:
     with pytest.raises(bridle.LatticeError, match=message):
         batch(logits, mask, word_ids)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_sub_words_that_have_no_scores(pool: Any, at: int, value: float) -> None:
+    """A word never gets the scores of another one: even a sub-word that is not looked at must have some."""
+    logits = np.array([[[1, 0, 0], [2, 0, 0], [0, 5, 0], [0, 0, 9.0]]])
+    logits[0, at, 0] = value
+    with pytest.raises(bridle.LatticeError, match=rf"logits\[0, {at}\] are not scores; got \[{value}"):
+        batch(logits, word_ids=[[0, 0, 1, 1]], pool=pool)
+    with pytest.raises(bridle.LatticeError, match="not for all labels"):
+        batch(np.full((1, 1, 2), -np.inf), pool=pool)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+def test_impossible_labels_and_large_logits(pool: Any) -> None:
+    logits = np.array([[[3e38, -3e38, -np.inf], [3e38, 3e38, -np.inf], [-3e38, 3e38, 0]]], dtype=np.float32)
+    packed, _ = batch(logits, word_ids=[[0, 0, 1]], pool=pool)
+    assert bridle.Decoder(["A", "B", "C"]).decode_batch(packed).labels == [["A", "B"]]
+
+
+def test_word_ids_and_masks_of_other_kinds() -> None:
+    word_ids, mask = np.array([[-1, 0, 0]]), np.array([[1.0, 1.0, 0.0]])
+    assert batch(np.zeros((1, 3, 2)), mask, word_ids)[1].words == [[0]]
+    assert batch(np.zeros((1, 3, 2)), [[True, True, False]], [(np.int32(4), 5, None)])[1].words == [[4, 5]]
+
+
+@pytest.mark.parametrize("other", [np.zeros((1, 2, 2)), np.zeros((1, 9, 2)), np.zeros((2, 3, 2)), np.zeros((3, 1, 2))])
+def test_decodings_of_another_batch(other: Any) -> None:
+    _, back = batch(np.zeros((1, 3, 2)))
+    found = bridle.Decoder(["A", "B"]).decode_batch(batch(other)[0])
+    with pytest.raises(bridle.LatticeError, match=r"of another batch; got . sequences.*wanted 1 sequences of 3 words"):
+        back(found)
 
 
 def test_unknown_pool() -> None:

@@ -40,7 +40,13 @@ def needed(module: str, extra: str, what: str, error: type[BridleError] = Missin
     try:
         return import_module(module)
     except ImportError as problem:
-        missing = (problem.name or module).split(".")[0]
-        own = missing == module.split(".")[0]
-        got = f"no package {missing}" if own else f"{module.split('.')[0]} without {missing}: {problem}"
-        raise error(what, got=got, wanted=f"pip install 'bridle[{extra}]'") from None
+        package = module.split(".")[0]
+        missing = (problem.name or package).split(".")[0]
+        absent = isinstance(problem, ModuleNotFoundError) and missing == package
+        if absent:
+            got = f"no package {package}"
+        elif isinstance(problem, ModuleNotFoundError):
+            got = f"{package} without {missing}: {problem}"
+        else:
+            got = f"{package}, which cannot be imported: {problem}"
+        raise error(what, got=got, wanted=f"pip install 'bridle[{extra}]'") from (None if absent else problem)

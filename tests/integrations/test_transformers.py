@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,48 @@ def test_words_that_are_given_stay_whole() -> None:
     assert [(entity["start"], entity["end"]) for entity in found][-1][1] == len(" ".join(words))
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("options", [{}, {"explain": True}, {"rules": ["at most 99 segments of PER"]}])
+def test_words_without_tokens(strategy: str, options: dict[str, Any]) -> None:
+    model, tokenizer = bert(NAMES, seed=3), word_piece()
+    stock = TokenClassificationPipeline(model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
+    ours = pipeline(model, tokenizer, aggregation_strategy=strategy, **options)
+    some = [["", "tax", "due"], ["tax", "\u200b", "due", "", ""], ["", "\u200b"], [""], [], ["total", "ab"]]
+    found = ours(some, is_split_into_words=True)
+    for own, other in zip(found, stock(some, is_split_into_words=True), strict=True):
+        agree(own, other)
+    assert found[0] and found[1] and found[2:5] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    "words", [["", "tax", "due"], ["tax", "\u200b", "due", ""], ["total", "", "", "tax", "\u200b"]]
+)
+def test_positions_are_those_of_the_words_that_are_given(words: list[str]) -> None:
+    pipe = pipeline(bert(NAMES), word_piece(), ignore_labels=[], rules=["fix I-LOC at given here"], explain=True)
+    seen: list[list[str]] = []
+
+    def all_words(got: list[str]) -> dict[str, Any]:
+        seen.append(got)
+        return {"here": [k for k, word in enumerate(words) if word]}
+
+    for k, word in enumerate(words):
+        [found] = pipe([words], is_split_into_words=True, given={"here": [k]})
+        assert len(found.explanation.best) == len(words) and found.explanation.best.labels[k] == "I-LOC"
+        assert not word.isalpha() or any(e["entity_group"] == "LOC" and word in e["word"] for e in found)
+    [found] = pipe([words], is_split_into_words=True, given=all_words)
+    assert seen == [words] and [entity["entity_group"] for entity in found] == ["LOC"]
+    [found] = pipe([words], is_split_into_words=True, patterns={"here": "tax|due"})
+    assert found.explanation.given["here"] == [k for k, word in enumerate(words) if word in ("tax", "due")]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_words_that_are_cut_off_do_not_count(side: str) -> None:
+    tokenizer, words = word_piece(6), ["", *"abcdefgh", ""]
+    tokenizer.truncation_side = side
+    [found] = pipeline(bert(NAMES), tokenizer, explain=True)([words], is_split_into_words=True)
+    assert len(found.explanation.best) == 5  # four tokens, and the empty word beside them
+
+
 def test_streams_and_single_texts() -> None:
     model, tokenizer, some = bert(NAMES), word_piece(), texts(seed=5)
     pipe = pipeline(model, tokenizer)
@@ -196,14 +239,21 @@ def test_patterns_over_the_text(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=["fix TAX at given date"], patterns={"date": r"\d\d-\d\d"})
     found = pipe("for 12-34 acme", explain=True).explanation.best
     assert [name.endswith("TAX") for name in found.labels] == [False, True, True, True, False]
-    for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", [])):
+    for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", []), (r"2?", [1]), ("(?=2)", [])):
         given = pipe("for 12-34 acme", patterns={"date": pattern}, explain=True).explanation.given
         assert given == {"date": matched, "date_rest": matched[1:]}
     whole = ["fix TAX at given date", "forbid B-TAX at given date_rest", "well formed"]
     assert pipe("for 12-34 acme", rules=whole, explain=True).explanation.best.labels[1:4] == ["B-TAX", "I-TAX", "I-TAX"]
     assert pipe("for acme") == pipeline(*tagger)("for acme")
-    with pytest.raises(bridle.RuleError, match="regular expression"):
-        pipe("x", patterns={"date": "("})
+    for bad in ("(", 3, re.compile(b"x")):
+        with pytest.raises(bridle.RuleError, match="regular expression"):
+            pipe("x", patterns={"date": bad})
+    for names in ({"date": "x", "date_rest": "y"}, {"tokens": "x"}):
+        with pytest.raises(bridle.EngineError, match=r"a pattern cannot be called (date_rest|tokens)"):
+            pipe("x", patterns=names)
+    for unnamed in (["x"], {3: "x"}):
+        with pytest.raises(bridle.EngineError, match="patterns are not named"):
+            pipe("x", patterns=unnamed)
 
 
 def test_no_answer(tagger: tuple[Any, Any]) -> None:
@@ -332,6 +382,38 @@ def test_tokens_get_the_scores_of_the_window_with_most_context() -> None:
         scores |= {t: torch.softmax(logits[t - low], -1).max().item() for t in own}
     assert [entity["index"] for entity in found] == list(range(1, 17))
     assert [entity["score"] for entity in found] == pytest.approx([scores[t] for t in range(16)], abs=1e-5)
+
+
+def test_a_call_changes_the_windows() -> None:
+    """What it leaves out is as when the pipeline was made."""
+    sizes, logits = set(), context_free(5)
+
+    def model(input_ids: np.ndarray, **_: Any) -> np.ndarray:
+        sizes.add(input_ids.shape[1])
+        return logits(input_ids)
+
+    pipe, text = pipeline(model, word_piece(), id2label=NAMES, stride=4, window=16), "total tax due " * 30
+    found = pipe(text)
+    for options, size in (
+        ({"stride": 6}, 16),
+        ({"stride": np.int64(6)}, 16),
+        ({"window": 20}, 20),
+        ({"window": np.int32(20), "stride": 3}, 20),
+        ({}, 16),
+    ):
+        sizes.clear()
+        assert pipe(text, **options) == found
+        assert sizes == {size}
+    with pytest.raises(bridle.EngineError, match="window=9 needs stride"):
+        pipeline(model, word_piece(), id2label=NAMES)(text, window=9)
+
+
+def test_words_that_are_given_are_for_one_call() -> None:
+    pipe = pipeline(context_free(5), word_piece(), id2label=NAMES, stride=4)
+    text = "total tax due " * 30
+    found = pipe(text)
+    assert pipe(text.split(), is_split_into_words=True) == [found]
+    assert pipe(text) == found
 
 
 def test_texts_that_are_too_long_are_cut_off_without_a_stride() -> None:
@@ -469,12 +551,19 @@ def test_tokenizers_without_offsets(tmp_path: Path) -> None:
     [
         ({"stride": 62}, r"bad stride=62; wanted tokens that two windows share, 0 .. 61 for windows of 64"),
         ({"stride": -1}, "bad stride=-1"),
-        ({"window": 9}, "bad stride=None"),
+        ({"window": 9}, "window=9 needs stride"),
+        ({"stride": True}, "bad stride=True"),
+        ({"stride": 4, "window": True}, "bad window=True"),
         ({"stride": "9"}, "bad stride='9'"),
         ({"stride": 5, "window": 65}, "bad window=65; wanted at most 64 tokens"),
         ({"score": "best"}, "unknown score; got 'best'"),
         ({"merge": "last"}, "unknown merge; got 'last'"),
         ({"on_infeasible": "ignore"}, "on_infeasible"),
+        (
+            {"aggregation_strategy": "frist"},
+            "unknown aggregation_strategy; got 'frist'; wanted one of none, simple, first",
+        ),
+        ({"aggregation_strategy": 3}, "unknown aggregation_strategy; got 3"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -488,6 +577,33 @@ def test_logits_that_are_no_numbers() -> None:
         pipe("ab")
     with pytest.raises(bridle.ModelError, match="not a model; got int"):
         pipeline(3, word_piece())
+
+
+@pytest.mark.parametrize("shape", [None, (4, 5), (1, 2, 5), (3, 4, 5), (1, 4), ()])
+def test_logits_of_a_wrong_shape(shape: tuple[int, ...] | None) -> None:
+    """A function that gives something else than logits of each token: [CLS] a b [SEP]."""
+    pipe = pipeline(lambda **_: None if shape is None else np.zeros(shape), word_piece(), id2label=NAMES)
+    with pytest.raises(bridle.LatticeError, match=r"logits of a wrong shape; got .*; wanted \(1, 4, labels\)"):
+        pipe("a b")
+
+
+@pytest.mark.parametrize("tokenizer", [None, 3])
+def test_no_tokenizer(tokenizer: Any) -> None:
+    with pytest.raises(bridle.ModelError, match=f"not a tokenizer; got {tokenizer}"):
+        pipeline(bert(NAMES), tokenizer)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_large_logits_are_numbers(strategy: str) -> None:
+    row = np.array([-3e38, 3e38, 0, 0, -np.inf], dtype=np.float32)
+    large = pipeline(
+        lambda input_ids, **_: np.broadcast_to(row, (*input_ids.shape, 5)),
+        word_piece(),
+        id2label=NAMES,
+        aggregation_strategy=strategy,
+    )
+    assert {entity.get("entity_group", entity.get("entity")) for entity in large("ab total")} <= {"PER", "B-PER"}
+    assert large("ab total")
 
 
 @pytest.mark.parametrize("missing", ["torch", "transformers"])

@@ -175,6 +175,9 @@ def test_a_long_document_in_constant_memory() -> None:
 def test_labels_that_are_not_bioes() -> None:
     with pytest.raises(bridle.LabelError, match="does not fit the scheme BIOES"):
         privacy_filter(lambda **_: None, tokenizer(), id2label=["O", "PER"])
+    for names in (["O", "B-x", "I-x"], ["B-x", "I-x", "E-x", "S-x"]):  # it would find nothing
+        with pytest.raises(bridle.LabelError, match=r"BIOES labels are missing.*\n.*Use pipeline\(\)"):
+            privacy_filter(lambda **_: None, tokenizer(), id2label=names)
     assert labels_of(OpenAIPrivacyFilterConfig()).scheme == "BIOES"
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bridle.arrays import LARGEST, Scores
-from bridle.errors import ModelError, shown
+from bridle.errors import LabelError, ModelError, shown
 from bridle.labels import Labels
 from bridle.rules.files import text_of
 
@@ -36,6 +36,38 @@ STEPS = {
     "end_to_start": ("ES", "BS"),
 }
 _WANTED = '{"operating_points": {"default": {"biases": {...}}}}'
+
+
+def check_complete(labels: Labels) -> None:
+    """Raise unless there are O and all four labels of each type: without one of them, whole types cannot be found.
+
+    Parameters
+    ----------
+    labels : Labels
+        Under BIOES.
+
+    Raises
+    ------
+    LabelError
+        If a label is missing, as in those of BIO.
+
+    Examples
+    --------
+    >>> check_complete(Labels(["O", "B-x", "I-x"], "BIOES"))
+    Traceback (most recent call last):
+    bridle.errors.LabelError: BIOES labels are missing; got no E-x, no S-x; wanted O, and B-, I-, E-, S- of all types.
+    Are these labels of BIO? Use pipeline() with the rule "well formed".
+    """
+    known = set(zip(labels.tag_of, labels.type_of, strict=True))
+    missing = [] if "" in labels.tag_of else ["no O"]
+    missing += [f"no {tag}-{kind}" for kind in sorted(labels.types) for tag in "BIES" if (tag, kind) not in known]
+    if missing or not labels.types:
+        raise LabelError(
+            "BIOES labels are missing",
+            got=", ".join(missing[:6]) + ", ..." * (len(missing) > 6) or "no types",
+            wanted="O, and B-, I-, E-, S- of all types",
+            cause='Are these labels of BIO? Use pipeline() with the rule "well formed".',
+        )
 
 
 def transitions(labels: Labels, biases: Mapping[str, float]) -> tuple[Scores, Scores, Scores]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -30,16 +31,23 @@ def as_logits(values: Any) -> Array:
 
 def softmax(logits: Array) -> Array:
     """Probabilities, in the precision of the logits."""
-    made: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    with np.errstate(over="ignore"):  # differences beyond the largest number are -inf, and their probability is 0
+        made: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     made /= made.sum(axis=-1, keepdims=True)
     return made
 
 
 def log_softmax(logits: Array) -> Array:
     """Logarithms of probabilities, in double precision: none becomes -inf because it is small."""
-    made: Array = logits - logits.max(axis=-1, keepdims=True).astype(np.float64)
+    with np.errstate(over="ignore"):
+        made: Array = logits - logits.max(axis=-1, keepdims=True).astype(np.float64)
     made -= np.log(np.exp(made).sum(axis=-1, keepdims=True))
     return made
+
+
+def without_scores(logits: Array) -> Array:
+    """The numbers of the rows (n, m) with NaN or +inf, or with nothing but -inf: they have no probabilities."""
+    return np.flatnonzero(~np.isfinite(logits.max(axis=-1)))
 
 
 def pooled(logits: Array, first: Array, how: Pool = "first") -> Array:
@@ -48,6 +56,7 @@ def pooled(logits: Array, first: Array, how: Pool = "first") -> Array:
     Parameters
     ----------
     logits : array of float, shape (n, m)
+        Every row has a largest number, which is finite (`without_scores`).
     first : array of int, shape (u,)
         The first sub-word of each word, from 0; a word ends where the next one begins.
     how : {"first", "mean", "max"}
@@ -110,7 +119,19 @@ class Back:
         -------
         array of int32, shape (B, T)
             Label ids.
+
+        Raises
+        ------
+        LatticeError
+            If they are of another batch: one with other numbers of words.
         """
+        sizes = np.fromiter(map(len, self.words), np.int64, len(self.words))
+        if not np.array_equal(np.diff(decodings.offsets), sizes):
+            raise LatticeError(
+                "the decodings are of another batch",
+                got=f"{len(decodings)} sequences of {len(decodings.ids)} words",
+                wanted=f"{len(sizes)} sequences of {sizes.sum()} words, in the order of the batch",
+            )
         found = np.where(decodings.ids < 0, fill, decodings.ids)
         return np.append(found, fill)[self._unit].astype(np.int32)
 
@@ -176,6 +197,8 @@ def batch(
         "sequences x tokens x labels",
         "One sequence? Pass logits[None], [word_ids].",
     )
+    if not grid.shape[2]:
+        raise LatticeError("logits are of no labels", got=grid.shape, wanted="one label or more in the last dimension")
     words = _word_numbers(word_ids, *grid.shape[:2])
     inside = words >= 0
     if mask is not None:
@@ -185,7 +208,16 @@ def batch(
         begins[:, 1:] &= ~inside[:, :-1] | (words[:, 1:] != words[:, :-1])
     unit = np.where(inside, np.cumsum(begins).reshape(words.shape) - 1, -1)
     first = np.flatnonzero(begins[inside])
-    unary = log_softmax(pooled(np.ascontiguousarray(grid[inside]), first, pool))
+    kept = np.ascontiguousarray(grid[inside])
+    if len(bad := without_scores(kept)):
+        b, t = np.argwhere(inside)[bad[0]].tolist()
+        raise LatticeError(
+            f"logits[{b}, {t}] are not scores",
+            got=shown(kept[bad[0]].tolist()),
+            wanted="numbers, or -inf for what is impossible, but not for all labels",
+            cause="An overflow in half precision? Padding can hold anything if mask or word_ids leave it out.",
+        )
+    unary = log_softmax(pooled(kept, first, pool))
     offsets = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
     numbers = [row[chosen].tolist() for row, chosen in zip(words, begins, strict=True)]
     return Batch(unary, offsets, pairwise, start, end), Back(numbers, unit)
@@ -195,20 +227,34 @@ def _word_numbers(word_ids: Sequence[Words] | None, count: int, length: int) -> 
     """(B, T): the word of each position, -1 for none."""
     if word_ids is None:
         return np.broadcast_to(np.arange(length), (count, length))
-    rows = [[-1 if word is None else int(word) for word in row] for row in word_ids]
+    cause = "Pass [encoding.word_ids(k) for k in range(B)], of the encoding that the logits were computed from."
+    try:
+        rows = [np.array([-1 if word is None else index(word) for word in row], dtype=np.int64) for row in word_ids]
+    except (TypeError, OverflowError):
+        raise LatticeError(
+            "word_ids are not the numbers of words",
+            got=shown(word_ids),
+            wanted="for each sequence a list of whole numbers and None",
+            cause=cause,
+        ) from None
     if len(rows) != count or any(len(row) != length for row in rows):
         got = f"{len(rows)} sequences of {sorted({len(row) for row in rows})[:6]} positions"
         raise LatticeError(
             "word_ids do not fit the logits",
             got=got,
             wanted=f"{count} sequences of {length} positions",
-            cause="Pass [encoding.word_ids(k) for k in range(B)], of the encoding that the logits were computed from.",
+            cause=cause,
         )
     return np.array(rows, dtype=np.int64).reshape(count, length)
 
 
 def _as_mask(mask: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    found = np.asarray(mask.detach().cpu() if hasattr(mask, "detach") else mask)
+    try:
+        found = np.asarray(mask.detach().cpu() if hasattr(mask, "detach") else mask)
+    except ValueError:  # ragged lists
+        found = np.empty(0, dtype=object)
+    if found.dtype.kind not in "biuf" or np.isnan(found).any():
+        raise LatticeError("mask is not an array of numbers", got=shown(mask), wanted="1 for tokens, 0 for padding")
     if found.shape != shape:
         raise LatticeError("mask has a wrong shape", got=found.shape, wanted=f"{shape} (sequences x tokens)")
     return np.asarray(found != 0)

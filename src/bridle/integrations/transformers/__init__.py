@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import OnInfeasible
 from bridle.errors import ModelError
 from bridle.extras import needed
-from bridle.integrations.logits.calibration import biases_of, transitions
+from bridle.integrations.logits.calibration import biases_of, check_complete, transitions
 from bridle.integrations.logits.id2label import AnyScheme, labels_of
 from bridle.integrations.logits.subwords import Back, batch
 from bridle.integrations.logits.windows import Merge
@@ -68,7 +68,8 @@ def pipeline(
         Expressions that are searched for in the text. ``given NAME`` in a rule then stands for all words, or tokens,
         that have a part in a match: with ``patterns={"digits": r"\\d{8,}"}``, ``fix ACCOUNT at given digits``. ``given
         NAME_rest`` leaves out the first one of each match: ``forbid B-ACCOUNT at given digits_rest`` keeps it in one
-        piece. Expressions are strings for `re`, or compiled; those of `re2` take linear time whatever the text.
+        piece. Empty matches do not count. Expressions are strings for `re`, or compiled; those of `re2` take linear
+        time whatever the text.
     aggregation_strategy : {"first", "average", "max", "simple", "none"}, default "first"
         As in transformers. The first three label whole words, by the scores of their first sub-word, by the mean of
         all, or by the surest one; the others label tokens.
@@ -105,6 +106,8 @@ def pipeline(
     ConstrainedPipeline
         ``pipe(texts, rules=..., given=..., explain=..., score=..., stride=...)`` changes options for one call. `given`
         holds other values that the rules speak of: a mapping, or a function that makes one of the words of a text.
+        With ``is_split_into_words=True``, positions count the words as you gave them. One that has no tokens, such as
+        an empty string, can have any label, and is in no entity.
 
     Raises
     ------
@@ -213,7 +216,7 @@ def privacy_filter(
     ModelError
         If the calibration does not hold exactly the six biases, or there is no tokenizer.
     LabelError
-        If the labels of the model are not those of BIOES.
+        If the labels of the model are not those of BIOES, or some of them are missing.
 
     Examples
     --------
@@ -242,7 +245,9 @@ def privacy_filter(
             cause=f'Pass AutoTokenizer.from_pretrained("{CHECKPOINT}"), or the name of the model instead of the model.',
         )
     found, point = _loaded(model), biases_of(calibration, operating_point)
-    pairwise, start, end = transitions(labels_of(found if id2label is None else id2label, "BIOES"), point)
+    labels = labels_of(found if id2label is None else id2label, "BIOES")
+    check_complete(labels)
+    pairwise, start, end = transitions(labels, point)
     return pipeline(
         found,
         model if tokenizer is None else tokenizer,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from bridle.errors import Argument, EngineError, Infeasible, LabelError, Lattice
 from bridle.explain import Explanation
 from bridle.extras import needed
 from bridle.integrations.logits.id2label import AnyScheme, labels_of
-from bridle.integrations.logits.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax
+from bridle.integrations.logits.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax, without_scores
 from bridle.integrations.logits.windows import Merge, Tokens, join
 from bridle.integrations.transformers.entities import Document, Entity, Groups, of_groups, of_tokens
 from bridle.integrations.transformers.onnx import LogitsModel
@@ -37,6 +38,7 @@ NONE = _stock.AggregationStrategy.NONE
 Given = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]]
 Score = Literal["model", "marginal"]
 POOLS: dict[str, Pool] = {"first": "first", "average": "mean", "max": "max"}  # strategies that label whole words
+STRATEGIES = [strategy.value for strategy in _stock.AggregationStrategy]
 REST = "_rest"  # after the name of a pattern: its matches without their first words
 
 
@@ -94,6 +96,9 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
     ) -> None:
         if merge not in ("nearest", "mean"):
             raise _unknown("merge", merge, "'nearest' or 'mean'")
+        tokenizer = options.get("tokenizer")
+        if not hasattr(tokenizer, "is_fast"):
+            raise ModelError("not a tokenizer", got=shown(tokenizer), wanted="tokenizer=..., that of the model")
         self.labels = labels_of(model if id2label is None else id2label, scheme)
         self.decoder = self._named(
             lambda: Decoder(self.labels, rules, on_infeasible=on_infeasible, time_limit=time_limit)
@@ -103,6 +108,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         self._has_transitions = any(part is not None for part in self._transitions)
         self._lattice(np.zeros((1, len(self.labels))))  # transitions that do not fit fail here, not at the first text
         self._decoders = RecentCache(16, 16)
+        self._stride, self._window = options.get("stride"), options.get("window")
         super().__init__(model=model, **options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -150,6 +156,8 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Sort the options of a call, or of all calls, into those of the three steps."""
         strategy = getattr(aggregation_strategy, "value", aggregation_strategy)
+        if strategy is not None and str(strategy).lower() not in STRATEGIES:
+            raise _unknown("aggregation_strategy", strategy, f"one of {', '.join(STRATEGIES)}")
         if isinstance(strategy, str) and strategy.lower() in POOLS and not self.tokenizer.is_fast:
             raise _no_offsets(f'aggregation_strategy="{strategy}" makes words of sub-words')
         before, forward, after = super()._sanitize_parameters(aggregation_strategy=aggregation_strategy, **known)
@@ -158,27 +166,34 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if score is not None and score not in ("model", "marginal"):
             raise _unknown("score", score, "'model' or 'marginal'")
         if stride is not None or window is not None:
-            before["tokenizer_params"] = self._windows(stride, window)
+            stride = _whole(self._stride if stride is None else stride)
+            before["tokenizer_params"] = self._windows(stride, _whole(self._window if window is None else window))
         if patterns is not None:
-            after["patterns"] = {name: _compiled(pattern) for name, pattern in patterns.items()}
+            after["patterns"] = _compiled(patterns)
         chosen = {"given": given, "explain": explain, "score": score, "stride": stride}
         after.update({name: value for name, value in chosen.items() if value is not None})
         return before, forward, after
 
-    def _windows(self, stride: int | None, window: int | None) -> dict[str, Any]:
+    def _windows(self, stride: Any, window: Any) -> dict[str, Any]:
         """What the tokenizer is told about windows."""
         if not self.tokenizer.is_fast:
             raise _no_offsets("stride= cuts the text into windows")
+        if stride is None:
+            raise EngineError(
+                "{argument} needs stride",
+                argument=Argument("window", window),
+                wanted="stride=..., the tokens that two windows share",
+            )
         longest = self.tokenizer.model_max_length if window is None else window
         most = self.tokenizer.model_max_length
-        if not isinstance(longest, int) or not 0 < longest <= most:
+        if type(longest) is not int or not 0 < longest <= most:
             raise EngineError(
                 "bad {argument}",
                 argument=Argument("window", window),
                 wanted=f"at most {most} tokens, tokenizer.model_max_length",
             )
         room = longest - self.tokenizer.num_special_tokens_to_add()
-        if not isinstance(stride, int) or not 0 <= stride < room:
+        if type(stride) is not int or not 0 <= stride < room:
             raise EngineError(
                 "bad {argument}",
                 argument=Argument("stride", stride),
@@ -186,6 +201,12 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             )
         told = {"return_overflowing_tokens": True, "padding": True, "stride": stride}
         return told if window is None else {**told, "max_length": window}
+
+    def preprocess(self, sentence: Any, offset_mapping: Any = None, **options: Any) -> Any:
+        """Make windows of tokens; transformers writes into what it is told about them, which is for all calls."""
+        if "tokenizer_params" in options:
+            options["tokenizer_params"] = dict(options["tokenizer_params"])
+        return super().preprocess(sentence, offset_mapping, **options)
 
     def postprocess(
         self,
@@ -204,7 +225,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         tokens = join([self._tokens(outputs) for outputs in all_outputs], stride, self._merge)
         if not len(tokens.ids):
             return Explained() if explain else []
-        document = Document(all_outputs[0]["sentence"], tokens, self.tokenizer)
+        document = Document(all_outputs[0]["sentence"], tokens, self.tokenizer, _words_given(all_outputs[0]))
         pool, first, logits = POOLS.get(aggregation_strategy.value), None, tokens.logits
         if pool is not None:
             first = document.word_starts()
@@ -213,7 +234,13 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         why: Explanation | None = None
         if decoder.rules or explain or score == "marginal" or self._has_transitions:
             values = self._given(decoder, given, patterns or {}, document, first)
+            places = document.places(first)
+            if places is not None:  # words without tokens can have any label, and are left out of entities
+                logits, known = np.zeros((len(document.kept), logits.shape[1]), logits.dtype), logits
+                logits[places] = known
             ids, scores, why = _decoded(decoder, self._lattice(logits), values, explain, score)
+            if places is not None and len(ids):
+                ids, scores = ids[places], scores[places]
         else:
             ids, scores = _most_probable(logits)
         if not len(ids):  # no answer, and on_infeasible="skip"
@@ -240,11 +267,11 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 wanted=f"{len(self.labels)}, one for each of {', '.join(self.labels.names[:6])}...",
                 cause="Pass id2label with a name for each column of the logits.",
             )
-        if not np.isfinite(chosen.max(axis=1).sum()):
+        if len(without_scores(chosen)):
             raise LatticeError(
                 "the model gives logits that are no numbers",
                 got="NaN or infinity",
-                wanted="finite logits",
+                wanted="numbers, or -inf for some labels",
                 cause="An overflow in half precision? Load the model with dtype=torch.float32.",
             )
         offsets, words = outputs["offset_mapping"], outputs.get("word_ids")
@@ -252,8 +279,8 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             offsets = np.asarray(offsets[0])[keep]
         if words is not None:
             padding = len(logits) - len(words) if self.tokenizer.padding_side == "left" else 0
-            words = np.array([-1 if word is None else word for word in words])[keep - padding]
-            offsets += np.array(outputs["word_to_chars_map"]).reshape(-1, 2)[words, :1]
+            words = np.array([-1 if word is None else word for word in words], dtype=np.int64)[keep - padding]
+            offsets = offsets + _words_given(outputs)[words, :1]
         return Tokens(chosen, outputs["input_ids"][0].numpy()[keep], keep, offsets, words)
 
     def _given(
@@ -277,6 +304,12 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 values[name] = sorted({t for match in found for t in match})
                 values[name + REST] = sorted({t for match in found for t in match[1:]})
         return {**values, **((given(values["tokens"]) if callable(given) else given) or {})}
+
+
+def _words_given(outputs: dict[str, Any]) -> Any:
+    """(k, 2): where the words that were given begin and end in the text; None for a text."""
+    found = outputs.get("word_to_chars_map")
+    return None if found is None else np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 def _most_probable(logits: Array) -> tuple[Array, Array]:
@@ -307,12 +340,36 @@ def _decoded(
     return best.ids, decoder.marginals(lattice, given)[every, best.ids], why
 
 
-def _compiled(pattern: Any) -> Any:
-    """A compiled regular expression; one that is compiled already, by `re` or `re2`, stays as it is."""
+def _compiled(patterns: Mapping[str, Any]) -> dict[str, Any]:
+    """Compiled regular expressions; those that are compiled already, by `re` or `re2`, stay as they are."""
+    if not isinstance(patterns, Mapping) or not all(isinstance(name, str) for name in patterns):
+        raise EngineError("patterns are not named", got=shown(patterns), wanted=r'a mapping, as in {"digits": r"\d+"}')
+    for name in patterns:
+        if name == "tokens" or name + REST in patterns:
+            raise EngineError(
+                f"a pattern cannot be called {name if name == 'tokens' else name + REST}",
+                got=f"the patterns {', '.join(patterns)}",
+                wanted="another name",
+                cause=f"tokens are the texts of all words, NAME{REST} the matches of NAME without their first words.",
+            )
+    return {name: _expression(pattern) for name, pattern in patterns.items()}
+
+
+def _expression(pattern: Any) -> Any:
+    if isinstance(getattr(pattern, "pattern", None), bytes):  # compiled, but not for texts
+        pattern = pattern.pattern
     if not hasattr(pattern, "finditer"):
         check_pattern(pattern, "re")
         pattern = re.compile(pattern)
     return pattern
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers of all kinds as int; what is none stays as it is, and so does True."""
+    try:
+        return value if isinstance(value, bool) else index(value)
+    except TypeError:
+        return value
 
 
 def _unknown(name: str, value: object, wanted: str) -> EngineError:

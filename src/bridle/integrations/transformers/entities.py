@@ -57,6 +57,7 @@ class Document:
     text: str
     tokens: Tokens
     tokenizer: Any
+    given: Array | None = None  # (k, 2)  where the words that were given begin and end in the text
 
     @cached_property
     def names(self) -> list[str]:
@@ -92,6 +93,29 @@ class Document:
         goes_on[0] = False
         return np.flatnonzero(~goes_on)
 
+    @cached_property
+    def kept(self) -> range:
+        """Which of the words that were given are not cut off. Some of them may have no tokens, as "" has none."""
+        assert self.tokens.words is not None and self.given is not None, "words were given"
+        low, high = int(self.tokens.words[0]), int(self.tokens.words[-1]) + 1
+        while low > 0 and self._has_no_tokens(low - 1):
+            low -= 1
+        while high < len(self.given) and self._has_no_tokens(high):
+            high += 1
+        return range(low, high)
+
+    def _has_no_tokens(self, word: int) -> bool:
+        assert self.given is not None, "words were given"
+        start, end = self.given[word].tolist()
+        options = {"is_split_into_words": True, "add_special_tokens": False, "return_special_tokens_mask": True}
+        return all(self.tokenizer([self.text[start:end]], **options)["special_tokens_mask"])
+
+    def places(self, first: Array | None) -> Array | None:
+        """The positions of the words that have tokens, if words were given of which some have none."""
+        if first is None or self.tokens.words is None or len(first) == len(self.kept):
+            return None
+        return np.asarray(self.tokens.words[first] - self.kept.start)
+
     def _goes_on(self) -> npt.NDArray[np.bool_]:
         """Which tokens go on a word. A tokenizer with a prefix for these writes them longer than the text does."""
         start, end = self.spans(None)
@@ -109,6 +133,9 @@ class Document:
 
     def spans(self, first: Array | None) -> tuple[Array, Array]:
         """Where words begin and end in the text, or tokens if `first` is None."""
+        if first is not None and self.given is not None:
+            words = self.given[self.kept.start : self.kept.stop]
+            return words[:, 0], words[:, 1]
         assert self.tokens.offsets is not None, "the pipeline has refused such a tokenizer"
         start, end = self.tokens.offsets.T
         return (start, end) if first is None else (start[first], end[np.append(first[1:], len(end)) - 1])
@@ -119,9 +146,10 @@ class Document:
         return [self.text[a:b].strip() for a, b in zip(start.tolist(), end.tolist(), strict=True)]
 
     def matches(self, pattern: Any, first: Array | None) -> list[range]:
-        """The words or tokens that have a part in each match of a compiled expression."""
+        """The words or tokens that have a part in each match of a compiled expression; empty matches are none."""
         start, end = self.spans(first)
-        found = np.array([match.span() for match in pattern.finditer(self.text)]).reshape(-1, 2)
+        spans = [match.span() for match in pattern.finditer(self.text) if match.end() > match.start()]
+        found = np.array(spans, dtype=np.int64).reshape(-1, 2)
         low, high = np.searchsorted(end, found[:, 0], side="right"), np.searchsorted(start, found[:, 1])
         return [range(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
 

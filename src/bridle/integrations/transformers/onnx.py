@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bridle.errors import ModelError
+from bridle.errors import LatticeError, ModelError
 from bridle.extras import needed
 from bridle.integrations.logits.subwords import as_logits
 
@@ -28,6 +28,14 @@ class LogitsModel:
         """Compute the logits of a batch of windows."""
         torch = needed("torch", "transformers", "a pipeline of transformers needs torch")
         found = as_logits(self.logits(**{name: tensor.numpy() for name, tensor in inputs.items()}))
+        asked = tuple(inputs["input_ids"].shape)
+        if found.ndim != 3 or found.shape[:2] != asked:
+            raise LatticeError(
+                "the model gives logits of a wrong shape",
+                got=found.shape,
+                wanted=f"({asked[0]}, {asked[1]}, labels), as input_ids are {asked}",
+                cause="A function must return logits of all tokens of all texts, special ones and padding included.",
+            )
         return {"logits": torch.from_numpy(np.array(found))}
 
     def can_generate(self) -> bool:
