@@ -148,6 +148,17 @@ def test_missing_spans_and_scores() -> None:
     assert not nlp(scored(nlp, "", [])).ents
 
 
+@pytest.mark.parametrize("score", [None, "high"])
+def test_scores_that_are_no_numbers_stop_one_document(score: Any) -> None:
+    nlp, failed = with_spans(), list[Exception]()
+    nlp.set_error_handler(lambda name, component, docs, error: failed.append(error))
+    docs = [scored(nlp, TEXT, ROWS) for _ in range(3)]
+    docs[1].spans["sc"].attrs["scores"] = [score] * len(ROWS)
+    assert list(nlp.pipe(docs)) == [docs[0], docs[2]] and len(failed) == 1
+    with pytest.raises(bridle.ModelError, match=r"the scores of the spans 'sc' are not numbers; got .*; wanted numbers"):
+        raise failed[0]
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [

@@ -101,7 +101,7 @@ def test_white_space_has_no_label(names: Model) -> None:
     doc = with_tagger(names, sets="ents")("Ada \n Lovelace  met Charles\n")
     assert ents(doc) == [("Ada \n Lovelace", "PER"), ("Charles", "PER")]
     tagged = with_tagger(names)("\n")
-    assert tagged[0].tag_ == "" and tagged._.bridle["bridle_tagger"][0]["end"] == 0
+    assert tagged[0].tag_ == "" and tagged._.bridle["bridle_tagger"] == []
     assert len(with_tagger(names)("")) == 0
 
 
@@ -258,9 +258,32 @@ def test_the_error_handler_gets_single_documents(parts_of_speech: Model) -> None
     failed.clear()
     none = with_tagger(None)
     none.set_error_handler(handle)
-    assert not list(none.pipe(["a dog", "the cat"])) and failed == [
-        ("bridle_tagger", ["a dog", "the cat"], "ModelError")
-    ]
+    assert not list(none.pipe(["a dog", "the cat"]))
+    assert failed == [("bridle_tagger", [text], "ModelError") for text in ("a dog", "the cat")]
+
+
+@pytest.mark.parametrize(
+    ("config", "texts", "bad"),
+    [
+        ({"rules": ["fix N at 2"]}, ["the cat sleeps", "a dog", "", "a dog runs"], [("a dog", "RuleError")]),
+        ({"columns": {"word": "_.fragile"}}, ["the cat", "the fault", "a dog"], [("the fault", "ZeroDivisionError")]),
+    ],
+)
+def test_one_document_does_not_take_its_batch_with_it(
+    parts_of_speech: Model, config: dict[str, Any], texts: list[str], bad: list[tuple[str, str]]
+) -> None:
+    Token.set_extension("fragile", getter=lambda token: 1 // (token.text != "fault") and token.text, force=True)
+    nlp, failed = with_tagger(parts_of_speech, **config), list[tuple[str, str]]()
+    nlp.set_error_handler(lambda name, _, docs, error: failed.extend((doc.text, type(error).__name__) for doc in docs))
+    done = list(nlp.pipe(texts))
+    assert failed == bad and [doc.text for doc in done] == [text for text in texts if text not in dict(bad)]
+    assert [[token.tag_ for token in doc] for doc in done] == [[token.tag_ for token in nlp(doc.text)] for doc in done]
+    Token.remove_extension("fragile")
+
+
+def test_documents_without_tokens_are_not_decoded(parts_of_speech: Model) -> None:
+    nlp = with_tagger(parts_of_speech, rules=["fix N at 0", "present V"])
+    assert [doc._.bridle["bridle_tagger"] for doc in nlp.pipe(["", "\n"])] == [[], []]
 
 
 def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> None:

@@ -112,7 +112,10 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
     # ---- what a component adds --------------------------------------------------------------------------------------
 
     def _annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
-        """Annotate documents, all of them at once; for each of them, why it could not be done, or None."""
+        """Annotate documents, all of them at once; for each of them, why it could not be done, or None.
+
+        What it raises stops the whole batch, and must come before the first document is changed.
+        """
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -159,16 +162,22 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         """
         handle = self.get_error_handler()
         for docs in spacy_util.minibatch(stream, size=batch_size):
-            try:
-                problems = self._annotate(docs)
-            except Exception as error:
-                handle(self.name, self, docs, error)
-                continue
-            for doc, problem in zip(docs, problems, strict=True):
+            for doc, problem in self._annotated(docs):
                 if problem is None:
                     yield doc
                 else:
                     handle(self.name, self, [doc], problem)
+
+    def _annotated(self, docs: Sequence[Doc]) -> Iterator[tuple[Doc, Exception | None]]:
+        """Documents, and why they could not be annotated: at once, or one by one if one of them stops the batch."""
+        try:
+            yield from zip(docs, self._annotate(docs), strict=True)
+        except Exception as error:
+            if len(docs) == 1:
+                yield docs[0], error
+                return
+            for doc in docs:
+                yield from self._annotated([doc])
 
     def _record(self, doc: Doc, record: Any) -> None:
         """Keep how the answer was found: ``doc._.bridle["name of the component"]``."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import BridleError, ModelError
+from bridle.errors import ModelError, shown
 from bridle.integrations.spacy.beam import BEAM_WIDTH, Candidates, beams
 from bridle.integrations.spacy.component import (
     Component,
@@ -179,7 +179,7 @@ class BridleSpans(Component):
             try:
                 self._select(selector, doc, candidates or self._candidates(doc))
                 problems.append(None)
-            except BridleError as error:
+            except Exception as error:
                 problems.append(error)
         return problems
 
@@ -209,7 +209,12 @@ class BridleSpans(Component):
                 wanted="one score per span",
                 cause="Were spans added after they had been scored?",
             )
-        return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
+        try:
+            return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"the scores of the spans {self.spans_key!r} are not numbers", got=shown(scores), wanted="numbers"
+            ) from None
 
     def _select(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
         rows = [(span.start, span.end, span.label_, score) for span, score in zip(*found, strict=True)]

@@ -47,7 +47,7 @@ class BridleTagger(Component):
 
     Add it by ``nlp.add_pipe("bridle_tagger", config={...})``; the parameters below are the keys of that config. What
     it found, and how it knows, is in ``doc._.bridle["bridle_tagger"]``, one record per sequence: the status, the score,
-    its bound and the soft rules that are violated, as in `bridle.Decoding`.
+    its bound and the soft rules that are violated, as in `bridle.Decoding`. Documents without tokens have no sequence.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class BridleTagger(Component):
         for number, doc in enumerate(docs):
             try:
                 scores.check(doc)
-                sequences += parts_of(scores, number, doc, self.sequences)
+                sequences += [part for part in parts_of(scores, number, doc, self.sequences) if len(part.at)]
             except BridleError as error:
                 problems[number] = error
         batch = scores.batch(sequences)
@@ -270,9 +270,12 @@ class BridleTagger(Component):
                     answers[sequence.number].append(Answer(sequence.at, decoding, sure))
                 except BridleError as error:  # too many states to sum over, or the time was up
                     problems[sequence.number] = error
-        for doc, problem, own in zip(docs, problems, answers, strict=True):
-            if problem is None:
-                self._write(doc, own, values)
+        for number, doc in enumerate(docs):
+            if problems[number] is None:
+                try:
+                    self._write(doc, answers[number], values)
+                except Exception as error:
+                    problems[number] = error
         return problems
 
     def _probabilities(
