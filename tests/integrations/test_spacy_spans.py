@@ -263,6 +263,11 @@ def test_who_is_preferred() -> None:
     assert found(EntsFilter()([Span(doc, 0, 2, "A")], [Span(doc, 0, 2, "B")])) == [(0, 2, "A")], "of equal ones"
     assert found(EntsFilter(prefer="new")([Span(doc, 0, 2, "A")], [Span(doc, 0, 2, "B")])) == [(0, 2, "B")]
     assert EntsFilter()([], []) == []
+    short = [Span(doc, start, end, "X") for start, end in ((0, 1), (1, 2), (2, 3), (3, 5))]
+    for prefer in ("longest", "new", "existing"):  # five tokens by four spans, not four by one
+        assert EntsFilter(prefer=prefer)([], [Span(doc, 0, 4, "X"), *short]) == short
+        assert EntsFilter(prefer=prefer)([Span(doc, 0, 4, "X"), *short], []) == short
+    assert found(EntsFilter(rules=["at most 1 segment of X  [penalty 1.25]"])([], short)) == [(3, 5, "X")], "a token is 1"
     with pytest.raises(bridle.ModelError, match=r"setting prefer .*got 'old'; wanted 'longest', 'new' or 'existing'"):
         EntsFilter(prefer="old")
     other = spacy.blank("en").make_doc(SQUARE)
@@ -285,9 +290,8 @@ def test_the_choice_is_the_best_of_all(prefer: str) -> None:
         old, new = spans[:cut], spans[cut:]
         first = {"longest": spans, "new": new, "existing": old}[prefer]
 
-        def rank(chosen: Sequence[Span], first: Sequence[Span] = first) -> tuple[float, float]:
-            sizes = [(span in first, span.end - span.start - 0.5) for span in chosen]
-            return sum(size for preferred, size in sizes if preferred), sum(size for _, size in sizes)
+        def rank(chosen: Sequence[Span], first: Sequence[Span] = first) -> tuple[int, int, int]:
+            return sum(len(span) for span in chosen if span in first), sum(map(len, chosen)), -len(chosen)
 
         free = [
             chosen

@@ -88,6 +88,16 @@ def test_parts_of_speech(parts_of_speech: Model) -> None:
         with_tagger(parts_of_speech, sets="pos")("the cat")
 
 
+def test_features_of_a_morphologizer_replace_those_that_are_there() -> None:
+    X, y = [["the", "cats", "sleep", "now"]] * 2, [["DET", "POS=NOUN", "POS=VERB|Number=Plur", "_"]] * 2
+    nlp = with_tagger(bridle.LocalTagger(features=["word[0]"]).fit(X, y), sets="pos")
+    doc = nlp.make_doc("the cats sleep now")
+    for token in doc:
+        token.set_morph("Case=Nom")
+    assert [str(token.morph) for token in nlp(doc)] == ["Case=Nom", "", "Number=Plur", ""], "DET says nothing of them"
+    assert [token.pos_ for token in doc] == ["DET", "NOUN", "VERB", ""]
+
+
 def test_the_record_is_the_proof(parts_of_speech: Model) -> None:
     rules = ["at most 1 token of N", "at most 0 tokens of V  [penalty 0.25]"]
     [record] = with_tagger(parts_of_speech, rules=rules)("a dog dog runs")._.bridle["bridle_tagger"]

@@ -40,8 +40,8 @@ def write_labels(doc: Doc, answers: Sequence[Answer], sets: str, values: npt.NDA
     if sets == "pos":
         for answer in answers:
             for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
-                if features := features_of(label):
-                    doc[t].set_morph(features)
+                if not is_plain(label):
+                    doc[t].set_morph(features_of(label))
 
 
 def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
@@ -60,13 +60,22 @@ def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
         doc.spans[key].attrs["scores"] = np.array(scores, dtype=np.float32)
 
 
+def is_plain(label: str) -> bool:
+    """Is a label a part of speech only, not one of a morphologizer, which speaks of all features?
+
+    >>> is_plain("NOUN"), is_plain("POS=NOUN"), is_plain("_")
+    (True, False, False)
+    """
+    return "=" not in label and label != "_"
+
+
 def part_of_speech(label: str) -> str:
     """The part of speech of a label: of ``NOUN`` itself, of ``POS=NOUN|Number=Sing`` the NOUN.
 
     >>> part_of_speech("NOUN"), part_of_speech("POS=NOUN|Number=Sing"), part_of_speech("Number=Sing")
     ('NOUN', 'NOUN', '')
     """
-    if "=" not in label and label != "_":
+    if is_plain(label):
         return label
     return next((part.removeprefix("POS=") for part in label.split("|") if part.startswith("POS=")), "")
 

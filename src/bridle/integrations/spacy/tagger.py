@@ -65,7 +65,7 @@ class BridleTagger(Component):
         Sentences, or the path of a .rules file. The text of a file is saved with the pipeline.
     sets : {"tag", "pos", "ents", "spans"}, default "tag"
         What the labels become: ``token.tag_``; ``token.pos_``, and ``token.morph`` where labels are those of a
-        morphologizer (``POS=NOUN|Number=Sing``); ``doc.ents``; or ``doc.spans[spans_key]``. Entities and spans are the
+        morphologizer (``POS=NOUN|Number=Sing``; ``POS=NOUN`` has none); ``doc.ents``; or ``doc.spans[spans_key]``. Entities and spans are the
         segments of the labels under their tagging scheme.
     spans_key : str, default "bridle"
         See `sets`.
