@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import spacy
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
@@ -126,6 +126,26 @@ def test_sentences_are_sequences_of_their_own(names: Model) -> None:
     assert [label for _, label in ents(doc)].count("LOC") == 1
     twice = nlp("New York is far . London is far .")
     assert [label for _, label in ents(twice)] == ["LOC", "LOC"], "one per sentence"
+
+
+def test_skipped_sentences_keep_their_entities(names: Model) -> None:
+    rules = ["fix LOC at tokens /Ada/", "forbid LOC at tokens /Ada/"]
+    nlp = with_tagger(names, sets="ents", sequences="sents", on_infeasible="skip", rules=rules)
+    nlp.add_pipe("sentencizer", first=True)
+    doc = nlp.get_pipe("sentencizer")(nlp.make_doc("New York is far . Ada met Charles . London is far ."))
+    own = [Span(doc, 0, 1, "OLD"), Span(doc, 5, 6, "OLD"), Span(doc, 8, 10, "OLD")]
+    doc.set_ents(own, missing=[doc[6:8]])
+    doc = nlp.get_pipe("bridle_tagger")(doc)
+    assert ents(doc) == [("New York", "LOC"), ("Ada", "OLD"), ("London", "LOC")]
+    assert [token.ent_iob_ for token in doc][5:8] == ["B", "", ""]
+    assert [record["status"] for record in doc._.bridle["bridle_tagger"]] == ["optimal", "infeasible", "optimal"]
+
+
+def test_documents_without_tokens_have_no_spans(names: Model) -> None:
+    nlp = with_tagger(names, sets="spans", scores="marginals")
+    nlp.add_pipe("bridle_spans", config={"spans_key": "bridle"})
+    for doc in nlp.pipe(["", "\n", "is far ."]):
+        assert len(doc.spans["bridle"]) == 0 and len(doc.spans["bridle"].attrs["scores"]) == 0
 
 
 # ---- where scores come from -----------------------------------------------------------------------------------------

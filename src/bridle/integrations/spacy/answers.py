@@ -45,7 +45,10 @@ def write_labels(doc: Doc, answers: Sequence[Answer], sets: str, values: npt.NDA
 
 
 def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
-    """Write segments to ``doc.ents``, or to ``doc.spans[key]`` with the least probability of their tokens as scores."""
+    """Write segments to ``doc.ents``, or to ``doc.spans[key]`` with the least probability of their tokens as scores.
+
+    Entities of sequences without an answer stay.
+    """
     spans, scores = [], []
     for at, decoding, probabilities in answers:
         for segment in decoding.label_set.segments(decoding.ids):
@@ -53,7 +56,10 @@ def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
                 spans.append(Span(doc, int(at[segment.start]), int(at[segment.end - 1]) + 1, label=segment.type))
                 scores.append(None if probabilities is None else min(probabilities[segment.start : segment.end]))
     if key is None:
-        doc.ents = spans
+        skipped = [doc[at[0] : at[-1] + 1] for at, decoding, _ in answers if not len(decoding.ids)]
+        kept = [ent for ent in doc.ents if any(part.start <= ent.start and ent.end <= part.end for part in skipped)]
+        missing = [doc[token.i : token.i + 1] for part in skipped for token in part if token.ent_iob == 0]
+        doc.set_ents([*spans, *kept], missing=missing)
         return
     doc.spans[key] = spans
     if None not in scores:

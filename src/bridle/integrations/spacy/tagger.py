@@ -292,12 +292,12 @@ class BridleTagger(Component):
         """Put the labels of one document where they belong, and the record beside them."""
         self._record(doc, [answer.record() for answer in answers])
         answered = [answer for answer in answers if len(answer.decoding.ids)]
-        if not answered:
-            return
-        if self.sets in ("ents", "spans"):
-            write_spans(doc, answered, None if self.sets == "ents" else self.spans_key)
-            return
-        write_labels(doc, answered, self.sets, values)
+        if self.sets == "spans" and (answered or not answers):  # a document without tokens has no spans
+            write_spans(doc, answers, self.spans_key)
+        elif self.sets == "ents" and answered:
+            write_spans(doc, answers, None)
+        elif answered:
+            write_labels(doc, answered, self.sets, values)
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
