@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,12 +167,14 @@ def test_scores_that_are_no_numbers_stop_one_document(score: Any) -> None:
         ({"existing": "add"}, r"setting existing .*got 'add'; wanted 'overwrite' or 'keep'"),
         ({"overlap": "allow"}, r"setting overlap .*got 'allow'"),
         ({"scores": "logits"}, r"setting scores .*got 'logits'; wanted 'probability' or 'log_odds'"),
+        ({"threshold": 2.0}, r"threshold; got 2.0; wanted a probability between 0 and 1"),
+        ({"threshold": -3.0}, r"threshold; got -3.0; wanted a probability between 0 and 1"),
+        ({"beam_width": 0}, r"a beam has no analyses; got beam_width=0; wanted 1 or more"),
         ({"on_infeasible": "relax"}, r"setting on_infeasible .*got 'relax'; wanted 'raise' or 'skip'"),
-        ({"scores_from": "ner"}, r"there is no component 'ner' in the pipeline"),
     ],
 )
 def test_bad_settings(config: dict[str, Any], says: str) -> None:
-    with pytest.raises(bridle.ModelError, match=says):
+    with pytest.raises(bridle.BridleError, match=says):
         with_spans(**config)
 
 
@@ -215,6 +218,14 @@ def test_the_beam_of_a_recognizer() -> None:
     assert 0 < doc.spans["beam"].attrs["scores"].min() <= doc.spans["beam"].attrs["scores"].max() <= 1
     [untouched] = beam_spans(nlp.get_pipe("ner"), [nlp.make_doc(TEXT)])
     assert untouched.spans["sc"] and not untouched.has_annotation("ENT_IOB")
+    partly = nlp.make_doc(TEXT)
+    known = [Span(partly, 0, 1, "X", kb_id="Q7259", span_id="ada")]
+    partly.set_ents(known, missing=[partly[3:5]], blocked=[partly[6:7]])
+    before = partly.to_array(["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]).tolist()
+    beam_spans(nlp.get_pipe("ner"), [partly])
+    assert partly.to_array(["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]).tolist() == before
+    with pytest.raises(bridle.ModelError, match=r"a beam has no analyses; got beam_width=0"):
+        beam_spans(nlp.get_pipe("ner"), [partly], beam_width=0)
     nlp.add_pipe("bridle_spans", config={"scores_from": "ner"})
     assert [found(doc.ents) for doc in nlp.pipe([TEXT, "", TEXT])] == [plain, [], plain]
     nlp.remove_pipe("bridle_spans")
@@ -223,6 +234,16 @@ def test_the_beam_of_a_recognizer() -> None:
     assert [label for *_, label in found(nlp(TEXT).ents)].count("PER") == 1
     with pytest.raises(bridle.ModelError, match=r"has no beam of entities; got Sentencizer"):
         beam_spans(spacy.blank("en").add_pipe("sentencizer"), [doc])
+
+
+def test_a_recognizer_may_come_later(tmp_path: Path) -> None:
+    nlp = trained("ner", {"entities": PEOPLE})
+    nlp.add_pipe("bridle_spans", before="ner", config={"scores_from": "ner", "sets": "spans"})
+    nlp.to_disk(tmp_path)
+    doc = spacy.load(tmp_path)(TEXT)
+    assert found(doc.spans["bridle"]) == found(doc.ents) and doc.ents
+    with pytest.raises(bridle.ModelError, match=r"there is no component 'ner' in the pipeline; got bridle_spans"):
+        with_spans(scores_from="ner")(TEXT)
 
 
 def test_evaluate() -> None:

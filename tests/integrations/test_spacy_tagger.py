@@ -219,6 +219,17 @@ def test_a_tagger_of_the_pipeline_under_rules(statistical: spacy.Language, tmp_p
     assert decoder.decode(bridle.Lattice(scores)).score == pytest.approx(record["score"])
 
 
+def test_a_component_may_come_later(statistical: spacy.Language, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger", source=statistical)
+    config = {"scores_from": "tagger", "sets": "spans", "rules": ["at most 0 tokens of N"]}
+    nlp.add_pipe("bridle_tagger", before="tagger", config=config)
+    nlp.to_disk(tmp_path)
+    for pipeline in (nlp, spacy.load(tmp_path)):
+        doc = pipeline("a dog")
+        assert doc[1].tag_ == "N" and "N" not in {span.label_ for span in doc.spans["bridle"]}
+
+
 def test_a_component_may_be_replaced(statistical: spacy.Language) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("tagger", source=statistical)
@@ -235,19 +246,18 @@ def test_a_component_may_be_replaced(statistical: spacy.Language) -> None:
 
 
 def test_components_without_scores(statistical: spacy.Language) -> None:
+    with pytest.raises(bridle.ModelError, match="there is no component 'tagger' in the pipeline; got bridle_tagger"):
+        with_tagger(None, scores_from="tagger")("dog")
     nlp = spacy.blank("en")
-    with pytest.raises(
-        bridle.ModelError, match="there is no component 'tagger' in the pipeline; got an empty pipeline"
-    ):
-        nlp.add_pipe("bridle_tagger", config={"scores_from": "tagger"})
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("bridle_tagger", config={"scores_from": "sentencizer"})
     with pytest.raises(bridle.ModelError, match=r"'sentencizer' has no scores per token and label; got Sentencizer"):
         nlp("dog")
     nlp.add_pipe("ner").add_label("X")
     nlp.add_pipe("textcat_multilabel").add_label("X")
+    nlp.add_pipe("spancat").add_label("X")
     nlp.initialize()
-    for name in ("ner", "textcat_multilabel"):
+    for name in ("ner", "textcat_multilabel", "spancat"):
         nlp.add_pipe("bridle_tagger", name=f"of_{name}", config={"scores_from": name})
         with pytest.raises(bridle.ModelError, match=r"no scores per token and label.*\n.*see bridle_spans"):
             nlp.get_pipe(f"of_{name}")(nlp.make_doc("dog"))
@@ -328,6 +338,11 @@ def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> Non
         nlp("the cat")
     with pytest.raises(bridle.ModelError, match="this is not a model of Bridle; got str"):
         nlp.get_pipe("bridle_tagger").model = "my.bridle"
+    with pytest.raises(bridle.ModelError, match="the model has not been trained"):
+        nlp.get_pipe("bridle_tagger").model = bridle.CRF()
+    for data, says in (("text", "got str"), (b"\xc1", "not what to_bytes returned")):
+        with pytest.raises(bridle.ModelError, match=says):
+            nlp.get_pipe("bridle_tagger").from_bytes(data)
 
 
 def test_a_model_by_its_path(tmp_path: Path, parts_of_speech: Model) -> None:
@@ -376,6 +391,13 @@ def test_a_component_from_another_pipeline(parts_of_speech: Model) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("bridle_tagger", source=with_tagger(parts_of_speech, rules=["at most 1 token of N"]))
     assert [token.tag_ for token in nlp("a dog dog")].count("N") == 1
+
+
+def test_documents_of_two_vocabularies_in_one_batch(parts_of_speech: Model) -> None:
+    nlp, other = with_tagger(parts_of_speech), spacy.blank("en")
+    docs = [nlp.make_doc("the cat"), other.make_doc("a dog"), nlp.make_doc("a cat")]
+    done = nlp.get_pipe("bridle_tagger").pipe(docs)
+    assert [[token.tag_ for token in doc] for doc in done] == [["D", "N"]] * 3
 
 
 def test_memory_zones(parts_of_speech: Model) -> None:

@@ -190,7 +190,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
                 f"there is no component {name!r} in the pipeline",
                 got=", ".join(self.nlp.component_names) or "an empty pipeline",
                 wanted=what,
-                cause="Add it first. It may be disabled, but not excluded.",
+                cause="It may come later in the pipeline, and may be disabled, but not excluded.",
             )
         return self.nlp.get_pipe(name)
 
@@ -266,8 +266,18 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         -------
         Component
             The component itself.
+
+        Raises
+        ------
+        ModelError
+            If these are other bytes, or none.
         """
-        spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ModelError("a component is loaded from bytes", got=type(data).__name__, wanted="what to_bytes returned")
+        try:
+            spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
+        except (TypeError, ValueError) as error:  # of msgpack
+            raise ModelError("this is not what to_bytes returned", got=str(error), wanted="its bytes") from None
         self._forget()
         return self
 

@@ -26,6 +26,7 @@ from bridle.integrations.spacy.component import (
 from bridle.integrations.spacy.scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
 from bridle.lattice import Batch
 from bridle.models import Tagger, from_bytes, load
+from bridle.models.estimator import not_fitted
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -60,7 +61,7 @@ class BridleTagger(Component):
         does not need the file any more. In Python, set the attribute `model` instead.
     scores_from : str, optional
         Name of a tagger or morphologizer of the pipeline whose scores are decoded, instead of a model of Bridle. It may
-        be disabled; what it needs (``tok2vec``) must run.
+        be disabled, or come later; what it needs (``tok2vec``) must run. It is looked up when it is first needed.
     rules : list of str, or str
         Sentences, or the path of a .rules file. The text of a file is saved with the pipeline.
     sets : {"tag", "pos", "ents", "spans"}, default "tag"
@@ -147,8 +148,6 @@ class BridleTagger(Component):
         self._on_infeasible, self._with, self._limit, self._threads = on_infeasible, scores, time_limit, threads
         self._model: Tagger | None = None
         self._made: Ready | None = None
-        if scores_from is not None:
-            self._other(scores_from, SCORED)
 
     # ---- the model --------------------------------------------------------------------------------------------------
 
@@ -164,6 +163,8 @@ class BridleTagger(Component):
     def model(self, model: Tagger) -> None:
         if not isinstance(model, Tagger):
             raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, or such")
+        if not model.__sklearn_is_fitted__():
+            raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
         self._model, self._made = model, None
 
     def _read_model(self) -> Tagger | None:
@@ -214,9 +215,11 @@ class BridleTagger(Component):
 
     def _values(self, labels: Iterable[str], docs: Sequence["Doc"]) -> npt.NDArray[np.uint64]:
         """(m) what spaCy keeps of each label. They are looked up for each batch: a memory zone forgets strings."""
-        strings = docs[0].vocab.strings if docs else self.nlp.vocab.strings  # differs in a pipeline that sourced this
-        value = self._part_of_speech if self.sets == "pos" else strings.add
-        return np.array([value(label) for label in labels], dtype=np.uint64)
+        if self.sets == "pos":
+            return np.array([self._part_of_speech(label) for label in labels], dtype=np.uint64)
+        stores = {id(doc.vocab): doc.vocab.strings for doc in docs}  # several, if documents are of several pipelines
+        rows = [[strings.add(label) for label in labels] for strings in stores.values()]
+        return np.array(rows[0], dtype=np.uint64)  # a string has the same number in all of them
 
     def _part_of_speech(self, label: str) -> int:
         if (name := part_of_speech(label)) not in PARTS_OF_SPEECH:
