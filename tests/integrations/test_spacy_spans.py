@@ -156,7 +156,9 @@ def test_scores_that_are_no_numbers_stop_one_document(score: Any) -> None:
     docs = [scored(nlp, TEXT, ROWS) for _ in range(3)]
     docs[1].spans["sc"].attrs["scores"] = [score] * len(ROWS)
     assert list(nlp.pipe(docs)) == [docs[0], docs[2]] and len(failed) == 1
-    with pytest.raises(bridle.ModelError, match=r"the scores of the spans 'sc' are not numbers; got .*; wanted numbers"):
+    with pytest.raises(
+        bridle.ModelError, match=r"the scores of the spans 'sc' are not numbers; got .*; wanted numbers"
+    ):
         raise failed[0]
 
 

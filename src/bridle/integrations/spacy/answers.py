@@ -38,10 +38,20 @@ def write_labels(doc: Doc, answers: Sequence[Answer], sets: str, values: npt.NDA
         column[answer.at] = values[answer.decoding.ids]
     doc.from_array(sets.upper(), column)
     if sets == "pos":
-        for answer in answers:
-            for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
-                if not is_plain(label):
-                    doc[t].set_morph(features_of(label))
+        write_features(doc, answers)
+
+
+def write_features(doc: Doc, answers: Sequence[Answer]) -> None:
+    """Write the features of a morphologizer's labels to ``token.morph``, in place of all that such labels speak of.
+
+    Others stay: the tokenizer of Japanese, for example, writes readings there.
+    """
+    known = {name for label in answers[0].decoding.label_set.names for name in features_of(label)}
+    for answer in answers:
+        for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
+            if not is_plain(label):
+                others = {name: value for name, value in doc[t].morph.to_dict().items() if name not in known}
+                doc[t].set_morph({**others, **features_of(label)})
 
 
 def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
@@ -67,7 +77,7 @@ def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
 
 
 def is_plain(label: str) -> bool:
-    """Is a label a part of speech only, not one of a morphologizer, which speaks of all features?
+    """Is a label a part of speech only, not one of a morphologizer, which speaks of features?
 
     >>> is_plain("NOUN"), is_plain("POS=NOUN"), is_plain("_")
     (True, False, False)
@@ -86,10 +96,11 @@ def part_of_speech(label: str) -> str:
     return next((part.removeprefix("POS=") for part in label.split("|") if part.startswith("POS=")), "")
 
 
-def features_of(label: str) -> str:
+def features_of(label: str) -> dict[str, str]:
     """The morphological features of a label of a morphologizer.
 
     >>> features_of("POS=NOUN|Number=Sing"), features_of("POS=NOUN"), features_of("NOUN")
-    ('Number=Sing', '', '')
+    ({'Number': 'Sing'}, {}, {})
     """
-    return "|".join(part for part in label.split("|") if "=" in part and not part.startswith("POS="))
+    parts = (part.split("=", 1) for part in label.split("|") if "=" in part)
+    return {name: value for name, value in parts if name != "POS"}

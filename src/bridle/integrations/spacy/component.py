@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -73,7 +74,8 @@ def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
     }
 
 
-RULES = "rules.rules"  # the file of a saved pipeline
+RULES = "rules.rules"  # a file of a saved pipeline
+SOURCES = "sources.json"  # another: the paths that these files came from
 RECORD = "bridle"  # doc._.bridle: how the components came to their answers
 if not spacy_tokens.Doc.has_extension(RECORD):
     spacy_tokens.Doc.set_extension(RECORD, default=None)
@@ -99,15 +101,17 @@ class RuleSetting:
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
+    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_paths`, `_saved`,
+    `_take`).
     """
 
-    files: ClassVar[tuple[str, ...]] = (RULES,)  # that `to_disk` may write
+    files: ClassVar[tuple[str, ...]] = (SOURCES, RULES)  # that `to_disk` may write, in the order they are read
 
     def __init__(self, nlp: Any, name: str, rules: str | Sequence[str], sets: str, key: str) -> None:
         """sets: what is written; key: of spans, if they are."""
         self.nlp, self.name, self.sets = nlp, name, sets
         self._setting, self._key = RuleSetting(rules), key
+        self._sources: dict[str, str | None] = {}  # of what is being loaded: `_paths` when it was saved
 
     # ---- what a component adds --------------------------------------------------------------------------------------
 
@@ -228,8 +232,28 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         self._setting.rules()
         return {RULES: (self._setting.text or "").encode()}
 
+    def _saved_with_sources(self) -> dict[str, bytes]:
+        saved = self._saved()
+        return {SOURCES: json.dumps(self._paths()).encode(), **saved} if saved else {}
+
+    def _paths(self) -> dict[str, str | None]:
+        """The paths in the settings, by the names of the files that are saved instead."""
+        return {RULES: self._setting.file}
+
     def _restore(self, name: str, data: bytes) -> None:
-        """Take one of these files back."""
+        """Take one of these files back, unless the settings name another one now."""
+        if name == SOURCES:
+            try:
+                self._sources = dict(json.loads(data))
+            except (TypeError, ValueError) as error:
+                raise FileError("not the paths of files", got=str(error), wanted="JSON", where=name) from None
+            return
+        path = self._paths()[name]
+        if path is None or path == self._sources.get(name, path):
+            self._take(name, data)
+
+    def _take(self, name: str, data: bytes) -> None:
+        """Use the content of a saved file."""
         try:
             self._setting.text = data.decode()
         except UnicodeDecodeError as error:
@@ -248,7 +272,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         bytes
             What `from_bytes` reads.
         """
-        getters = {name: partial(bytes, data) for name, data in self._saved().items()}
+        getters = {name: partial(bytes, data) for name, data in self._saved_with_sources().items()}
         made: bytes = spacy_util.to_bytes(getters, exclude)
         return made
 
@@ -273,7 +297,10 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
             If these are other bytes, or none.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ModelError("a component is loaded from bytes", got=type(data).__name__, wanted="what to_bytes returned")
+            raise ModelError(
+                "a component is loaded from bytes", got=type(data).__name__, wanted="what to_bytes returned"
+            )
+        self._sources = {}
         try:
             spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
         except (TypeError, ValueError) as error:  # of msgpack
@@ -291,7 +318,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         exclude : iterable of str
             Parts to leave out: ``"model"``, ``"rules"``.
         """
-        saved = self._saved()
+        saved = self._saved_with_sources()
         spacy_util.to_disk(path, {name: partial(_write, data) for name, data in saved.items()}, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
@@ -309,6 +336,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         Component
             The component itself.
         """
+        self._sources = {}
         spacy_util.from_disk(path, dict.fromkeys(self.files, self._read), exclude)
         self._forget()
         return self

@@ -15,6 +15,7 @@ from bridle.errors import BridleError, ModelError
 from bridle.integrations.spacy.answers import Answer, part_of_speech, write_labels, write_spans
 from bridle.integrations.spacy.component import (
     RULES,
+    SOURCES,
     Component,
     OnInfeasible,
     SequenceKind,
@@ -66,8 +67,8 @@ class BridleTagger(Component):
         Sentences, or the path of a .rules file. The text of a file is saved with the pipeline.
     sets : {"tag", "pos", "ents", "spans"}, default "tag"
         What the labels become: ``token.tag_``; ``token.pos_``, and ``token.morph`` where labels are those of a
-        morphologizer (``POS=NOUN|Number=Sing``; ``POS=NOUN`` has none); ``doc.ents``; or ``doc.spans[spans_key]``. Entities and spans are the
-        segments of the labels under their tagging scheme.
+        morphologizer (``POS=NOUN|Number=Sing``; ``POS=NOUN`` takes the number away); ``doc.ents``; or
+        ``doc.spans[spans_key]``. Entities and spans are the segments of the labels under their tagging scheme.
     spans_key : str, default "bridle"
         See `sets`.
     columns : dict of str to str
@@ -111,7 +112,7 @@ class BridleTagger(Component):
     (['D', 'D', 'N', 'V'], 'optimal')
     """
 
-    files: ClassVar[tuple[str, ...]] = (MODEL, RULES)
+    files: ClassVar[tuple[str, ...]] = (SOURCES, MODEL, RULES)
 
     def __init__(
         self,
@@ -308,11 +309,14 @@ class BridleTagger(Component):
         saved = super()._saved()
         return saved if (model := self._read_model()) is None else {MODEL: model.to_bytes(), **saved}
 
-    def _restore(self, name: str, data: bytes) -> None:
+    def _paths(self) -> dict[str, str | None]:
+        return {**super()._paths(), MODEL: self._path}
+
+    def _take(self, name: str, data: bytes) -> None:
         if name == MODEL:
             self.model = from_bytes(data)
         else:
-            super()._restore(name, data)
+            super()._take(name, data)
 
     def _forget(self) -> None:
         self._made = None
