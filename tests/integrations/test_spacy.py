@@ -135,7 +135,11 @@ def test_a_pipeline_needs_no_other_files(model: bridle.models.Tagger, texts: lis
     nlp.add_pipe("bridle_tagger", config=config)
     nlp.to_disk(saved)  # before anything was decoded
     before, data = [ents(doc) for doc in nlp.pipe(texts)], nlp.to_bytes()
-    assert sorted(path.name for path in (saved / "bridle_tagger").iterdir()) == ["model.bridle", "rules.rules"]
+    assert sorted(path.name for path in (saved / "bridle_tagger").iterdir()) == [
+        "model.bridle",
+        "rules.rules",
+        "sources.json",
+    ]
     for path in files.iterdir():
         path.unlink()
     again = spacy.load(saved)
@@ -151,6 +155,9 @@ def test_a_pipeline_needs_no_other_files(model: bridle.models.Tagger, texts: lis
     (saved / "bridle_tagger" / "rules.rules").write_bytes(b"\xff\xfe")
     with pytest.raises(bridle.FileError, match=r"rules\.rules: not UTF-8"):
         spacy.load(saved)
+    (saved / "bridle_tagger" / "sources.json").write_text("[1]", encoding="utf-8")
+    with pytest.raises(bridle.FileError, match=r"sources\.json: not the paths of files"):
+        spacy.load(saved)
 
 
 def test_rules_can_be_exchanged_when_a_pipeline_is_loaded(
@@ -161,6 +168,33 @@ def test_rules_can_be_exchanged_when_a_pipeline_is_loaded(
     again = spacy.load(tmp_path, config={"components": {"bridle_tagger": {"rules": rules}}})
     assert again.get_pipe("bridle_tagger").rules == rules
     assert not [span for doc in again.pipe(texts) for span in doc.spans["bridle"] if span.label_ == "TITLE"]
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_files_can_be_exchanged_when_a_pipeline_is_loaded(
+    model: bridle.models.Tagger, texts: list[str], tmp_path: Path, by_path: bool
+) -> None:
+    for name, rules in (("a", RULES), ("b", ["forbid TITLE"])):
+        (tmp_path / f"{name}.rules").write_text("\n".join(rules), encoding="utf-8")
+    model.save(tmp_path / "a.bridle")
+    bridle.LocalTagger(features=["word[0]"]).fit([["a", "b"]], [["TITLE", "B"]]).save(tmp_path / "b.bridle")
+    nlp = spacy.blank("en")
+    config = {"rules": str(tmp_path / "a.rules"), **({"model": str(tmp_path / "a.bridle")} if by_path else {})}
+    tagger = nlp.add_pipe("bridle_tagger", config=config)
+    if not by_path:
+        tagger.model = model
+    nlp.to_disk(tmp_path / "pipeline")
+
+    def loaded(**settings: str) -> Any:
+        again = spacy.load(tmp_path / "pipeline", config={"components": {"bridle_tagger": settings}})
+        list(again.pipe(texts[:1]))
+        found = again.get_pipe("bridle_tagger")
+        return found.rules, "B" in found.labels
+
+    assert loaded() == (RULES, False)
+    assert loaded(rules=str(tmp_path / "b.rules")) == (["forbid TITLE"], False)
+    other = {"model": str(tmp_path / "b.bridle"), "rules": str(tmp_path / "b.rules")}
+    assert loaded(**other) == (["forbid TITLE"], True)
 
 
 def test_the_config_is_json(nlp: spacy.Language) -> None:

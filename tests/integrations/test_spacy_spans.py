@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,19 @@ def test_missing_spans_and_scores() -> None:
     assert not nlp(scored(nlp, "", [])).ents
 
 
+@pytest.mark.parametrize("score", [None, "high"])
+def test_scores_that_are_no_numbers_stop_one_document(score: Any) -> None:
+    nlp, failed = with_spans(), list[Exception]()
+    nlp.set_error_handler(lambda name, component, docs, error: failed.append(error))
+    docs = [scored(nlp, TEXT, ROWS) for _ in range(3)]
+    docs[1].spans["sc"].attrs["scores"] = [score] * len(ROWS)
+    assert list(nlp.pipe(docs)) == [docs[0], docs[2]] and len(failed) == 1
+    with pytest.raises(
+        bridle.ModelError, match=r"the scores of the spans 'sc' are not numbers; got .*; wanted numbers"
+    ):
+        raise failed[0]
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
@@ -155,12 +169,14 @@ def test_missing_spans_and_scores() -> None:
         ({"existing": "add"}, r"setting existing .*got 'add'; wanted 'overwrite' or 'keep'"),
         ({"overlap": "allow"}, r"setting overlap .*got 'allow'"),
         ({"scores": "logits"}, r"setting scores .*got 'logits'; wanted 'probability' or 'log_odds'"),
+        ({"threshold": 2.0}, r"threshold; got 2.0; wanted a probability between 0 and 1"),
+        ({"threshold": -3.0}, r"threshold; got -3.0; wanted a probability between 0 and 1"),
+        ({"beam_width": 0}, r"a beam has no analyses; got beam_width=0; wanted 1 or more"),
         ({"on_infeasible": "relax"}, r"setting on_infeasible .*got 'relax'; wanted 'raise' or 'skip'"),
-        ({"scores_from": "ner"}, r"there is no component 'ner' in the pipeline"),
     ],
 )
 def test_bad_settings(config: dict[str, Any], says: str) -> None:
-    with pytest.raises(bridle.ModelError, match=says):
+    with pytest.raises(bridle.BridleError, match=says):
         with_spans(**config)
 
 
@@ -204,6 +220,14 @@ def test_the_beam_of_a_recognizer() -> None:
     assert 0 < doc.spans["beam"].attrs["scores"].min() <= doc.spans["beam"].attrs["scores"].max() <= 1
     [untouched] = beam_spans(nlp.get_pipe("ner"), [nlp.make_doc(TEXT)])
     assert untouched.spans["sc"] and not untouched.has_annotation("ENT_IOB")
+    partly = nlp.make_doc(TEXT)
+    known = [Span(partly, 0, 1, "X", kb_id="Q7259", span_id="ada")]
+    partly.set_ents(known, missing=[partly[3:5]], blocked=[partly[6:7]])
+    before = partly.to_array(["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]).tolist()
+    beam_spans(nlp.get_pipe("ner"), [partly])
+    assert partly.to_array(["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]).tolist() == before
+    with pytest.raises(bridle.ModelError, match=r"a beam has no analyses; got beam_width=0"):
+        beam_spans(nlp.get_pipe("ner"), [partly], beam_width=0)
     nlp.add_pipe("bridle_spans", config={"scores_from": "ner"})
     assert [found(doc.ents) for doc in nlp.pipe([TEXT, "", TEXT])] == [plain, [], plain]
     nlp.remove_pipe("bridle_spans")
@@ -212,6 +236,16 @@ def test_the_beam_of_a_recognizer() -> None:
     assert [label for *_, label in found(nlp(TEXT).ents)].count("PER") == 1
     with pytest.raises(bridle.ModelError, match=r"has no beam of entities; got Sentencizer"):
         beam_spans(spacy.blank("en").add_pipe("sentencizer"), [doc])
+
+
+def test_a_recognizer_may_come_later(tmp_path: Path) -> None:
+    nlp = trained("ner", {"entities": PEOPLE})
+    nlp.add_pipe("bridle_spans", before="ner", config={"scores_from": "ner", "sets": "spans"})
+    nlp.to_disk(tmp_path)
+    doc = spacy.load(tmp_path)(TEXT)
+    assert found(doc.spans["bridle"]) == found(doc.ents) and doc.ents
+    with pytest.raises(bridle.ModelError, match=r"there is no component 'ner' in the pipeline; got bridle_spans"):
+        with_spans(scores_from="ner")(TEXT)
 
 
 def test_evaluate() -> None:
@@ -252,6 +286,12 @@ def test_who_is_preferred() -> None:
     assert found(EntsFilter()([Span(doc, 0, 2, "A")], [Span(doc, 0, 2, "B")])) == [(0, 2, "A")], "of equal ones"
     assert found(EntsFilter(prefer="new")([Span(doc, 0, 2, "A")], [Span(doc, 0, 2, "B")])) == [(0, 2, "B")]
     assert EntsFilter()([], []) == []
+    short = [Span(doc, start, end, "X") for start, end in ((0, 1), (1, 2), (2, 3), (3, 5))]
+    for prefer in ("longest", "new", "existing"):  # five tokens by four spans, not four by one
+        assert EntsFilter(prefer=prefer)([], [Span(doc, 0, 4, "X"), *short]) == short
+        assert EntsFilter(prefer=prefer)([Span(doc, 0, 4, "X"), *short], []) == short
+    for penalty, chosen in ((2, short), (3, short[3:])):  # three tokens are worth more than 2
+        assert EntsFilter(rules=[f"at most 1 segment of X  [penalty {penalty}]"])([], short) == chosen
     with pytest.raises(bridle.ModelError, match=r"setting prefer .*got 'old'; wanted 'longest', 'new' or 'existing'"):
         EntsFilter(prefer="old")
     other = spacy.blank("en").make_doc(SQUARE)
@@ -274,9 +314,8 @@ def test_the_choice_is_the_best_of_all(prefer: str) -> None:
         old, new = spans[:cut], spans[cut:]
         first = {"longest": spans, "new": new, "existing": old}[prefer]
 
-        def rank(chosen: Sequence[Span], first: Sequence[Span] = first) -> tuple[float, float]:
-            sizes = [(span in first, span.end - span.start - 0.5) for span in chosen]
-            return sum(size for preferred, size in sizes if preferred), sum(size for _, size in sizes)
+        def rank(chosen: Sequence[Span], first: Sequence[Span] = first) -> tuple[int, int, int]:
+            return sum(len(span) for span in chosen if span in first), sum(map(len, chosen)), -len(chosen)
 
         free = [
             chosen

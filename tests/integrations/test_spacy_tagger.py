@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import spacy
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
@@ -88,6 +88,18 @@ def test_parts_of_speech(parts_of_speech: Model) -> None:
         with_tagger(parts_of_speech, sets="pos")("the cat")
 
 
+def test_features_of_a_morphologizer_replace_those_that_are_there() -> None:
+    X, y = [["the", "cats", "sleep", "now"]] * 2, [["DET", "POS=NOUN", "POS=VERB|Number=Plur", "_"]] * 2
+    nlp = with_tagger(bridle.LocalTagger(features=["word[0]"]).fit(X, y), sets="pos")
+    doc = nlp.make_doc("the cats sleep now")
+    for token in doc:
+        token.set_morph("Number=Sing|Reading=x")
+    others = "Reading=x"  # no label speaks of readings, and DET says nothing of numbers
+    morphs = [str(token.morph) for token in nlp(doc)]
+    assert morphs == [f"Number=Sing|{others}", others, f"Number=Plur|{others}", others]
+    assert [token.pos_ for token in doc] == ["DET", "NOUN", "VERB", ""]
+
+
 def test_the_record_is_the_proof(parts_of_speech: Model) -> None:
     rules = ["at most 1 token of N", "at most 0 tokens of V  [penalty 0.25]"]
     [record] = with_tagger(parts_of_speech, rules=rules)("a dog dog runs")._.bridle["bridle_tagger"]
@@ -101,7 +113,7 @@ def test_white_space_has_no_label(names: Model) -> None:
     doc = with_tagger(names, sets="ents")("Ada \n Lovelace  met Charles\n")
     assert ents(doc) == [("Ada \n Lovelace", "PER"), ("Charles", "PER")]
     tagged = with_tagger(names)("\n")
-    assert tagged[0].tag_ == "" and tagged._.bridle["bridle_tagger"][0]["end"] == 0
+    assert tagged[0].tag_ == "" and tagged._.bridle["bridle_tagger"] == []
     assert len(with_tagger(names)("")) == 0
 
 
@@ -116,6 +128,26 @@ def test_sentences_are_sequences_of_their_own(names: Model) -> None:
     assert [label for _, label in ents(doc)].count("LOC") == 1
     twice = nlp("New York is far . London is far .")
     assert [label for _, label in ents(twice)] == ["LOC", "LOC"], "one per sentence"
+
+
+def test_skipped_sentences_keep_their_entities(names: Model) -> None:
+    rules = ["fix LOC at tokens /Ada/", "forbid LOC at tokens /Ada/"]
+    nlp = with_tagger(names, sets="ents", sequences="sents", on_infeasible="skip", rules=rules)
+    nlp.add_pipe("sentencizer", first=True)
+    doc = nlp.get_pipe("sentencizer")(nlp.make_doc("New York is far . Ada met Charles . London is far ."))
+    own = [Span(doc, 0, 1, "OLD"), Span(doc, 5, 6, "OLD"), Span(doc, 8, 10, "OLD")]
+    doc.set_ents(own, missing=[doc[6:8]])
+    doc = nlp.get_pipe("bridle_tagger")(doc)
+    assert ents(doc) == [("New York", "LOC"), ("Ada", "OLD"), ("London", "LOC")]
+    assert [token.ent_iob_ for token in doc][5:8] == ["B", "", ""]
+    assert [record["status"] for record in doc._.bridle["bridle_tagger"]] == ["optimal", "infeasible", "optimal"]
+
+
+def test_documents_without_tokens_have_no_spans(names: Model) -> None:
+    nlp = with_tagger(names, sets="spans", scores="marginals")
+    nlp.add_pipe("bridle_spans", config={"spans_key": "bridle"})
+    for doc in nlp.pipe(["", "\n", "is far ."]):
+        assert len(doc.spans["bridle"]) == 0 and len(doc.spans["bridle"].attrs["scores"]) == 0
 
 
 # ---- where scores come from -----------------------------------------------------------------------------------------
@@ -189,6 +221,17 @@ def test_a_tagger_of_the_pipeline_under_rules(statistical: spacy.Language, tmp_p
     assert decoder.decode(bridle.Lattice(scores)).score == pytest.approx(record["score"])
 
 
+def test_a_component_may_come_later(statistical: spacy.Language, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger", source=statistical)
+    config = {"scores_from": "tagger", "sets": "spans", "rules": ["at most 0 tokens of N"]}
+    nlp.add_pipe("bridle_tagger", before="tagger", config=config)
+    nlp.to_disk(tmp_path)
+    for pipeline in (nlp, spacy.load(tmp_path)):
+        doc = pipeline("a dog")
+        assert doc[1].tag_ == "N" and "N" not in {span.label_ for span in doc.spans["bridle"]}
+
+
 def test_a_component_may_be_replaced(statistical: spacy.Language) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("tagger", source=statistical)
@@ -205,19 +248,18 @@ def test_a_component_may_be_replaced(statistical: spacy.Language) -> None:
 
 
 def test_components_without_scores(statistical: spacy.Language) -> None:
+    with pytest.raises(bridle.ModelError, match="there is no component 'tagger' in the pipeline; got bridle_tagger"):
+        with_tagger(None, scores_from="tagger")("dog")
     nlp = spacy.blank("en")
-    with pytest.raises(
-        bridle.ModelError, match="there is no component 'tagger' in the pipeline; got an empty pipeline"
-    ):
-        nlp.add_pipe("bridle_tagger", config={"scores_from": "tagger"})
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("bridle_tagger", config={"scores_from": "sentencizer"})
     with pytest.raises(bridle.ModelError, match=r"'sentencizer' has no scores per token and label; got Sentencizer"):
         nlp("dog")
     nlp.add_pipe("ner").add_label("X")
     nlp.add_pipe("textcat_multilabel").add_label("X")
+    nlp.add_pipe("spancat").add_label("X")
     nlp.initialize()
-    for name in ("ner", "textcat_multilabel"):
+    for name in ("ner", "textcat_multilabel", "spancat"):
         nlp.add_pipe("bridle_tagger", name=f"of_{name}", config={"scores_from": name})
         with pytest.raises(bridle.ModelError, match=r"no scores per token and label.*\n.*see bridle_spans"):
             nlp.get_pipe(f"of_{name}")(nlp.make_doc("dog"))
@@ -258,9 +300,32 @@ def test_the_error_handler_gets_single_documents(parts_of_speech: Model) -> None
     failed.clear()
     none = with_tagger(None)
     none.set_error_handler(handle)
-    assert not list(none.pipe(["a dog", "the cat"])) and failed == [
-        ("bridle_tagger", ["a dog", "the cat"], "ModelError")
-    ]
+    assert not list(none.pipe(["a dog", "the cat"]))
+    assert failed == [("bridle_tagger", [text], "ModelError") for text in ("a dog", "the cat")]
+
+
+@pytest.mark.parametrize(
+    ("config", "texts", "bad"),
+    [
+        ({"rules": ["fix N at 2"]}, ["the cat sleeps", "a dog", "", "a dog runs"], [("a dog", "RuleError")]),
+        ({"columns": {"word": "_.fragile"}}, ["the cat", "the fault", "a dog"], [("the fault", "ZeroDivisionError")]),
+    ],
+)
+def test_one_document_does_not_take_its_batch_with_it(
+    parts_of_speech: Model, config: dict[str, Any], texts: list[str], bad: list[tuple[str, str]]
+) -> None:
+    Token.set_extension("fragile", getter=lambda token: 1 // (token.text != "fault") and token.text, force=True)
+    nlp, failed = with_tagger(parts_of_speech, **config), list[tuple[str, str]]()
+    nlp.set_error_handler(lambda name, _, docs, error: failed.extend((doc.text, type(error).__name__) for doc in docs))
+    done = list(nlp.pipe(texts))
+    assert failed == bad and [doc.text for doc in done] == [text for text in texts if text not in dict(bad)]
+    assert [[token.tag_ for token in doc] for doc in done] == [[token.tag_ for token in nlp(doc.text)] for doc in done]
+    Token.remove_extension("fragile")
+
+
+def test_documents_without_tokens_are_not_decoded(parts_of_speech: Model) -> None:
+    nlp = with_tagger(parts_of_speech, rules=["fix N at 0", "present V"])
+    assert [doc._.bridle["bridle_tagger"] for doc in nlp.pipe(["", "\n"])] == [[], []]
 
 
 def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> None:
@@ -275,6 +340,11 @@ def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> Non
         nlp("the cat")
     with pytest.raises(bridle.ModelError, match="this is not a model of Bridle; got str"):
         nlp.get_pipe("bridle_tagger").model = "my.bridle"
+    with pytest.raises(bridle.ModelError, match="the model has not been trained"):
+        nlp.get_pipe("bridle_tagger").model = bridle.CRF()
+    for data, says in (("text", "got str"), (b"\xc1", "not what to_bytes returned")):
+        with pytest.raises(bridle.ModelError, match=says):
+            nlp.get_pipe("bridle_tagger").from_bytes(data)
 
 
 def test_a_model_by_its_path(tmp_path: Path, parts_of_speech: Model) -> None:
@@ -323,6 +393,13 @@ def test_a_component_from_another_pipeline(parts_of_speech: Model) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("bridle_tagger", source=with_tagger(parts_of_speech, rules=["at most 1 token of N"]))
     assert [token.tag_ for token in nlp("a dog dog")].count("N") == 1
+
+
+def test_documents_of_two_vocabularies_in_one_batch(parts_of_speech: Model) -> None:
+    nlp, other = with_tagger(parts_of_speech), spacy.blank("en")
+    docs = [nlp.make_doc("the cat"), other.make_doc("a dog"), nlp.make_doc("a cat")]
+    done = nlp.get_pipe("bridle_tagger").pipe(docs)
+    assert [[token.tag_ for token in doc] for doc in done] == [["D", "N"]] * 3
 
 
 def test_memory_zones(parts_of_speech: Model) -> None:

@@ -38,14 +38,27 @@ def write_labels(doc: Doc, answers: Sequence[Answer], sets: str, values: npt.NDA
         column[answer.at] = values[answer.decoding.ids]
     doc.from_array(sets.upper(), column)
     if sets == "pos":
-        for answer in answers:
-            for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
-                if features := features_of(label):
-                    doc[t].set_morph(features)
+        write_features(doc, answers)
+
+
+def write_features(doc: Doc, answers: Sequence[Answer]) -> None:
+    """Write the features of a morphologizer's labels to ``token.morph``, in place of all that such labels speak of.
+
+    Others stay: the tokenizer of Japanese, for example, writes readings there.
+    """
+    known = {name for label in answers[0].decoding.label_set.names for name in features_of(label)}
+    for answer in answers:
+        for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
+            if not is_plain(label):
+                others = {name: value for name, value in doc[t].morph.to_dict().items() if name not in known}
+                doc[t].set_morph({**others, **features_of(label)})
 
 
 def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
-    """Write segments to ``doc.ents``, or to ``doc.spans[key]`` with the least probability of their tokens as scores."""
+    """Write segments to ``doc.ents``, or to ``doc.spans[key]`` with the least probability of their tokens as scores.
+
+    Entities of sequences without an answer stay.
+    """
     spans, scores = [], []
     for at, decoding, probabilities in answers:
         for segment in decoding.label_set.segments(decoding.ids):
@@ -53,11 +66,23 @@ def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
                 spans.append(Span(doc, int(at[segment.start]), int(at[segment.end - 1]) + 1, label=segment.type))
                 scores.append(None if probabilities is None else min(probabilities[segment.start : segment.end]))
     if key is None:
-        doc.ents = spans
+        skipped = [doc[at[0] : at[-1] + 1] for at, decoding, _ in answers if not len(decoding.ids)]
+        kept = [ent for ent in doc.ents if any(part.start <= ent.start and ent.end <= part.end for part in skipped)]
+        missing = [doc[token.i : token.i + 1] for part in skipped for token in part if token.ent_iob == 0]
+        doc.set_ents([*spans, *kept], missing=missing)
         return
     doc.spans[key] = spans
     if None not in scores:
         doc.spans[key].attrs["scores"] = np.array(scores, dtype=np.float32)
+
+
+def is_plain(label: str) -> bool:
+    """Is a label a part of speech only, not one of a morphologizer, which speaks of features?
+
+    >>> is_plain("NOUN"), is_plain("POS=NOUN"), is_plain("_")
+    (True, False, False)
+    """
+    return "=" not in label and label != "_"
 
 
 def part_of_speech(label: str) -> str:
@@ -66,15 +91,16 @@ def part_of_speech(label: str) -> str:
     >>> part_of_speech("NOUN"), part_of_speech("POS=NOUN|Number=Sing"), part_of_speech("Number=Sing")
     ('NOUN', 'NOUN', '')
     """
-    if "=" not in label and label != "_":
+    if is_plain(label):
         return label
     return next((part.removeprefix("POS=") for part in label.split("|") if part.startswith("POS=")), "")
 
 
-def features_of(label: str) -> str:
+def features_of(label: str) -> dict[str, str]:
     """The morphological features of a label of a morphologizer.
 
     >>> features_of("POS=NOUN|Number=Sing"), features_of("POS=NOUN"), features_of("NOUN")
-    ('Number=Sing', '', '')
+    ({'Number': 'Sing'}, {}, {})
     """
-    return "|".join(part for part in label.split("|") if "=" in part and not part.startswith("POS="))
+    parts = (part.split("=", 1) for part in label.split("|") if "=" in part)
+    return {name: value for name, value in parts if name != "POS"}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Span: Any = part_of_spacy("tokens").Span
 BEAM_WIDTH, BEAM_DENSITY = 16, 0.0001  # analyses, and how probable they must be beside the best one
 
+ENTITIES = ["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]  # all that tokens say of them
+
 
 class Candidates(NamedTuple):
     """Spans to choose from."""
@@ -53,12 +55,24 @@ def beam_spans(
     -------
     list of Doc
         The documents.
+
+    Raises
+    ------
+    ModelError
+        If the component has no beam, or a beam of no width is asked for.
     """
+    check_width(beam_width)
     listed = list(docs)
     for doc, found in zip(listed, beams(ner, listed, beam_width, beam_density), strict=True):
         doc.spans[spans_key] = found.spans
         doc.spans[spans_key].attrs["scores"] = np.array(found.scores, dtype=np.float32)
     return listed
+
+
+def check_width(width: int) -> None:
+    """Raise if a beam cannot be that wide."""
+    if width < 1:
+        raise ModelError("a beam has no analyses", got=f"beam_width={width}", wanted="1 or more")
 
 
 def beams(ner: Any, docs: Sequence[Doc], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:
@@ -71,14 +85,14 @@ def beams(ner: Any, docs: Sequence[Doc], width: int, density: float = BEAM_DENSI
             cause="Spans of other components: leave scores_from out and name their spans_key.",
         )
     full = [doc for doc in docs if len(doc)]
-    ents = [(list(doc.ents), "outside" if doc.has_annotation("ENT_IOB") else "missing") for doc in full]
+    own = [doc.to_array(ENTITIES) for doc in full]
     for doc in full:  # the recognizer would leave entities as they are
         doc.set_ents([], default="missing")
     try:
         scored = iter(ner.scored_ents(ner.beam_parse(full, beam_width=width, beam_density=density)) if full else ())
     finally:
-        for doc, (own, others) in zip(full, ents, strict=True):
-            doc.set_ents(own, default=others)
+        for doc, ents in zip(full, own, strict=True):
+            doc.from_array(ENTITIES, ents)
     found = []
     for doc in docs:
         mine = sorted(next(scored).items()) if len(doc) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -73,7 +74,8 @@ def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
     }
 
 
-RULES = "rules.rules"  # the file of a saved pipeline
+RULES = "rules.rules"  # a file of a saved pipeline
+SOURCES = "sources.json"  # another: the paths that these files came from
 RECORD = "bridle"  # doc._.bridle: how the components came to their answers
 if not spacy_tokens.Doc.has_extension(RECORD):
     spacy_tokens.Doc.set_extension(RECORD, default=None)
@@ -99,20 +101,25 @@ class RuleSetting:
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_saved`, `_restore`).
+    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_paths`, `_saved`,
+    `_take`).
     """
 
-    files: ClassVar[tuple[str, ...]] = (RULES,)  # that `to_disk` may write
+    files: ClassVar[tuple[str, ...]] = (SOURCES, RULES)  # that `to_disk` may write, in the order they are read
 
     def __init__(self, nlp: Any, name: str, rules: str | Sequence[str], sets: str, key: str) -> None:
         """sets: what is written; key: of spans, if they are."""
         self.nlp, self.name, self.sets = nlp, name, sets
         self._setting, self._key = RuleSetting(rules), key
+        self._sources: dict[str, str | None] = {}  # of what is being loaded: `_paths` when it was saved
 
     # ---- what a component adds --------------------------------------------------------------------------------------
 
     def _annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
-        """Annotate documents, all of them at once; for each of them, why it could not be done, or None."""
+        """Annotate documents, all of them at once; for each of them, why it could not be done, or None.
+
+        What it raises stops the whole batch, and must come before the first document is changed.
+        """
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -159,16 +166,22 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         """
         handle = self.get_error_handler()
         for docs in spacy_util.minibatch(stream, size=batch_size):
-            try:
-                problems = self._annotate(docs)
-            except Exception as error:
-                handle(self.name, self, docs, error)
-                continue
-            for doc, problem in zip(docs, problems, strict=True):
+            for doc, problem in self._annotated(docs):
                 if problem is None:
                     yield doc
                 else:
                     handle(self.name, self, [doc], problem)
+
+    def _annotated(self, docs: Sequence[Doc]) -> Iterator[tuple[Doc, Exception | None]]:
+        """Documents, and why they could not be annotated: at once, or one by one if one of them stops the batch."""
+        try:
+            yield from zip(docs, self._annotate(docs), strict=True)
+        except Exception as error:
+            if len(docs) == 1:
+                yield docs[0], error
+                return
+            for doc in docs:
+                yield from self._annotated([doc])
 
     def _record(self, doc: Doc, record: Any) -> None:
         """Keep how the answer was found: ``doc._.bridle["name of the component"]``."""
@@ -181,7 +194,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
                 f"there is no component {name!r} in the pipeline",
                 got=", ".join(self.nlp.component_names) or "an empty pipeline",
                 wanted=what,
-                cause="Add it first. It may be disabled, but not excluded.",
+                cause="It may come later in the pipeline, and may be disabled, but not excluded.",
             )
         return self.nlp.get_pipe(name)
 
@@ -219,8 +232,28 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         self._setting.rules()
         return {RULES: (self._setting.text or "").encode()}
 
+    def _saved_with_sources(self) -> dict[str, bytes]:
+        saved = self._saved()
+        return {SOURCES: json.dumps(self._paths()).encode(), **saved} if saved else {}
+
+    def _paths(self) -> dict[str, str | None]:
+        """The paths in the settings, by the names of the files that are saved instead."""
+        return {RULES: self._setting.file}
+
     def _restore(self, name: str, data: bytes) -> None:
-        """Take one of these files back."""
+        """Take one of these files back, unless the settings name another one now."""
+        if name == SOURCES:
+            try:
+                self._sources = dict(json.loads(data))
+            except (TypeError, ValueError) as error:
+                raise FileError("not the paths of files", got=str(error), wanted="JSON", where=name) from None
+            return
+        path = self._paths()[name]
+        if path is None or path == self._sources.get(name, path):
+            self._take(name, data)
+
+    def _take(self, name: str, data: bytes) -> None:
+        """Use the content of a saved file."""
         try:
             self._setting.text = data.decode()
         except UnicodeDecodeError as error:
@@ -239,7 +272,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         bytes
             What `from_bytes` reads.
         """
-        getters = {name: partial(bytes, data) for name, data in self._saved().items()}
+        getters = {name: partial(bytes, data) for name, data in self._saved_with_sources().items()}
         made: bytes = spacy_util.to_bytes(getters, exclude)
         return made
 
@@ -257,8 +290,21 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         -------
         Component
             The component itself.
+
+        Raises
+        ------
+        ModelError
+            If these are other bytes, or none.
         """
-        spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ModelError(
+                "a component is loaded from bytes", got=type(data).__name__, wanted="what to_bytes returned"
+            )
+        self._sources = {}
+        try:
+            spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
+        except (TypeError, ValueError) as error:  # of msgpack
+            raise ModelError("this is not what to_bytes returned", got=str(error), wanted="its bytes") from None
         self._forget()
         return self
 
@@ -272,7 +318,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         exclude : iterable of str
             Parts to leave out: ``"model"``, ``"rules"``.
         """
-        saved = self._saved()
+        saved = self._saved_with_sources()
         spacy_util.to_disk(path, {name: partial(_write, data) for name, data in saved.items()}, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
@@ -290,6 +336,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         Component
             The component itself.
         """
+        self._sources = {}
         spacy_util.from_disk(path, dict.fromkeys(self.files, self._read), exclude)
         self._forget()
         return self

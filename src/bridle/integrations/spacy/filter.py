@@ -29,7 +29,7 @@ class EntsFilter:
     Parameters
     ----------
     rules : list of str
-        Sentences.
+        Sentences. The penalty of a soft rule counts in tokens: one of 2 is worth two tokens that are not covered.
     prefer : {"longest", "new", "existing"}, default "longest"
         ``"longest"`` treats entities and matches alike, as spaCy's own default filter does. ``"new"`` first covers as
         many tokens as it can by matches, ``"existing"`` by entities that the document has; the others fill the gaps.
@@ -86,11 +86,14 @@ class EntsFilter:
             raise ModelError(
                 "spans are of different documents", got=f"{len(both)} spans", wanted="those of one document"
             )
-        # Half a token less per span: of sets that cover the same, the one of fewer spans is better.
-        gains = np.array([span.end - span.start - 0.5 for span in both])
-        first = np.arange(len(both)) < len(old) if self.prefer == "existing" else np.arange(len(both)) >= len(old)
+        # What counts most comes first: tokens covered by the preferred spans, tokens covered, fewer spans, spans that
+        # were there. All parts of a sum are powers of two, so that it is exact and no part reaches the one before it.
+        lengths = np.array([float(span.end - span.start) for span in both])
+        part = 2.0 ** -len(both).bit_length()  # all spans together have less than one token of these
+        gains = lengths - part
         if self.prefer == "longest":
-            gains[: len(old)] += 2.0**-20  # of equal spans, the one that was there stays
+            gains[: len(old)] += part**2
         else:
-            gains[first] *= 1 + 2 * gains[~first].sum()  # gains are halves: one half of these outweighs all others
+            first = slice(len(old)) if self.prefer == "existing" else slice(len(old), None)
+            gains[first] += lengths[first] * 2.0 ** len(both[0].doc).bit_length()
         return [both[index] for index in selected(self._selector, both[0].doc, both, gains).indices]

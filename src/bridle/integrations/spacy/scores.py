@@ -164,7 +164,8 @@ class PipeScores:
     def __init__(self, find: Callable[[], Any], name: str) -> None:
         self._find, self._name = find, name
         component = find()
-        if not hasattr(component, "model") or not hasattr(component.model, "predict") or hasattr(component, "moves"):
+        others = hasattr(component, "moves") or hasattr(component, "suggester")  # they score transitions, or spans
+        if others or not hasattr(component, "model") or not hasattr(component.model, "predict"):
             raise self._no_scores(type(component).__name__)
         if not component.labels:
             raise ModelError(f"the component {name!r} has no labels", got="none", wanted="one that has been trained")
@@ -241,6 +242,8 @@ def texts_of(sequences: Sequence[TokenSequence], attribute: str = "text") -> lis
     docs = {sequence.number: sequence.doc for sequence in sequences}
     if not docs:
         return []
+    if len({id(doc.vocab) for doc in docs.values()}) > 1:  # each has strings of its own
+        return [texts_of([sequence], attribute)[0] for sequence in sequences]
     arrays = {number: np.reshape(doc.to_array(ARRAYS[attribute]), -1) for number, doc in docs.items()}
     rows = [arrays[sequence.number][sequence.at] for sequence in sequences]
     hashes, which = np.unique(np.concatenate(rows), return_inverse=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import BridleError, ModelError
-from bridle.integrations.spacy.beam import BEAM_WIDTH, Candidates, beams
+from bridle.errors import ModelError, shown
+from bridle.integrations.spacy.beam import BEAM_WIDTH, Candidates, beams, check_width
 from bridle.integrations.spacy.component import (
     Component,
     Existing,
@@ -47,8 +47,8 @@ class BridleSpans(Component):
     spans_key : str, default "sc"
         Where the candidates are.
     scores_from : str, optional
-        Name of a named entity recognizer whose beam gives the candidates instead. It may be disabled; what it needs
-        (``tok2vec``) must run.
+        Name of a named entity recognizer whose beam gives the candidates instead. It may be disabled, or come later;
+        what it needs (``tok2vec``) must run. It is looked up when it is first needed.
     beam_width : int, default 16
         Number of analyses in that beam.
     rules : list of str, or str
@@ -79,7 +79,7 @@ class BridleSpans(Component):
 
     Raises
     ------
-    ModelError
+    ModelError, EngineError
         If a setting is impossible.
 
     See Also
@@ -127,6 +127,8 @@ class BridleSpans(Component):
         check_word("scores", scores, ("probability", "log_odds"))
         check_word("overlap", overlap, ("forbid", "nest"))
         check_word("on_infeasible", on_infeasible, ("raise", "skip"))
+        SpanSelector(threshold=threshold, time_limit=time_limit)  # raises if one of them is impossible
+        check_width(beam_width)
         if overlap == "nest" and sets == "ents":
             raise ModelError("doc.ents cannot hold nested spans", got="overlap='nest'", wanted="sets='spans'")
         self.spans_key, self.spans_key_out, self.existing = spans_key, spans_key_out, existing
@@ -134,8 +136,6 @@ class BridleSpans(Component):
         self._labels, self._kind, self._threshold = labels, scores, threshold
         self._overlap, self._on_infeasible, self._limit = overlap, on_infeasible, time_limit
         self._selector: SpanSelector | None = None
-        if scores_from is not None:
-            self._other(scores_from, RECOGNIZER)
 
     # ---- rules ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class BridleSpans(Component):
             try:
                 self._select(selector, doc, candidates or self._candidates(doc))
                 problems.append(None)
-            except BridleError as error:
+            except Exception as error:
                 problems.append(error)
         return problems
 
@@ -209,7 +209,12 @@ class BridleSpans(Component):
                 wanted="one score per span",
                 cause="Were spans added after they had been scored?",
             )
-        return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
+        try:
+            return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"the scores of the spans {self.spans_key!r} are not numbers", got=shown(scores), wanted="numbers"
+            ) from None
 
     def _select(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
         rows = [(span.start, span.end, span.label_, score) for span, score in zip(*found, strict=True)]

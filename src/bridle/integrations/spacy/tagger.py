@@ -15,6 +15,7 @@ from bridle.errors import BridleError, ModelError
 from bridle.integrations.spacy.answers import Answer, part_of_speech, write_labels, write_spans
 from bridle.integrations.spacy.component import (
     RULES,
+    SOURCES,
     Component,
     OnInfeasible,
     SequenceKind,
@@ -26,6 +27,7 @@ from bridle.integrations.spacy.component import (
 from bridle.integrations.spacy.scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
 from bridle.lattice import Batch
 from bridle.models import Tagger, from_bytes, load
+from bridle.models.estimator import not_fitted
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -47,7 +49,7 @@ class BridleTagger(Component):
 
     Add it by ``nlp.add_pipe("bridle_tagger", config={...})``; the parameters below are the keys of that config. What
     it found, and how it knows, is in ``doc._.bridle["bridle_tagger"]``, one record per sequence: the status, the score,
-    its bound and the soft rules that are violated, as in `bridle.Decoding`.
+    its bound and the soft rules that are violated, as in `bridle.Decoding`. Documents without tokens have no sequence.
 
     Parameters
     ----------
@@ -60,13 +62,13 @@ class BridleTagger(Component):
         does not need the file any more. In Python, set the attribute `model` instead.
     scores_from : str, optional
         Name of a tagger or morphologizer of the pipeline whose scores are decoded, instead of a model of Bridle. It may
-        be disabled; what it needs (``tok2vec``) must run.
+        be disabled, or come later; what it needs (``tok2vec``) must run. It is looked up when it is first needed.
     rules : list of str, or str
         Sentences, or the path of a .rules file. The text of a file is saved with the pipeline.
     sets : {"tag", "pos", "ents", "spans"}, default "tag"
         What the labels become: ``token.tag_``; ``token.pos_``, and ``token.morph`` where labels are those of a
-        morphologizer (``POS=NOUN|Number=Sing``); ``doc.ents``; or ``doc.spans[spans_key]``. Entities and spans are the
-        segments of the labels under their tagging scheme.
+        morphologizer (``POS=NOUN|Number=Sing``; ``POS=NOUN`` takes the number away); ``doc.ents``; or
+        ``doc.spans[spans_key]``. Entities and spans are the segments of the labels under their tagging scheme.
     spans_key : str, default "bridle"
         See `sets`.
     columns : dict of str to str
@@ -110,7 +112,7 @@ class BridleTagger(Component):
     (['D', 'D', 'N', 'V'], 'optimal')
     """
 
-    files: ClassVar[tuple[str, ...]] = (MODEL, RULES)
+    files: ClassVar[tuple[str, ...]] = (SOURCES, MODEL, RULES)
 
     def __init__(
         self,
@@ -147,8 +149,6 @@ class BridleTagger(Component):
         self._on_infeasible, self._with, self._limit, self._threads = on_infeasible, scores, time_limit, threads
         self._model: Tagger | None = None
         self._made: Ready | None = None
-        if scores_from is not None:
-            self._other(scores_from, SCORED)
 
     # ---- the model --------------------------------------------------------------------------------------------------
 
@@ -164,6 +164,8 @@ class BridleTagger(Component):
     def model(self, model: Tagger) -> None:
         if not isinstance(model, Tagger):
             raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, or such")
+        if not model.__sklearn_is_fitted__():
+            raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
         self._model, self._made = model, None
 
     def _read_model(self) -> Tagger | None:
@@ -214,9 +216,11 @@ class BridleTagger(Component):
 
     def _values(self, labels: Iterable[str], docs: Sequence["Doc"]) -> npt.NDArray[np.uint64]:
         """(m) what spaCy keeps of each label. They are looked up for each batch: a memory zone forgets strings."""
-        strings = docs[0].vocab.strings if docs else self.nlp.vocab.strings  # differs in a pipeline that sourced this
-        value = self._part_of_speech if self.sets == "pos" else strings.add
-        return np.array([value(label) for label in labels], dtype=np.uint64)
+        if self.sets == "pos":
+            return np.array([self._part_of_speech(label) for label in labels], dtype=np.uint64)
+        stores = {id(doc.vocab): doc.vocab.strings for doc in docs}  # several, if documents are of several pipelines
+        rows = [[strings.add(label) for label in labels] for strings in stores.values()]
+        return np.array(rows[0], dtype=np.uint64)  # a string has the same number in all of them
 
     def _part_of_speech(self, label: str) -> int:
         if (name := part_of_speech(label)) not in PARTS_OF_SPEECH:
@@ -250,7 +254,7 @@ class BridleTagger(Component):
         for number, doc in enumerate(docs):
             try:
                 scores.check(doc)
-                sequences += parts_of(scores, number, doc, self.sequences)
+                sequences += [part for part in parts_of(scores, number, doc, self.sequences) if len(part.at)]
             except BridleError as error:
                 problems[number] = error
         batch = scores.batch(sequences)
@@ -270,9 +274,12 @@ class BridleTagger(Component):
                     answers[sequence.number].append(Answer(sequence.at, decoding, sure))
                 except BridleError as error:  # too many states to sum over, or the time was up
                     problems[sequence.number] = error
-        for doc, problem, own in zip(docs, problems, answers, strict=True):
-            if problem is None:
-                self._write(doc, own, values)
+        for number, doc in enumerate(docs):
+            if problems[number] is None:
+                try:
+                    self._write(doc, answers[number], values)
+                except Exception as error:
+                    problems[number] = error
         return problems
 
     def _probabilities(
@@ -289,12 +296,12 @@ class BridleTagger(Component):
         """Put the labels of one document where they belong, and the record beside them."""
         self._record(doc, [answer.record() for answer in answers])
         answered = [answer for answer in answers if len(answer.decoding.ids)]
-        if not answered:
-            return
-        if self.sets in ("ents", "spans"):
-            write_spans(doc, answered, None if self.sets == "ents" else self.spans_key)
-            return
-        write_labels(doc, answered, self.sets, values)
+        if self.sets == "spans" and (answered or not answers):  # a document without tokens has no spans
+            write_spans(doc, answers, self.spans_key)
+        elif self.sets == "ents" and answered:
+            write_spans(doc, answers, None)
+        elif answered:
+            write_labels(doc, answered, self.sets, values)
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
@@ -302,11 +309,14 @@ class BridleTagger(Component):
         saved = super()._saved()
         return saved if (model := self._read_model()) is None else {MODEL: model.to_bytes(), **saved}
 
-    def _restore(self, name: str, data: bytes) -> None:
+    def _paths(self) -> dict[str, str | None]:
+        return {**super()._paths(), MODEL: self._path}
+
+    def _take(self, name: str, data: bytes) -> None:
         if name == MODEL:
             self.model = from_bytes(data)
         else:
-            super()._restore(name, data)
+            super()._take(name, data)
 
     def _forget(self) -> None:
         self._made = None
