@@ -560,8 +560,8 @@ def test_tokenizers_without_offsets(tmp_path: Path) -> None:
         ({"merge": "last"}, "unknown merge; got 'last'"),
         ({"on_infeasible": "ignore"}, "on_infeasible"),
         (
-            {"aggregation_strategy": "frist"},
-            "unknown aggregation_strategy; got 'frist'; wanted one of none, simple, first",
+            {"aggregation_strategy": "last"},
+            "unknown aggregation_strategy; got 'last'; wanted one of none, simple, first",
         ),
         ({"aggregation_strategy": 3}, "unknown aggregation_strategy; got 3"),
     ],
