@@ -412,11 +412,11 @@ def test_other_threads_run_while_many_labels_are_weighed() -> None:
     def tick() -> None:
         while not done.is_set():
             ticks[0] += 1
-            time.sleep(0)
+            time.sleep(0.001)
 
     thread = threading.Thread(target=tick)
     before = sys.getswitchinterval()
-    sys.setswitchinterval(100)  # nobody else runs, unless the GIL is let go
+    sys.setswitchinterval(5)  # nobody else runs, unless the GIL is let go
     try:
         thread.start()
         so_far = ticks[0]
