@@ -77,9 +77,9 @@ class CompiledSelector:
         chosen = path[: length[0]]
         indices = (chosen[chosen >= graph.first] - graph.first).tolist()
         stats = {"rounds": int(counters[0, 0]), "states": int(counters[0, 1])}
-        bound = float(upper[0]) if upper[0] < np.inf else _most(graph.gains)
+        most = float(upper[0]) if upper[0] < np.inf else _most(graph.gains)
         ended = NOTHING_FOUND if status[0] == TOO_LARGE else int(status[0])
-        return Choice(indices, float(score[0]), bound, ended, violations[0].tolist(), "search", stats)
+        return Choice(indices, float(score[0]), most, ended, violations[0].tolist(), "search", stats)
 
 
 def best_without_rules(candidates: Candidates, overlap: Overlap, deadline: Deadline) -> Choice:
