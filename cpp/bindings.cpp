@@ -1,9 +1,11 @@
 // The border to Python, decoding: typed arrays in, typed arrays out. Arrays belong to Python and are kept alive here.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "bindings_problem.h"
 #include "intervals.h"
@@ -156,9 +158,18 @@ nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> span
     return nb::make_tuple(static_cast<int>(status), bound, out);
 }
 
-std::vector<int32_t> best_intervals(In<int32_t> start, In<int32_t> end, In<double> score, bool nested) {
+// seconds: negative means no limit. None: the time was up.
+std::optional<std::vector<int32_t>> best_intervals(In<int32_t> start, In<int32_t> end, In<double> score, bool nested,
+                                                   double seconds) {
     const Intervals all{static_cast<int>(score.size()), start.data(), end.data(), score.data()};
-    return freely({}, -1, [&](Control& c) { return nested ? best_nested(all, c) : best_disjoint(all, c); });
+    return freely({}, seconds, [&](Control& c) -> std::optional<std::vector<int32_t>> {
+        c.begin();
+        try {
+            return nested ? best_nested(all, c) : best_disjoint(all, c);
+        } catch (const Late&) {
+            return std::nullopt;
+        }
+    });
 }
 
 }  // namespace
@@ -198,8 +209,8 @@ NB_MODULE(_native, module) {
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
                nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());
-    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"),
-               nb::arg("nested"));
+    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"), nb::arg("nested"),
+               nb::arg("seconds") = -1.0);
     nb::class_<PyProblem>(module, "Problem")
         .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"),
              nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none())

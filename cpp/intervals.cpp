@@ -6,6 +6,8 @@
 namespace bridle {
 namespace {
 
+constexpr int64_t kBreath = 1 << 16;  // steps between two looks at the clock
+
 // Intervals that can help.
 std::vector<int32_t> useful(const Intervals& all) {
     std::vector<int32_t> order;
@@ -80,6 +82,7 @@ class Nesting {
         auto from =
             std::upper_bound(order_.begin(), order_.end(), s, [&](int32_t at, int a) { return at < all_.end[a]; });
         for (; from != order_.end() && all_.end[*from] <= until; ++from) {
+            if (++work_ % kBreath == 0) control_.check();
             const int a = *from;
             if (all_.start[a] < s || a == holder) continue;
             const size_t before = up_to(all_.start[a]);
@@ -103,6 +106,7 @@ class Nesting {
     std::vector<double> W_;                // (count)
     std::vector<int32_t> order_, starts_;  // useful intervals by end, inner ones first; distinct starts
     std::vector<Point> points_;
+    int64_t work_ = 0;
 };
 
 }  // namespace

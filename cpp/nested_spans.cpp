@@ -40,15 +40,14 @@ class NestedGraph : public SpanGraph {
                                                 [](const Start& start, int32_t at) { return start.at < at; });
             found->reach = std::max(found->reach, to(order_[k]));
         }
-        pairs_ = 0;
-        for (const Start& start : starts_)
-            for (size_t k = first_after(start.at); k < order_.size() && to(order_[k]) <= start.reach; ++k)
-                pairs_ += from(order_[k]) >= start.at;
+        pairs_ = count_pairs();
     }
 
     bool fold(std::vector<BoundAutomaton> automata, int64_t max_states) override {
         if (!SpanGraph::fold(std::move(automata), max_states)) return false;
-        const double Q = fold_.Q, bytes = 2 * static_cast<double>(order_.size() + 1) * Q * Q * sizeof(double);
+        // W, and what is known of each place: a vector that grows is there twice, and half as large again.
+        const double Q = fold_.Q, place = std::max(Q * Q * sizeof(double), Q * (sizeof(double) + sizeof(Step)));
+        const double bytes = static_cast<double>(order_.size() + 1) * (Q * Q * sizeof(double) + 3 * place);
         return pairs_ * Q * Q * Q <= kMostWork && bytes <= static_cast<double>(control_.memory()) / 4;
     }
 
@@ -78,8 +77,8 @@ class NestedGraph : public SpanGraph {
                 const Follow one = follow(*arc, q);
                 if (one.value > top.value) top = one, best = arc;
             }
-            path.push_back(best->number);
-            if (slot_[best->number] >= 0) read_inside(order_[slot_[best->number]], q, top.state, path);
+            if (slot_[best->number] >= 0) read_inside({slot_[best->number], q, top.state}, path);
+            else path.push_back(best->number);
             q = top.state;
             b = best->end;
         }
@@ -92,6 +91,9 @@ class NestedGraph : public SpanGraph {
     struct Follow {
         double value;   // the best that begins with an arc
         int32_t state;  // in which all that it holds has been read
+    };
+    struct Chosen {  // a span (a number of order_), and the states before and after all that it holds
+        int32_t arc, before, after;
     };
     struct Step {            // of the best way to a state at a place
         int32_t arc, state;  // the last span (a number of order_; -1: none) and the state before it
@@ -120,6 +122,23 @@ class NestedGraph : public SpanGraph {
         return best;
     }
 
+    // How many spans lie between each start and the last end of spans from there.
+    double count_pairs() const {
+        std::vector<int32_t> by_start(order_.size());
+        for (size_t k = 0; k < order_.size(); ++k) by_start[k] = static_cast<int32_t>(k);
+        std::sort(by_start.begin(), by_start.end(),
+                  [&](int32_t a, int32_t b) { return from(order_[a]) < from(order_[b]); });
+        std::vector<int32_t> counts(order_.size() + 1,
+                                    0);  // a Fenwick tree over order_: spans that start there or later
+        double pairs = 0;
+        for (size_t s = starts_.size(), k = by_start.size(); s-- > 0;) {
+            for (; k > 0 && from(order_[by_start[k - 1]]) >= starts_[s].at; --k)
+                for (size_t i = by_start[k - 1] + 1; i < counts.size(); i += i & (~i + 1)) ++counts[i];
+            for (size_t i = first_after(starts_[s].reach); i > 0; i -= i & (~i + 1)) pairs += counts[i];
+        }
+        return pairs;
+    }
+
     // W of all spans that start there.
     void learn(const Start& start) {
         const size_t Q = fold_.Q, square = Q * Q;
@@ -131,6 +150,7 @@ class NestedGraph : public SpanGraph {
             while (last < order_.size() && to(order_[last]) == to(order_[k]) && from(order_[last]) == from(order_[k]))
                 ++last;
             if (from(order_[k]) < start.at) {
+                breathe(static_cast<int64_t>(last - k));
                 k = last;
                 continue;
             }
@@ -169,44 +189,51 @@ class NestedGraph : public SpanGraph {
         breathe(Q * Q * Q);
     }
 
-    // What is chosen inside a span that is read in state q, when everything in it leads to state p.
-    void read_inside(const Arc& holder, int q, int p, std::vector<int32_t>& path) {
+    // A span and what is chosen inside it, outer ones first. Spans may lie in one another a thousand deep: no recursion.
+    void read_inside(const Chosen& outermost, std::vector<int32_t>& path) {
+        todo_.assign(1, outermost);
+        while (!todo_.empty()) {
+            const Chosen holder = todo_.back();
+            todo_.pop_back();
+            path.push_back(order_[holder.arc].number);
+            open(holder);
+        }
+    }
+
+    // Puts what is chosen directly inside a span on the list, the first one last.
+    void open(const Chosen& chosen) {
         const size_t Q = fold_.Q;
+        const Arc& holder = order_[chosen.arc];
         const int32_t start = from(holder), stop = to(holder);
         places_.assign(1, start);
-        std::vector<double> best(Q, -kInf);
-        std::vector<Step> steps(Q, {-1, -1, 0});
-        best[next(holder, q)] = 0.0;
+        best_.assign(Q, -kInf);
+        steps_.assign(Q, {-1, -1, 0});
+        best_[next(holder, chosen.before)] = 0.0;
         for (size_t k = first_after(start); k < order_.size() && to(order_[k]) <= stop; ++k) {
+            breathe(1);
             if (from(order_[k]) < start || (from(order_[k]) == start && to(order_[k]) == stop)) continue;
             const size_t before = place_of(from(order_[k]));
             if (places_.back() < to(order_[k])) {
                 places_.push_back(to(order_[k]));
-                best.resize(best.size() + Q);
-                std::copy_n(best.end() - 2 * Q, Q, best.end() - Q);
-                for (size_t r = 0; r < Q; ++r) steps.push_back({-1, static_cast<int32_t>(r), places_.size() - 2});
+                best_.resize(best_.size() + Q);
+                std::copy_n(best_.end() - 2 * Q, Q, best_.end() - Q);
+                for (size_t r = 0; r < Q; ++r) steps_.push_back({-1, static_cast<int32_t>(r), places_.size() - 2});
             }
             const size_t at = (places_.size() - 1) * Q;
             for (size_t r = 0; r < Q; ++r)
                 for (size_t t = 0; t < Q; ++t) {
-                    const double value = best[before * Q + r] + W_[(k * Q + r) * Q + t];
-                    if (!(value > best[at + t])) continue;
-                    best[at + t] = value;
-                    steps[at + t] = {static_cast<int32_t>(k), static_cast<int32_t>(r), before};
+                    const double value = best_[before * Q + r] + W_[(k * Q + r) * Q + t];
+                    if (!(value > best_[at + t])) continue;
+                    best_[at + t] = value;
+                    steps_[at + t] = {static_cast<int32_t>(k), static_cast<int32_t>(r), before};
                 }
             breathe(Q * Q);
         }
-        std::vector<std::pair<Step, int32_t>> chosen;  // with the state after it
-        for (size_t place = places_.size() - 1, state = p; place > 0;) {
-            const Step step = steps[place * Q + state];
-            if (step.arc >= 0) chosen.push_back({step, static_cast<int32_t>(state)});
+        for (size_t place = places_.size() - 1, state = chosen.after; place > 0;) {
+            const Step step = steps_[place * Q + state];
+            if (step.arc >= 0) todo_.push_back({step.arc, step.state, static_cast<int32_t>(state)});
             place = step.place;
             state = step.state;
-        }
-        for (size_t k = chosen.size(); k-- > 0;) {
-            const Arc& arc = order_[chosen[k].first.arc];
-            path.push_back(arc.number);
-            read_inside(arc, chosen[k].first.state, chosen[k].second, path);
         }
     }
 
@@ -218,6 +245,9 @@ class NestedGraph : public SpanGraph {
     std::vector<int32_t> places_;  // of the row at hand: its start, and where spans end
     std::vector<double> row_;      // (places, Q, Q)
     std::vector<double> W_;        // (spans, Q, Q)
+    std::vector<double> best_;     // (places, Q)  inside the span that is being read
+    std::vector<Step> steps_;      // (places, Q)
+    std::vector<Chosen> todo_;     // spans that are chosen and not yet read, the next one last
 };
 
 }  // namespace

@@ -6,15 +6,14 @@ when it breaks them; spans that may nest are arcs that hold others. Where foldin
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.deadline import Deadline
-from bridle.decoding.problem import INFEASIBLE, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits
+from bridle.deadline import Deadline, OutOfTime
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits
 from bridle.errors import BridleError
 from bridle.lattice import Scores
 from bridle.rules.compiled import CompiledRules
@@ -47,8 +46,11 @@ class CompiledSelector:
         try:
             folded = self._by_folding(task)
             if folded.status in (OPTIMAL, INFEASIBLE) or deadline.passed():
-                return folded if folded.status != TOO_LARGE else replace(folded, status=NOTHING_FOUND)
-            problem = SelectionProblem(task, self.items, self.labels, nested=self.overlap == "nest")
+                return folded
+            try:
+                problem = SelectionProblem(task, self.items, self.labels, deadline, nested=self.overlap == "nest")
+            except OutOfTime:
+                return folded
             return problem.best(deadline, folded)
         except BridleError as error:
             raise self.items.about_spans(error) from None
@@ -75,16 +77,28 @@ class CompiledSelector:
         chosen = path[: length[0]]
         indices = (chosen[chosen >= graph.first] - graph.first).tolist()
         stats = {"rounds": int(counters[0, 0]), "states": int(counters[0, 1])}
-        return Choice(
-            indices, float(score[0]), float(upper[0]), int(status[0]), violations[0].tolist(), "search", stats
-        )
+        most = float(upper[0]) if upper[0] < np.inf else _most(graph.gains)
+        ended = NOTHING_FOUND if status[0] == TOO_LARGE else int(status[0])
+        return Choice(indices, float(score[0]), most, ended, violations[0].tolist(), "search", stats)
 
 
-def best_without_rules(candidates: Candidates, overlap: Overlap) -> Choice:
-    """The best choice, by a dynamic program over intervals."""
-    chosen = _native.best_intervals(candidates.start, candidates.end, candidates.gains, overlap == "nest")
-    score = float(candidates.gains[chosen].sum())
-    return Choice(chosen, score, score, OPTIMAL, [], "intervals", {})
+def best_without_rules(candidates: Candidates, overlap: Overlap, deadline: Deadline) -> Choice:
+    """The best choice, by a dynamic program over intervals; disjoint spans if time is up before nested ones are."""
+    start, end, gains = candidates.start, candidates.end, candidates.gains
+    seconds = -1.0 if deadline.left is None else deadline.left
+    chosen = _native.best_intervals(start, end, gains, overlap == "nest", seconds)
+    if chosen is not None:
+        score = float(gains[chosen].sum())
+        return Choice(chosen, score, score, OPTIMAL, [], "intervals", {})
+    chosen = _native.best_intervals(start, end, gains, nested=False)
+    assert chosen is not None
+    score = float(gains[chosen].sum())
+    return Choice(chosen, score, max(score, _most(gains)), LIMIT, [], "intervals", {})
+
+
+def _most(gains: Scores) -> float:
+    """What no choice exceeds."""
+    return float(np.maximum(gains, 0.0).sum())
 
 
 def _without_forbidden(gains: Scores, label: Ints, allowed: npt.NDArray[np.uint64] | None) -> Scores:

@@ -17,6 +17,8 @@ import numpy as np
 from bridle.errors import GivenError, LatticeError, shown
 from bridle.spans.lattice import Ints
 
+MOST_POSITIONS = 10_000_000  # of one text that rules read
+
 # Scripts without spaces between words: every character is a token.
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
@@ -71,6 +73,15 @@ def document_of(text: str | None, tokens: Any, ends: Ints) -> Document:
     text alone: positions are characters; tokens: positions are tokens; neither: tokens without texts, to the last end.
     """
     check_inside(text, tokens, ends)
+    places = text if tokens is None else tokens
+    n = len(places) if places is not None else int(ends.max()) if len(ends) else 0
+    if n > MOST_POSITIONS:
+        raise LatticeError(
+            "rules would read too many positions",
+            got=f"{n:,}",
+            wanted=f"at most {MOST_POSITIONS:,}",
+            cause="Are the positions counted from somewhere else? If not, pass the text in parts.",
+        )
     if tokens is not None:
         return _of_tokens(text, tokens)
     if text is not None:
@@ -78,7 +89,6 @@ def document_of(text: str | None, tokens: Any, ends: Ints) -> Document:
             [m.span() for m in (_ASCII if text.isascii() else _token()).finditer(text)], dtype=np.int32
         ).reshape(-1, 2)
         return Document(len(text), "characters", found[:, 0].copy(), found[:, 1].copy(), lambda a, b: text[a:b])
-    n = int(ends.max()) if len(ends) else 0
     each = np.arange(n + 1, dtype=np.int32)
     return Document(n, "tokens", each[:-1], each[1:], None)
 

@@ -27,19 +27,20 @@ from bridle.spans.readers import Reader, readers_of
 from bridle.spans.selection import Choice
 
 _NEAR = 1e-5  # how far the solver's bound may be from the score that it proves, relative to its size
+_MOST_HELD = 5_000_000  # pairs of a candidate and a stretch that it holds: as entries of rows, about 400 megabytes
 
 
 class SelectionProblem:
     """Candidates and rules of one text, ready for integer programs."""
 
-    def __init__(self, task: Task, rules: ItemRules, labels: Labels, *, nested: bool) -> None:
+    def __init__(self, task: Task, rules: ItemRules, labels: Labels, deadline: Deadline, *, nested: bool) -> None:
         document, candidates = task.document, task.candidates
         self.candidates, self.rules, self.nested = candidates, rules.rules, nested
         n_candidates = len(candidates)
         cuts, inside = boundaries(document, candidates.start, candidates.end)
         first, last = pieces(document, cuts)
         self.pieces = Pieces(
-            _holders(candidates, cuts), np.stack([first, last], 1), np.stack([inside[first], inside[last]], 1)
+            _holders(candidates, cuts, deadline), np.stack([first, last], 1), np.stack([inside[first], inside[last]], 1)
         )
         start, end = np.concatenate([candidates.start, cuts[first]]), np.concatenate([candidates.end, cuts[last]])
         self.order = np.lexsort((-end, start))  # (E,)  items as they are read: candidates, then pieces, by number
@@ -57,11 +58,14 @@ class SelectionProblem:
     def best(self, deadline: Deadline, found: Choice | None = None) -> Choice:
         """The best selection, by as few rules as it takes. found: what another engine found within its limits."""
         gains, active = self.candidates.gains, set[int]()
-        chosen = _native.best_intervals(self.candidates.start, self.candidates.end, gains, self.nested)
-        solved = Solved(chosen, float(gains[chosen].sum()), True)
         best = Choice([], -np.inf, np.inf, NOTHING_FOUND, [0] * len(self.rules), "ilp", {"programs": 0, "rules": 0})
         if found is not None and found.score > -np.inf:
             best = replace(best, indices=found.indices, score=found.score, violations=found.violations, status=LIMIT)
+        seconds = -1.0 if deadline.left is None else deadline.left
+        chosen = _native.best_intervals(self.candidates.start, self.candidates.end, gains, self.nested, seconds)
+        if chosen is None:
+            return best if found is None else replace(best, bound=found.bound)
+        solved = Solved(chosen, float(gains[chosen].sum()), True)
         while True:
             if solved.infeasible:
                 return replace(best, bound=-np.inf, status=INFEASIBLE)
@@ -123,11 +127,18 @@ def _certify(value: float, bound: float) -> None:
         )
 
 
-def _holders(candidates: Candidates, cuts: Ints) -> list[list[int]]:
-    """Of each stretch between neighbouring boundaries, the candidates that hold it."""
-    held: list[list[int]] = [[] for _ in range(len(cuts) - 1)]
+def _holders(candidates: Candidates, cuts: Ints, deadline: Deadline) -> list[list[int]]:
+    """Of each stretch between neighbouring boundaries, the candidates that hold it.
+
+    Raises OutOfTime if it is too late, or if there are too many.
+    """
     first, last = np.searchsorted(cuts, candidates.start), np.searchsorted(cuts, candidates.end)
-    for c in np.flatnonzero(candidates.gains > -np.inf).tolist():
+    possible = np.flatnonzero(candidates.gains > -np.inf)
+    if int((last - first)[possible].sum()) > _MOST_HELD:
+        raise OutOfTime
+    held: list[list[int]] = [[] for _ in range(len(cuts) - 1)]
+    for c in possible.tolist():
+        deadline.check()
         for g in range(first[c], last[c]):
             held[g].append(c)
     return held

@@ -9,7 +9,7 @@ from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible, known, patience
 from bridle.decoding.problem import INFEASIBLE, LIMIT, MOST_MEMORY, Limits, bad_option
 from bridle.decoding.result import penalty_of, status_of, violations_of
-from bridle.errors import BridleError, Infeasible, LimitReached
+from bridle.errors import BridleError, EngineError, Infeasible, LimitReached
 from bridle.rules.base import Rule
 from bridle.rules.files import as_rules
 from bridle.spans.candidates import ScoreKind, candidates_of, checked_probability
@@ -44,9 +44,10 @@ class SpanSelector:
         What to do when no choice obeys the hard rules, or none was found in time: raise an error, or give a `Selection`
         without spans whose status says so.
     time_limit : float, optional
-        Seconds per sequence.
+        Seconds per text. When they are over, the best selection found so far is the answer; without rules there always
+        is one.
     max_memory : int
-        Bytes per sequence, as in `Decoder`.
+        Bytes per text, as in `Decoder`.
 
     Raises
     ------
@@ -134,7 +135,9 @@ class SpanSelector:
         LimitReached
             If the time limit came before any choice was found.
         LatticeError
-            If candidates, text and tokens do not fit together.
+            If candidates, text and tokens do not fit together, or if rules would read more than ten million positions.
+        EngineError
+            If the machine's memory does not suffice.
 
         Examples
         --------
@@ -205,23 +208,38 @@ class SpanSelector:
     # ---- inside ---------------------------------------------------------------------------------------------------
 
     def _select(self, spans: Any, text: str | None, tokens: Any, given: Given) -> tuple[Selection, Unanswered]:
+        try:
+            return self._answer(spans, text, tokens, given)
+        except MemoryError:
+            raise EngineError(
+                "memory ran out while spans were chosen",
+                got=f"max_memory={self.limits.max_memory:,} bytes",
+                wanted="a lower max_memory, or fewer candidates",
+                cause="The process may have less memory than max_memory allows a text.",
+            ) from None
+
+    def _answer(self, spans: Any, text: str | None, tokens: Any, given: Given) -> tuple[Selection, Unanswered]:
         deadline = Deadline.after(self.limits.time_limit)
         candidates = candidates_of(spans, self.scores, self.threshold)
         if text is None and tokens is None:
             tokens = given.get("tokens")
-        error = None
+        error, check = None, check_inside if tokens is None else document_of  # both raise
         if not self.rules and self.labels is None:  # nothing to compile
             check_names(candidates.labels)
-            (check_inside if tokens is None else document_of)(text, tokens, candidates.end)  # both raise
-            choice = best_without_rules(candidates, self.overlap)
+            check(text, tokens, candidates.end)
+            choice = best_without_rules(candidates, self.overlap, deadline)
             names = [candidates.labels[k] for k in choice.indices]
         else:
             compiled = self._for_labels(candidates.labels, given)
             ids = label_ids(candidates.labels, compiled.labels.names)
-            task = Task(document_of(text, tokens, candidates.end), candidates, ids, given)
-            choice = compiled.best(task, deadline) if self.rules else best_without_rules(candidates, self.overlap)
-            if choice.status > LIMIT:
-                error = self._failure(choice, task, compiled.labels, deadline)
+            if self.rules:
+                task = Task(document_of(text, tokens, candidates.end), candidates, ids, given)
+                choice = compiled.best(task, deadline)
+                if choice.status > LIMIT:
+                    error = self._failure(choice, task, compiled.labels, deadline)
+            else:
+                check(text, tokens, candidates.end)
+                choice = best_without_rules(candidates, self.overlap, deadline)
             names = [compiled.labels.names[y] for y in ids[choice.indices].tolist()]
         violated = violations_of(self.rules, choice.violations)
         return Selection(
