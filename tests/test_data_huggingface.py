@@ -167,7 +167,7 @@ def test_strings_are_labels_by_the_name_of_their_column(tmp_path: Path) -> None:
 
 def test_a_label_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table(), tmp_path / "x.parquet")
-    with pytest.raises(FileError, match="there is no such column; got 'id', 'tokens', .*; wanted 'ner'"):
+    with pytest.raises(FileError, match=r"there is no such column; got .id., .tokens., .*; wanted .ner."):
         list(read(tmp_path / "x.parquet", label="ner"))
     assert [x.labels for x in read(tmp_path / "x.parquet", label="ner", unlabelled="allow")] == [None, None]
 

@@ -4,8 +4,8 @@ The columns are called as the keys of `jsonl`: tokens, labels, given (a struct, 
 list of strings. Batches of rows are read and written as they come.
 
 Tables of Hugging Face `datasets` are read as they are: integers become the names that the schema has for them, and the
-labels, strings or integers, are `ner_tags`, or `pos_tags`, where there are no `labels`. With `names`, integers with names are written.
-`arrow` also reads a folder that `save_to_disk` wrote.
+labels, strings or integers, are `ner_tags`, or `pos_tags`, where there are no `labels`. With `names`, integers with
+names are written. `arrow` also reads a folder that `save_to_disk` wrote.
 """
 
 from __future__ import annotations
