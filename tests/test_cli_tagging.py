@@ -143,6 +143,28 @@ def test_output_is_like_the_input(run: Cli, folder: Path, tmp_path: Path) -> Non
     assert {region["from_name"] for region in task["predictions"][0]["result"]} == {"ner"}
 
 
+def test_plain_text_is_written_with_the_options_of_the_training_data(run: Cli, folder: Path, tmp_path: Path) -> None:
+    """So that predictions can be loaded where the training data came from."""
+    found = list(read(folder / "train.jsonl"))
+    write(tmp_path / "x.jsonl", found, "doccano", units="utf-16")
+    more = ["--features", "fields", "--c2", 0.5]
+    run.ok("train", tmp_path / "x.jsonl", "--option", "units=utf-16", "-o", tmp_path / "m", *more)
+    command = ["tag", tmp_path / "m", folder / "notes.txt", "--format", "text", "--to"]
+    first, _ = map(json.loads, run.stdout(*command, "doccano").splitlines())
+    assert first["label"] == [[3, 10, "PER"], [19, 27, "LOC"]]
+    first, _ = map(json.loads, run.stdout(*command, "doccano", "--to-option", "units=characters").splitlines())
+    assert first["label"] == [[2, 9, "PER"], [18, 26, "LOC"]]
+    assert spans(run.stdout(*command, "spans"))[0][0][:2] == (2, 9)  # another format
+
+    names = {"key": "body", "from_name": "ner", "to_name": "note"}
+    write(tmp_path / "x.json", found, "labelstudio", **names)
+    asked = [word for key, value in names.items() for word in ("--option", f"{key}={value}")]
+    run.ok("train", tmp_path / "x.json", *asked, "-o", tmp_path / "m", *more)
+    task, _ = json.loads(run.stdout(*command, "labelstudio"))
+    assert task["data"] == {"body": NOTE}
+    assert {(one["from_name"], one["to_name"]) for one in task["predictions"][0]["result"]} == {("ner", "note")}
+
+
 def test_gold_stands_beside_guess(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("s,Word,Tag\n1,a,X\n,b,Y\n2,a,X\n")
     names = ["--option", "tokens=Word", "--option", "sequence=s", "--label", "Tag"]
