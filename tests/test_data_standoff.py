@@ -52,6 +52,40 @@ def test_all_of_them_are_here() -> None:
 # ---- there and back -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ({"text": "a", "label": [], "meta": {"tokens": 3, "data": 4}}, "doccano"),
+        ({"meta": [{"spans": 1}], "text": "a", "label": []}, "doccano"),
+        ({"text": "a", "data": "x", "label": []}, "doccano"),
+        ({"data": "a", "label": []}, "doccano"),
+        ({"data": "a"}, "doccano"),
+        ({"text": "a", "spans": [], "meta": {"label": 1}}, "spans"),
+        ({"text": "a", "meta": {"label": 1, "tokens": 2}}, "spans"),
+        ({"text": 'a \\" "label": ', 'tok"ens': 1}, "spans"),
+        ({"data": {"text": "a", "tokens": 3}, "annotations": []}, "labelstudio"),
+        ({"tokens": ["a"], "meta": {"text": "b"}}, "jsonl"),
+        ({"meta": {"text": "b"}, "tokens": ["a"]}, "jsonl"),
+        ({"text": "a " * 100_000, "label": []}, "spans"),  # what comes after so much is not looked at
+    ],
+)
+def test_the_keys_of_the_object_itself_tell_its_format(tmp_path: Path, line: Any, name: str) -> None:
+    assert read(saved(tmp_path / "x.jsonl", json.dumps(line) + "\n")).format == name
+
+
+def test_doccano_may_call_a_text_data(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.jsonl", json.dumps({"data": "Ann left", "label": [[0, 3, "PER"]]}))
+    assert [(x.text, x.labels) for x in read(path)] == [("Ann left", ["B-PER", "O"])]
+
+
+def test_spans_are_no_file_of_doccano(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.jsonl", file_of("spans", TEXT, PLACES))
+    with pytest.raises(FileError, match=r"x.jsonl:1: there are no labels; got 'spans'.*\nIs it .* Pass format='spans'"):
+        list(read(path, "doccano"))
+    with pytest.raises(FileError, match=r"there are no spans; got 'label'.*\nIs it .* Pass format='doccano'"):
+        list(read(saved(path, file_of("doccano", TEXT, PLACES)), "spans"))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_tools_write_is_read(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path / "x.json", file_of(name, TEXT, PLACES, id=7))
