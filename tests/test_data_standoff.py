@@ -483,3 +483,47 @@ def test_texts_without_tokens_are_left_out(tmp_path: Path) -> None:
     with read(saved(tmp_path / "x.jsonl", '{"text": " "}\n{"text": "a"}\n')) as examples:
         assert [x.tokens for x in examples] == [["a"]]
         assert examples.left_out == {"texts without tokens": 1}
+
+
+# ---- what else Label Studio exports --------------------------------------------------------------------------------
+
+
+def annotated(*results: Any, **more: Any) -> dict[str, Any]:
+    return {"data": {"text": "Ann left"}, "annotations": [{"result": list(results)}]} | more
+
+
+def marked(**more: Any) -> dict[str, Any]:
+    return {"from_name": "ner", "to_name": "text", "type": "labels", "value": labelled(0, 3, "PER", "labels")} | more
+
+
+@pytest.mark.parametrize("kind", ["hypertextlabels", "paragraphlabels"])
+def test_regions_that_are_not_of_plain_text_are_an_error(tmp_path: Path, kind: str) -> None:
+    other = marked(type=kind, from_name="html", value={"start": "/p[1]", "end": "/p[1]", "hypertextlabels": ["PER"]})
+    path = saved(tmp_path / "x.json", json.dumps([annotated(other, marked())]))
+    with pytest.raises(FileError, match=f"x.json:1: these regions are not of plain text; got the type '{kind}'"):
+        list(read(path))
+    assert [x.labels for x in read(path, from_name="ner")] == [["B-PER", "O"]]
+
+
+def test_regions_of_one_text_alone(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.json", json.dumps([annotated(marked(), marked(to_name="title"))]))
+    with read(path, to_name="text") as found:
+        assert [x.labels for x in found] == [["B-PER", "O"]]
+        assert found.left_out == {"regions of other tags": 1}
+
+
+def test_the_name_of_the_tag_in_json_min(tmp_path: Path) -> None:
+    brief = {"id": 1, "text": "Ann left", "ner": [labelled(0, 3, "PER", "labels")], "choice": ["x"], "annotator": 1}
+    path = saved(tmp_path / "x.json", json.dumps([brief]))
+    assert [x.labels for x in read(path)] == [["B-PER", "O"]]
+    saved(path, json.dumps([brief | {"more": brief["ner"]}]))
+    with pytest.raises(FileError, match="under several names; got 'ner', 'more'; wanted from_name='ner', the one"):
+        list(read(path))
+    assert [x.labels for x in read(path, from_name="more")] == [["B-PER", "O"]]
+
+
+def test_ids_of_predictions_are_counted(tmp_path: Path) -> None:
+    unread = {"data": {"text": "Ann left"}, "predictions": [3, 4]}
+    with read(saved(tmp_path / "x.json", json.dumps([unread]))) as found:
+        assert [x.labels for x in found] == [None]
+        assert found.left_out == {"predictions of which only the id is there": 2}
