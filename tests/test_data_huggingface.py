@@ -179,3 +179,11 @@ def test_labels_that_are_all_null_are_not_those_of_another_column(tmp_path: Path
         assert [(x.columns, x.labels) for x in read(tmp_path / "x.parquet", label=label)] == [
             ({"word": ["He"], "pos_tags": ["N"]}, None)
         ]
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_splits_lead_nowhere_else(tmp_path: Path, name: str) -> None:
+    place = folder(tmp_path / "x", {"train": 1})
+    (place / "dataset_dict.json").write_text(json.dumps({"splits": ["train", name]}))
+    with pytest.raises(FileError, match="this is no name of a part of a data set"):
+        list(read(place, split="train"))

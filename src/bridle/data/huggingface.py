@@ -81,7 +81,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 def _names(values: Any) -> list[str]:
     """Names of files or folders, none of which leads elsewhere."""
     for name in values if isinstance(values, list) else [values]:
-        if not isinstance(name, str) or Path(name).name != name or "\0" in name:
+        if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name or "\0" in name:
             raise FileError("this is no name of a part of a data set", got=shown(name), wanted="a plain name")
     return list(values)
 
