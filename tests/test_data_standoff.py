@@ -527,3 +527,25 @@ def test_ids_of_predictions_are_counted(tmp_path: Path) -> None:
     with read(saved(tmp_path / "x.json", json.dumps([unread]))) as found:
         assert [x.labels for x in found] == [None]
         assert found.left_out == {"predictions of which only the id is there": 2}
+
+
+# ---- files of other formats ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("x.json", '[\n{"data": {"text": "a"}}\n]\n', "labelstudio"),
+        ("x.ann", "T1\tPER 0 1\ta\n", "brat"),
+        ("x.txt", "Ann left\n", "text"),
+    ],
+)
+def test_the_likely_format_is_told(tmp_path: Path, name: str, text: str, wanted: str) -> None:
+    with pytest.raises(FileError, match=f"not a JSON line.*\nIs it .* Pass format='{wanted}'"):
+        list(read(saved(tmp_path / name, text), "doccano"))
+
+
+def test_a_folder_of_brat_files(tmp_path: Path) -> None:
+    saved(tmp_path / "x.ann", "")
+    with pytest.raises(FileError, match=r"holds no data set.*\nFiles of brat are passed one by one: .*/\*\.ann"):
+        list(read(tmp_path))

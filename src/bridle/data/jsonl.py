@@ -23,7 +23,6 @@ from bridle.errors import Argument, BridleError, FileError, shown
 
 _KEY = re.compile(r'[\s,]*+("(?:[^"\\]|\\.)*+")\s*+:\s*+', re.DOTALL)
 _LABELLED = {"label", "labels", "entities", "annotations"}  # keys of doccano
-_PLAIN = "Is it plain text? Pass {argument}."
 KEYS = ("id", "tokens", "labels", "given")
 
 
@@ -168,13 +167,26 @@ def json_lines(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int
                 "not a JSON line",
                 got=str(error)[:200],
                 wanted=f"{wanted} on one line",
-                cause="One sequence per line; is the file cut off?" if line.lstrip()[:1] in "{[" else _PLAIN,
-                argument=Argument("format", "text"),
+                **_likely(source.name, line),
             ) from None
         if not isinstance(record, dict):
             raise source.error(number, "a line is no object", got=type(record).__name__, wanted=wanted)
         check_keys(record, f"{source.name}:{number}")
         yield number, record
+
+
+def _likely(name: str, line: str) -> dict[str, Any]:
+    """Why a line is no JSON: what errors say."""
+    if line.lstrip().startswith("{"):
+        return {"cause": "One sequence per line; is the file cut off?"}
+    if name.endswith(".ann"):
+        return {"cause": "Is it a file of brat? Pass {argument}.", "argument": Argument("format", "brat")}
+    if line.strip() == "[" or line.lstrip().startswith("[{"):
+        return {
+            "cause": "Is it a file of Label Studio? Pass {argument}.",
+            "argument": Argument("format", "labelstudio"),
+        }
+    return {"cause": "Is it plain text? Pass {argument}.", "argument": Argument("format", "text")}
 
 
 def json_line(example: Example, record: dict[str, Any]) -> str:
