@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import bridle
@@ -141,6 +143,28 @@ def test_output_is_like_the_input(run: Cli, folder: Path, tmp_path: Path) -> Non
     assert {region["from_name"] for region in task["predictions"][0]["result"]} == {"ner"}
 
 
+def test_plain_text_is_written_with_the_options_of_the_training_data(run: Cli, folder: Path, tmp_path: Path) -> None:
+    """So that predictions can be loaded where the training data came from."""
+    found = list(read(folder / "train.jsonl"))
+    write(tmp_path / "x.jsonl", found, "doccano", units="utf-16")
+    more = ["--features", "fields", "--c2", 0.5]
+    run.ok("train", tmp_path / "x.jsonl", "--option", "units=utf-16", "-o", tmp_path / "m", *more)
+    command = ["tag", tmp_path / "m", folder / "notes.txt", "--format", "text", "--to"]
+    first, _ = map(json.loads, run.stdout(*command, "doccano").splitlines())
+    assert first["label"] == [[3, 10, "PER"], [19, 27, "LOC"]]
+    first, _ = map(json.loads, run.stdout(*command, "doccano", "--to-option", "units=characters").splitlines())
+    assert first["label"] == [[2, 9, "PER"], [18, 26, "LOC"]]
+    assert spans(run.stdout(*command, "spans"))[0][0][:2] == (2, 9)  # another format
+
+    names = {"key": "body", "from_name": "ner", "to_name": "note"}
+    write(tmp_path / "x.json", found, "labelstudio", **names)
+    asked = [word for key, value in names.items() for word in ("--option", f"{key}={value}")]
+    run.ok("train", tmp_path / "x.json", *asked, "-o", tmp_path / "m", *more)
+    task, _ = json.loads(run.stdout(*command, "labelstudio"))
+    assert task["data"] == {"body": NOTE}
+    assert {(one["from_name"], one["to_name"]) for one in task["predictions"][0]["result"]} == {("ner", "note")}
+
+
 def test_gold_stands_beside_guess(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("s,Word,Tag\n1,a,X\n,b,Y\n2,a,X\n")
     names = ["--option", "tokens=Word", "--option", "sequence=s", "--label", "Tag"]
@@ -197,3 +221,23 @@ def test_training_passes_over_texts_that_nobody_has_annotated(run: Cli, tmp_path
     told = run.ok("train", tmp_path / "y.json", "-o", tmp_path / "n", code=2).stderr
     assert "there are no sequences; got 1 texts without annotations; wanted labelled sequences" in told
     assert "processed 4 tokens" in run.stdout("eval", tmp_path / "x.json", "--model", tmp_path / "m")
+
+
+def test_a_table_to_be_tagged_may_lack_the_labels_of_the_training_data(run: Cli, tmp_path: Path) -> None:
+    example = Example({"word": ["Ann", "left"]}, ["B-PER", "O"])
+    write(tmp_path / "train.parquet", [example] * 4, label="ner", names=["O", "B-PER"])
+    told = run("train", tmp_path / "train.parquet", "--label", "NER", "-o", tmp_path / "m.bridle")
+    assert told.exit_code == 2 and "there is no such column; got 'tokens', 'ner'; wanted 'NER'" in told.stderr
+    run.ok("train", tmp_path / "train.parquet", "--label", "ner", "-o", tmp_path / "m.bridle")
+    write(tmp_path / "new.parquet", [Example({"word": ["Ann"]})])
+    assert run.stdout("tag", tmp_path / "m.bridle", tmp_path / "new.parquet") == "Ann\tB-PER\n\n"
+
+
+def test_names_of_integers_on_the_command_line(run: Cli, tmp_path: Path) -> None:
+    rows = {"tokens": [["Ann", "left"]] * 4, "ner_tags": [[1, 0]] * 4}
+    pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "x.parquet")
+    command = ["train", tmp_path / "x.parquet", "-o", tmp_path / "m.bridle"]
+    told = run(*command)
+    assert told.exit_code == 2 and "Pass --option names=A,B,..., the names of its integers." in told.stderr
+    run.ok(*command, "--option", "names=O,B-PER")
+    assert list(bridle.load(tmp_path / "m.bridle").labels_) == ["B-PER", "O"]

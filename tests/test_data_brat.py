@@ -85,6 +85,14 @@ def test_a_text_that_is_there_stays(tmp_path: Path) -> None:
         write(path, lines * 2)
 
 
+def test_texts_are_looked_up_at_the_beginning_of_a_line(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("He met Ann\nAnn\n")
+    write(tmp_path / "x.ann", [Example({"word": ["Ann"]}, ["B-PER"], text="Ann", starts=[0])])
+    assert (tmp_path / "x.ann").read_text() == "T1\tPER 11 14\tAnn\n"
+    with pytest.raises(FileError, match=r"a text is not in FILE\.txt; got 'met'.*at the beginning of a line"):
+        write(tmp_path / "x.ann", [Example({"word": ["met"]}, ["O"], text="met", starts=[0])])
+
+
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), min_size=1, max_size=12)
 
 

@@ -130,3 +130,44 @@ def test_a_sequence_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_written(tmp_path: Path, examples: list[Example], message: str) -> None:
     with pytest.raises(FileError, match=message):
         write(tmp_path / "x", examples, "csv")
+
+
+@pytest.mark.parametrize(
+    ("header", "options"),
+    [
+        ("word\tlabel", {}),
+        ("Word\tTag", {"tokens": "Word", "label": "Tag"}),
+        ("token\tner", {"tokens": "token", "label": "ner"}),
+    ],
+)
+def test_tabs_and_a_row_of_names(tmp_path: Path, header: str, options: dict[str, Any]) -> None:
+    """Without a row of names such files are conll, whatever they are called."""
+    rows = "Ann\tB-PER\nleft\tO\n\nHe\tO\n"
+    for name in ("x.tsv", "x.txt"):
+        path = saved(tmp_path / name, f"{header}\n{rows}")
+        found = read(path, **options)
+        assert found.format == "tsv"
+        assert [(x.tokens, x.labels) for x in found] == [(["Ann", "left"], ["B-PER", "O"]), (["He"], ["O"])]
+        assert read(saved(tmp_path / name, rows)).format == "conll"
+
+
+def test_a_row_of_other_names_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"'token', 'label'; wanted 'word'.\nPass tokens="):
+        list(read(saved(tmp_path / "x.tsv", "token\tlabel\nAnn\tB-PER\n")))
+
+
+def test_other_delimiters(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.csv", "word;label\nAnn;B-PER\n,;O\n")
+    (found,) = read(path, delimiter=";")
+    assert (found.tokens, found.labels) == (["Ann", ","], ["B-PER", "O"])
+    write(tmp_path / "y.csv", [found], delimiter=";")
+    assert (tmp_path / "y.csv").read_text() == "word;label\nAnn;B-PER\n,;O\n\n"
+    with pytest.raises(
+        FileError, match=r"x.csv:1: the first row has one cell only; got 'word;label'.*\n?.*delimiter=';'"
+    ):
+        list(read(path))
+    with pytest.raises(FileError, match=r"the first row has one cell only.*\n?.*format='tsv'"):
+        list(read(saved(tmp_path / "z.csv", "word\tlabel\nAnn\tO\n")))
+    for wrong in ("", ";;", "\n", '"', None):
+        with pytest.raises(FileError, match="`delimiter` must be a character"):
+            read(path, delimiter=wrong)

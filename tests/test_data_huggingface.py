@@ -66,9 +66,10 @@ def test_integers_become_names(tmp_path: Path, form: str) -> None:
 
 def test_integers_without_names(tmp_path: Path) -> None:
     path = arrow(tmp_path / "x.arrow", pa.table(ROWS))
-    assert [x.labels for x in read(path)] == [None, None]  # nobody says that they are labels
-    with pytest.raises(FileError, match=r"ner_tags is not a column of lists of strings.*\n?.*Pass names="):
-        list(read(path, label="ner_tags"))
+    for asked in ({}, {"label": "ner_tags"}):
+        with pytest.raises(FileError, match=r"ner_tags is not a column of lists of strings.*\n?.*Pass names=\.\.\.,"):
+            list(read(path, **asked))
+    assert [x.labels for x in read(path, label=None)] == [None, None]
     assert [x.labels for x in read(path, label="ner_tags", names=NAMES)] == [["B-PER", "O"], None]
     assert [x.labels for x in read(path, names=NAMES)] == [["B-PER", "O"], None]
     with pytest.raises(FileError, match="sequence 0: 'ner_tags' has a label without a name; got 1; wanted 0 to 0"):
@@ -93,7 +94,8 @@ def test_integers_without_names(tmp_path: Path) -> None:
 )
 def test_metadata_that_makes_no_sense_is_passed_over(tmp_path: Path, metadata: Any) -> None:
     path = arrow(tmp_path / "x.arrow", pa.table(ROWS).replace_schema_metadata(metadata))
-    assert [x.labels for x in read(path)] == [None, None]
+    assert [x.labels for x in read(path, label=None)] == [None, None]
+    assert [x.labels for x in read(path, names=NAMES)] == [["B-PER", "O"], None]
 
 
 def test_names_are_written(tmp_path: Path) -> None:
@@ -150,3 +152,38 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
         list(read(tmp_path))
     with pytest.raises(FileError, match="cannot read this file; got Is a directory"):
         read(tmp_path, "conll")
+
+
+def test_strings_are_labels_by_the_name_of_their_column(tmp_path: Path) -> None:
+    words = {"tokens": [["Ann", "left"]], "ner_tags": [["B-PER", "O"]], "pos_tags": [["N", "V"]]}
+    pyarrow.parquet.write_table(pa.table(words), tmp_path / "x.parquet")
+    for path in (tmp_path / "x.parquet", arrow(tmp_path / "x.arrow", pa.table(words))):
+        (example,) = read(path)
+        assert example.columns == {"word": ["Ann", "left"], "pos_tags": ["N", "V"]}
+        assert example.labels == ["B-PER", "O"]
+        assert next(read(path, label="pos_tags")).labels == ["N", "V"]
+        assert next(read(path, label=None)).columns.keys() == {"word", "ner_tags", "pos_tags"}
+
+
+def test_a_label_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(table(), tmp_path / "x.parquet")
+    with pytest.raises(FileError, match=r"there is no such column; got .id., .tokens., .*; wanted .ner."):
+        list(read(tmp_path / "x.parquet", label="ner"))
+    assert [x.labels for x in read(tmp_path / "x.parquet", label="ner", unlabelled="allow")] == [None, None]
+
+
+def test_labels_that_are_all_null_are_not_those_of_another_column(tmp_path: Path) -> None:
+    rows = {"tokens": [["He"]], "ner_tags": pa.nulls(1), "pos_tags": [["N"]]}
+    pyarrow.parquet.write_table(pa.table(rows), tmp_path / "x.parquet")
+    for label in ("labels", "ner_tags"):
+        assert [(x.columns, x.labels) for x in read(tmp_path / "x.parquet", label=label)] == [
+            ({"word": ["He"], "pos_tags": ["N"]}, None)
+        ]
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_splits_lead_nowhere_else(tmp_path: Path, name: str) -> None:
+    place = folder(tmp_path / "x", {"train": 1})
+    (place / "dataset_dict.json").write_text(json.dumps({"splits": ["train", name]}))
+    with pytest.raises(FileError, match="this is no name of a part of a data set"):
+        list(read(place, split="train"))

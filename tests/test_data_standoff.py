@@ -52,6 +52,40 @@ def test_all_of_them_are_here() -> None:
 # ---- there and back -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ({"text": "a", "label": [], "meta": {"tokens": 3, "data": 4}}, "doccano"),
+        ({"meta": [{"spans": 1}], "text": "a", "label": []}, "doccano"),
+        ({"text": "a", "data": "x", "label": []}, "doccano"),
+        ({"data": "a", "label": []}, "doccano"),
+        ({"data": "a"}, "doccano"),
+        ({"text": "a", "spans": [], "meta": {"label": 1}}, "spans"),
+        ({"text": "a", "meta": {"label": 1, "tokens": 2}}, "spans"),
+        ({"text": 'a \\" "label": ', 'tok"ens': 1}, "spans"),
+        ({"data": {"text": "a", "tokens": 3}, "annotations": []}, "labelstudio"),
+        ({"tokens": ["a"], "meta": {"text": "b"}}, "jsonl"),
+        ({"meta": {"text": "b"}, "tokens": ["a"]}, "jsonl"),
+        ({"text": "a " * 100_000, "label": []}, "spans"),  # what comes after so much is not looked at
+    ],
+)
+def test_the_keys_of_the_object_itself_tell_its_format(tmp_path: Path, line: Any, name: str) -> None:
+    assert read(saved(tmp_path / "x.jsonl", json.dumps(line) + "\n")).format == name
+
+
+def test_doccano_may_call_a_text_data(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.jsonl", json.dumps({"data": "Ann left", "label": [[0, 3, "PER"]]}))
+    assert [(x.text, x.labels) for x in read(path)] == [("Ann left", ["B-PER", "O"])]
+
+
+def test_spans_are_no_file_of_doccano(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.jsonl", file_of("spans", TEXT, PLACES))
+    with pytest.raises(FileError, match=r"x.jsonl:1: there are no labels; got 'spans'.*\nIs it .* Pass format='spans'"):
+        list(read(path, "doccano"))
+    with pytest.raises(FileError, match=r"there are no spans; got 'label'.*\nIs it .* Pass format='doccano'"):
+        list(read(saved(path, file_of("doccano", TEXT, PLACES)), "spans"))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_tools_write_is_read(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path / "x.json", file_of(name, TEXT, PLACES, id=7))
@@ -449,3 +483,69 @@ def test_texts_without_tokens_are_left_out(tmp_path: Path) -> None:
     with read(saved(tmp_path / "x.jsonl", '{"text": " "}\n{"text": "a"}\n')) as examples:
         assert [x.tokens for x in examples] == [["a"]]
         assert examples.left_out == {"texts without tokens": 1}
+
+
+# ---- what else Label Studio exports --------------------------------------------------------------------------------
+
+
+def annotated(*results: Any, **more: Any) -> dict[str, Any]:
+    return {"data": {"text": "Ann left"}, "annotations": [{"result": list(results)}]} | more
+
+
+def marked(**more: Any) -> dict[str, Any]:
+    return {"from_name": "ner", "to_name": "text", "type": "labels", "value": labelled(0, 3, "PER", "labels")} | more
+
+
+@pytest.mark.parametrize("kind", ["hypertextlabels", "paragraphlabels"])
+def test_regions_that_are_not_of_plain_text_are_an_error(tmp_path: Path, kind: str) -> None:
+    other = marked(type=kind, from_name="html", value={"start": "/p[1]", "end": "/p[1]", "hypertextlabels": ["PER"]})
+    path = saved(tmp_path / "x.json", json.dumps([annotated(other, marked())]))
+    with pytest.raises(FileError, match=f"x.json:1: these regions are not of plain text; got the type '{kind}'"):
+        list(read(path))
+    assert [x.labels for x in read(path, from_name="ner")] == [["B-PER", "O"]]
+
+
+def test_regions_of_one_text_alone(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.json", json.dumps([annotated(marked(), marked(to_name="title"))]))
+    with read(path, to_name="text") as found:
+        assert [x.labels for x in found] == [["B-PER", "O"]]
+        assert found.left_out == {"regions of other tags": 1}
+
+
+def test_the_name_of_the_tag_in_json_min(tmp_path: Path) -> None:
+    brief = {"id": 1, "text": "Ann left", "ner": [labelled(0, 3, "PER", "labels")], "choice": ["x"], "annotator": 1}
+    path = saved(tmp_path / "x.json", json.dumps([brief]))
+    assert [x.labels for x in read(path)] == [["B-PER", "O"]]
+    saved(path, json.dumps([brief | {"more": brief["ner"]}]))
+    with pytest.raises(FileError, match="under several names; got 'ner', 'more'; wanted from_name='ner', the one"):
+        list(read(path))
+    assert [x.labels for x in read(path, from_name="more")] == [["B-PER", "O"]]
+
+
+def test_ids_of_predictions_are_counted(tmp_path: Path) -> None:
+    unread = {"data": {"text": "Ann left"}, "predictions": [3, 4]}
+    with read(saved(tmp_path / "x.json", json.dumps([unread]))) as found:
+        assert [x.labels for x in found] == [None]
+        assert found.left_out == {"predictions of which only the id is there": 2}
+
+
+# ---- files of other formats ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("x.json", '[\n{"data": {"text": "a"}}\n]\n', "labelstudio"),
+        ("x.ann", "T1\tPER 0 1\ta\n", "brat"),
+        ("x.txt", "Ann left\n", "text"),
+    ],
+)
+def test_the_likely_format_is_told(tmp_path: Path, name: str, text: str, wanted: str) -> None:
+    with pytest.raises(FileError, match=f"not a JSON line.*\nIs it .* Pass format='{wanted}'"):
+        list(read(saved(tmp_path / name, text), "doccano"))
+
+
+def test_a_folder_of_brat_files(tmp_path: Path) -> None:
+    saved(tmp_path / "x.ann", "")
+    with pytest.raises(FileError, match=r"holds no data set.*\nFiles of brat are passed one by one: .*/\*\.ann"):
+        list(read(tmp_path))

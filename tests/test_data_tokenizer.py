@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -37,10 +38,33 @@ def test_each_way_to_cut() -> None:
     text = "Dr. Lee's 1--10 café 😀e\u0301"
     assert {how: tokenize(text, how)[0] for how in TOKENS[:3]} == {
         "blanks": ["Dr.", "Lee's", "1--10", "café", "😀e\u0301"],
-        "words": ["Dr", "Lee", "s", "1", "10", "café", "e"],
-        "punctuation": ["Dr", ".", "Lee", "'", "s", "1", "-", "-", "10", "café", "😀", "e", "\u0301"],
+        "words": ["Dr", "Lee", "s", "1", "10", "café", "e\u0301"],
+        "punctuation": ["Dr", ".", "Lee", "'", "s", "1", "-", "-", "10", "café", "😀", "e\u0301"],
     }
     assert len(tokenize(text, "characters")[0]) == len("".join(text.split()))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("हिन्दी भाषा में, 3", ["हिन्दी", "भाषा", "में", ",", "3"]),
+        ("cafe\u0301 nai\u0308ve!", ["cafe\u0301", "nai\u0308ve", "!"]),
+        ("வணக்கம் ශ්\u200dරී می\u200cخواهم", ["வணக்கம்", "ශ්\u200dරී", "می\u200cخواهم"]),
+        ("Łódź, straße Ωμέγα_1", ["Łódź", ",", "straße", "Ωμέγα_1"]),
+        ("上海浦东。ที่นี่ ひらがな", ["上海浦东", "。", "ที่นี่", "ひらがな"]),  # runs of letters stay whole
+    ],
+)
+def test_marks_stay_with_their_letters(text: str, tokens: list[str]) -> None:
+    assert tokenize(text)[0] == tokens
+    assert tokenize(text, "words")[0] == [token for token in tokens if token not in ",!。"]
+
+
+@given(text=st.text(st.characters(max_codepoint=0x7F)))
+def test_ascii_is_cut_as_by_the_simple_pattern(text: str) -> None:
+    """Also in a text that is not all ASCII."""
+    plain = re.findall(r"\w+|[^\w\s]", text)
+    assert tokenize(text)[0] == plain
+    assert tokenize(text + " é")[0] == [*plain, "é"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ KERNELS = sorted(path for path in (ROOT / "cpp").rglob("*") if path.is_file())
 # A module imports only from rows above its own, or from its own package.
 ARROW = [
     ["_native", "deadline", "errors"],
-    ["atomic", "checks", "extras", "schemes", "processor", "recent"],
+    ["atomic", "checks", "extras", "schemes", "processor", "recent", "tokens"],
     ["frames", "labels"],
     ["arrays"],
     ["lattice"],
@@ -67,7 +67,7 @@ ARROW = [
 ONLY = {
     "decoding.judge": {"errors", "labels", "lattice", "rules", "decoding.result"},  # shares no code with the engines
     "atomic": {"errors"},
-    "data": {"atomic", "checks", "errors", "extras", "labels", "lattice"},
+    "data": {"atomic", "checks", "errors", "extras", "labels", "lattice", "tokens"},
     "features": {"_native", "checks", "errors", "frames"},
 }
 # Modules; what needs packages of others is imported by tests/integrations.
@@ -339,6 +339,7 @@ TOGETHER = {
     "test_data_limits": "data/packed data/tables",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
+    "test_data_tokenizer": "tokens",
     "test_decoding_decoder": "decoding/judge decoding/plan decoding/problem decoding/ranking "
     "decoding/result decoding/single",
     "test_decoding_outcomes": "decoding/clash decoding/relaxation",

@@ -144,3 +144,12 @@ def test_the_command_line_takes_folders(tmp_path: Path) -> None:
     assert '"text": "Ann Lee left", "spans": [{"start": 0, "end": 7' in run.stdout(
         "tag", tmp_path / "m", tmp_path / "data" / "train", "--to", "spans"
     )
+
+
+def test_labels_are_chosen_by_the_name_of_their_column() -> None:
+    rows = {"tokens": [["Ann", "left"]], "ner_tags": [["B-PER", "O"]]}
+    assert shown(examples(Dataset.from_dict(rows))) == [(None, {"word": ["Ann", "left"]}, ["B-PER", "O"])]
+    with pytest.raises(FileError, match="sequence 0: integers of 'ner_tags' have no names"):
+        list(examples(Dataset.from_dict(rows | {"ner_tags": [[1, 0]]})))
+    with pytest.raises(FileError, match="sequence 0: there is no such column; got 'tokens', 'ner_tags'; wanted 'ner'"):
+        list(examples(Dataset.from_dict(rows), label="ner"))

@@ -215,6 +215,8 @@ def option(argument: Argument) -> str:
         return "--labels or --model"
     if name == "columns":
         return "--columns A,B,..."
+    if name == "names" and value is ...:
+        return "--option names=A,B,..."
     word = "NAME" if value is ... else shlex.quote("none" if value is None else str(value))
     if name in _OWN_OPTIONS:
         return f"--{name.replace('_', '-')} {word}"

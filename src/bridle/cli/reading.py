@@ -46,6 +46,8 @@ TheOptions = Annotated[
 
 # Formats whose markup is the labels: what is to be tagged comes as plain text.
 _MARKUP = {"tagged", "parserator", "segments"}
+# Options whose value is a list of names, with commas between.
+_LISTS = {"columns", "names"}
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Reader:
         if labels == "missing" and format in _MARKUP:
             return cls("text", {"tokens": options.get("tokens", "blanks")})
         if labels == "missing" and format in ("conll", "conllu") and options.get("columns"):
+            options["unlabelled"] = "allow"
+        if labels == "missing" and format in ("parquet", "arrow") and options.get("label"):
             options["unlabelled"] = "allow"
         return cls(format, options)
 
@@ -125,7 +129,8 @@ def settings_of_format(options: list[str] | None, called: str) -> dict[str, Any]
         key, is_, value = option.partition("=")
         if not is_:
             raise FileError(f"{called} is no setting", got=repr(option), wanted="KEY=VALUE, such as tokens=words")
-        found[key.strip()] = _value(value)
+        key = key.strip()
+        found[key] = [name.strip() for name in value.split(",")] if key in _LISTS else _value(value)
     return found
 
 

@@ -53,7 +53,14 @@ STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged", "sp
 _ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
 _WITH_SCORES = ("spans", "labelstudio")
 _WITH_GOLD = ("conll", "csv", "tsv")
-_LOADED_BACK = ("spans", "doccano", "labelstudio", "brat", "csv", "tsv")  # written with the options of the input
+_LOADED_BACK = (
+    "spans",
+    "doccano",
+    "labelstudio",
+    "brat",
+    "csv",
+    "tsv",
+)  # with the options of the input, or of the training
 _MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
@@ -124,13 +131,14 @@ def tag(
     """
     keep(out, model, rules, *(data or ()))
     tagger = bridle.load(model)
-    reader = reader_of(format, columns, label, option, Reader.noted(tagger.notes_, "missing"))
+    before = Reader.noted(tagger.notes_, "missing")
+    reader = reader_of(format, columns, label, option, before)
     obeyed = [] if rules is None else rules_for(rules, tagger)
     memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
     decoder = Decoder(
         tagger.labels_, obeyed, engine, time_limit=time_limit, max_memory=memory, on_infeasible=on_infeasible.value
     )
-    made = _output("jsonl" if as_json or k is not None else to, reader, tagger, to_option, scores)
+    made = _output("jsonl" if as_json or k is not None else to, (reader, before), tagger, to_option, scores)
     if made is None and to not in (None, "jsonl", "json"):
         wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(_WITH_SCORES)}"
         raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted=wanted)
@@ -229,8 +237,11 @@ def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int,
     )
 
 
-def _output(to: str | None, reader: Reader, tagger: Tagger, options: list[str] | None, scores: bool) -> Format | None:
-    """The format of the output; None: JSON lines."""
+def _output(
+    to: str | None, readers: tuple[Reader, Reader], tagger: Tagger, options: list[str] | None, scores: bool
+) -> Format | None:
+    """The format of the output; None: JSON lines. readers: of the input, and of the training data."""
+    reader = readers[0]
     name = to or (reader.format if reader.format in _ALIKE else None)
     if name is None:
         name = "segmented" if tagger.labels_.scheme == "BMES" and reader.format == "text" else "conll"
@@ -239,8 +250,9 @@ def _output(to: str | None, reader: Reader, tagger: Tagger, options: list[str] |
     if name == "text":
         raise FileError("the output cannot have this format", got=name, wanted="a format that has labels")
     asked = settings_of_format(options, "--to-option") if options else {}
-    if name == reader.format and name in _LOADED_BACK:
-        asked = reader.options | asked
+    for known in readers if name in _LOADED_BACK else ():
+        if name == known.format:
+            asked = known.options | asked
     made = format_named(name, asked)
     # O is never a span, whatever the scheme of the model is
     return replace(made, scheme=tagger.labels_.scheme or "IO") if isinstance(made, Standoff) else made

@@ -22,6 +22,8 @@ from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
 
 _FORMATS: dict[str, type[Format]] = {}
+_TOKENS = {"word", "words", "token", "tokens"}  # what columns are called
+_LABELS = {"label", "labels", "tag", "tags", "ner", "ner_tag", "ner_tags", "pos", "pos_tag", "pos_tags", "chunk", "bio"}
 _PARAMETERS = "\n\nParameters\n----------\n"
 
 
@@ -189,6 +191,12 @@ def _beginning(source: Source) -> str:
     head = source.head()
     text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     return text[: text.rindex("\n") + 1] if len(head) >= 1 << 16 and "\n" in text else text
+
+
+def names_columns(head: str) -> bool:
+    """Does a file begin with names of columns, with TABs between, that of tokens and that of labels among them?"""
+    cells = {cell.strip().lower() for cell in head.lstrip("\n").partition("\n")[0].split("\t")}
+    return bool(cells & _TOKENS) and bool(cells & _LABELS)
 
 
 def plain_path(path: str | os.PathLike[str] | None) -> str | None:

@@ -7,7 +7,7 @@ over, as are relations, events, attributes and notes; all are counted. A text wi
 line of the text is a sequence, unless `per="document"`.
 
 To write FILE.ann writes FILE.txt too, a line per sequence. If a FILE.txt is there, it stays as it is, and the sequences
-are looked up in it: so what a model finds in a text can be loaded beside it.
+are looked up in it, each at the beginning of a line: so what a model finds in a text can be loaded beside it.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ class Brat(Standoff):
             for example in examples:
                 text, spans = self.spans(example)
                 if known is not None:
-                    found = known.find(text, at)
+                    found = _at_line_start(known, text, at)
                     if found < 0:
-                        wanted = f"the texts that are in {place}, in their order"
+                        wanted = f"the texts that are in {place}, in their order, each at the beginning of a line"
                         cause = "A text that is there stays as it is. Choose another name to write both files."
                         raise example.error("a text is not in FILE.txt", got=shown(text), wanted=wanted, cause=cause)
                     at, done = found, done + self.places(known[at:found])[-1]
@@ -167,6 +167,15 @@ def _parts(ends: list[int], label: str, quote: str | None) -> Iterator[Span]:
     """Each part of a span; one that is alone says what it covers."""
     for a, b in zip(ends[::2], ends[1::2], strict=True):
         yield Span(a, b, label, None, quote if len(ends) == 2 else None)
+
+
+def _at_line_start(known: str, text: str, at: int) -> int:
+    """Where a text next stands at the beginning of a line, but for white space; -1: nowhere."""
+    while (found := known.find(text, at)) >= 0 and known[known.rfind("\n", 0, found) + 1 : found].strip():
+        at = known.find("\n", found) + 1
+        if not at:
+            return -1
+    return found
 
 
 def _whole(source: Source, encoding: str) -> str:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from bridle.data import limits
-from bridle.data.base import Format
+from bridle.data.base import Format, names_columns
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
@@ -84,7 +84,8 @@ class Conll(Format):
     @classmethod
     def looks_like(cls, head: str) -> bool:
         widths = list(_widths(head).values())
-        return len(widths) > 1 and 1 < widths[0] < 100 and set(widths) == {widths[0]}
+        alike = len(widths) > 1 and 1 < widths[0] < 100 and set(widths) == {widths[0]}
+        return alike and not names_columns(head)  # else `tsv`
 
     @classmethod
     def misfit(cls, head: str) -> str:

@@ -8,7 +8,8 @@ first row of each only::
     ,left,VBD,B-VP
     s2,She,PRP,B-NP
 
-is read with `sequence="sentence"`. Files of tab-separated columns without a row of names are `conll`.
+is read with `sequence="sentence"`. A file of tab-separated columns is `tsv` if its first line names tokens and labels
+(`word` or `token`, and `label`, `tag`, `ner` or the like), and `conll` otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bridle.data import limits
-from bridle.data.base import Format
+from bridle.data.base import Format, names_columns
 from bridle.data.examples import Example
 from bridle.data.source import Source, located
 from bridle.errors import Argument, FileError, shown
@@ -45,21 +46,29 @@ class Delimited(Format):
         text goes on with the one before. None: a row without text stands between sequences.
     columns : list of str, optional
         Which columns to read, besides these; None reads all.
+    delimiter : str, default "," or a TAB
+        The character between cells, such as ``";"``.
     quote : str or None, default '"'
         What stands around cells with delimiters or line breaks in them, as in Python's csv module; None: nothing does.
     encoding : str, default "utf-8"
         Encoding of what is read; what is written is always UTF-8.
     """
 
-    delimiter: ClassVar[str] = ","
-
     tokens: str = "word"
     label: str | None = "label"
     sequence: str | None = None
     columns: Sequence[str] | None = None
+    delimiter: str = ","
     quote: str | None = '"'
 
     def __post_init__(self) -> None:
+        if (
+            not isinstance(self.delimiter, str)
+            or len(self.delimiter) != 1
+            or self.delimiter in ("\r", "\n", self.quote)
+        ):
+            wanted = "such as ';', other than `quote`"
+            raise FileError("`delimiter` must be a character", got=shown(self.delimiter), wanted=wanted)
         if self.quote is not None and (not isinstance(self.quote, str) or len(self.quote) != 1):
             raise FileError("`quote` must be a character", got=shown(self.quote), wanted="'\"', or None")
         if self.columns is not None and (isinstance(self.columns, str) or not isinstance(self.columns, Sequence)):
@@ -132,6 +141,18 @@ class Delimited(Format):
         if len(header) > limits.MOST_KEYS or len(set(header)) < len(header):
             wanted = f"each name once, at most {limits.MOST_KEYS:,}"
             raise FileError("the first row does not name columns", got=shown(header), wanted=wanted)
+        if (
+            len(header) == 1
+            and header[0] != self.tokens
+            and (mark := next(filter(header[0].__contains__, ";\t,|"), ""))
+        ):
+            raise FileError(
+                "the first row has one cell only",
+                got=shown(header[0]),
+                wanted=f"names with {self.delimiter!r} between them",
+                cause="Pass {argument} if that is what stands between cells.",
+                argument=Argument("format", "tsv") if mark == "\t" else Argument("delimiter", mark),
+            )
         for option, name in (("tokens", self.tokens), ("sequence", self.sequence)):
             if name is not None and name not in header:
                 raise FileError(
@@ -224,4 +245,9 @@ class Tsv(Delimited):
     """Cells with tabs between them."""
 
     name = "tsv"
-    delimiter: ClassVar[str] = "\t"
+
+    delimiter: str = "\t"
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return names_columns(head)

@@ -6,7 +6,8 @@ What doccano exports of projects with relations is read too; relations are passe
 
     {"text": "Ann Lee left.", "entities": [{"start_offset": 0, "end_offset": 7, "label": "PER"}], "relations": []}
 
-Without `label`, `labels` or `entities` the text is not labelled. Other keys are passed over.
+Some exports call the text `data`. Without `label`, `labels` or `entities` it is not labelled. Other keys are passed
+over.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bridle.data.examples import Example
 from bridle.data.jsonl import json_kind, json_line, json_lines
 from bridle.data.source import Source, located
 from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
-from bridle.errors import FileError, shown
+from bridle.errors import Argument, FileError, shown
 
 _WANTED = '{"text": "...", "label": [[0, 3, "PER"], ...]}'
 _KEYS = ("label", "labels", "entities")  # of spans: as doccano writes them now, wrote them once, with relations
@@ -39,12 +40,17 @@ class Doccano(Standoff):
     def read(self, source: Source) -> Iterator[Example]:
         for number, record in json_lines(source, self.encoding, _WANTED):
             with located(f"{source.name}:{number}") as where:
-                text, keys = text_in(record, "text"), [key for key in _KEYS if key in record]
+                other = "text" not in record and isinstance(record.get("data"), str)
+                text, keys = text_in(record, "data" if other else "text"), [key for key in _KEYS if key in record]
                 if len(keys) > 1:
                     raise FileError("spans are there twice", got=" and ".join(keys), wanted="one of them")
                 if not keys and "annotations" in record:
                     cause = "It has numbers for labels. Export it as JSONL with the texts of labels."
                     raise FileError("an old export of doccano", got="'annotations'", wanted="'label'", cause=cause)
+                if not keys and "spans" in record:
+                    cause, argument = "Is it of the format spans? Pass {argument}.", Argument("format", "spans")
+                    what, wanted = "there are no labels", "the key 'label'"
+                    raise FileError(what, got="'spans'", wanted=wanted, cause=cause, argument=argument)
                 spans = [_span(span) for span in list_in(record, keys[0])] if keys else None
                 source.leave_out("relations", len(list_in(record, "relations")) if record.get("relations") else 0)
                 if example := self.example(source, where, text, spans, record.get("id")):

@@ -54,7 +54,10 @@ class Folder(Source):
             raise FileError("the folder holds one data set", got=f"split={split!r}", wanted="no split", where=self.name)
         if not (folder / "state.json").is_file():
             wanted = "what `save_to_disk` of datasets writes"
-            raise FileError("this folder holds no data set", got="no state.json", wanted=wanted, where=str(folder))
+            brat = next(folder.glob("*.ann"), None) is not None
+            cause = f"Files of brat are passed one by one: {folder}/*.ann." if brat else None
+            what, got = "this folder holds no data set", "no state.json"
+            raise FileError(what, got=got, wanted=wanted, cause=cause, where=str(folder))
         state = _loaded(folder / "state.json")
         if state.get("_indices_data_files"):
             wanted = "rows in their order: call `flatten_indices` before `save_to_disk`"
@@ -81,7 +84,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 def _names(values: Any) -> list[str]:
     """Names of files or folders, none of which leads elsewhere."""
     for name in values if isinstance(values, list) else [values]:
-        if not isinstance(name, str) or Path(name).name != name or "\0" in name:
+        if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name or "\0" in name:
             raise FileError("this is no name of a part of a data set", got=shown(name), wanted="a plain name")
     return list(values)
 

@@ -21,8 +21,8 @@ from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
 from bridle.errors import Argument, BridleError, FileError, shown
 
-_KEY = re.compile(r'"(tokens|text|spans|label|labels|entities|annotations|data)"\s*+:')
-_PLAIN = "Is it plain text? Pass {argument}."
+_KEY = re.compile(r'[\s,]*+("(?:[^"\\]|\\.)*+")\s*+:\s*+', re.DOTALL)
+_LABELLED = {"label", "labels", "entities", "annotations"}  # keys of doccano
 KEYS = ("id", "tokens", "labels", "given")
 
 
@@ -167,13 +167,26 @@ def json_lines(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int
                 "not a JSON line",
                 got=str(error)[:200],
                 wanted=f"{wanted} on one line",
-                cause="One sequence per line; is the file cut off?" if line.lstrip()[:1] in "{[" else _PLAIN,
-                argument=Argument("format", "text"),
+                **_likely(source.name, line),
             ) from None
         if not isinstance(record, dict):
             raise source.error(number, "a line is no object", got=type(record).__name__, wanted=wanted)
         check_keys(record, f"{source.name}:{number}")
         yield number, record
+
+
+def _likely(name: str, line: str) -> dict[str, Any]:
+    """Why a line is no JSON: what errors say."""
+    if line.lstrip().startswith("{"):
+        return {"cause": "One sequence per line; is the file cut off?"}
+    if name.endswith(".ann"):
+        return {"cause": "Is it a file of brat? Pass {argument}.", "argument": Argument("format", "brat")}
+    if line.strip() == "[" or line.lstrip().startswith("[{"):
+        return {
+            "cause": "Is it a file of Label Studio? Pass {argument}.",
+            "argument": Argument("format", "labelstudio"),
+        }
+    return {"cause": "Is it plain text? Pass {argument}.", "argument": Argument("format", "text")}
 
 
 def json_line(example: Example, record: dict[str, Any]) -> str:
@@ -185,19 +198,30 @@ def json_line(example: Example, record: dict[str, Any]) -> str:
 
 
 def json_kind(head: str) -> str | None:
-    """The format of a file that begins with a JSON object, or with a list of some, by the names in its first line."""
+    """The format of a file that begins with a JSON object, or with a list of some, by the keys of the first one."""
     start = head.lstrip()
     line = start[1:].lstrip() if start.startswith("[") else start.partition("\n")[0]
     if not line.startswith("{"):
         return None
-    keys = set(_KEY.findall(line))
+    keys = dict(_own_keys(line))
     if start.startswith("["):
-        return "labelstudio" if keys & {"data", "text"} else None
-    if "tokens" in keys or not keys & {"data", "text"}:
+        return "labelstudio" if keys.keys() & {"data", "text"} else None
+    if "tokens" in keys or not ("text" in keys or keys.get("data") in ("{", '"')):
         return "jsonl"
-    if "data" in keys:
-        return "labelstudio"
-    return "doccano" if "spans" not in keys and len(keys) > 1 else "spans"
+    if "text" not in keys:
+        return "labelstudio" if keys["data"] == "{" else "doccano"
+    return "doccano" if "spans" not in keys and keys.keys() & _LABELLED else "spans"
+
+
+def _own_keys(text: str) -> Iterator[tuple[str, str]]:
+    """The keys of the object that a text begins with, not of what is in it, with the first character of each value."""
+    at = 1
+    try:
+        while key := _KEY.match(text, at):
+            yield json.loads(key[1]), text[key.end() : key.end() + 1]
+            at = json.JSONDecoder(strict=False).raw_decode(text, key.end())[1]
+    except (ValueError, RecursionError):  # it is cut off, or broken
+        return
 
 
 def check_keys(record: dict[str, Any], where: str) -> None:

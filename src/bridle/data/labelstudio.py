@@ -6,10 +6,11 @@
     ]
 
 Of each task the first annotation that was not cancelled is read; further ones, and results that are no regions of
-text, are passed over and counted. A task whose list of annotations is empty is not labelled, whatever a model predicted
-for it; only a task without such a list, as Bridle writes them, is read with its first prediction. What is written can
-be imported: tasks with one prediction each, whose `score` is the smallest probability of its regions, so that the tasks
-can be sorted by it.
+text, are passed over and counted; regions of `<HyperText>` and `<Paragraphs>` are an error. A task whose list of
+annotations is empty is not labelled, whatever a model predicted for it; only a task without such a list, as Bridle
+writes them, is read with its first prediction. What is written can be imported: tasks with one prediction each, whose
+`score` is the smallest probability of its regions, so that the tasks can be sorted by it. Of the data of a task only
+the text is kept.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from bridle.data.jsonl import json_kind, json_line
 from bridle.data.objects import json_objects
 from bridle.data.source import Source, located
 from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
-from bridle.errors import FileError, shown
+from bridle.errors import Argument, FileError, shown
 
 _WANTED = '[{"data": {"text": "..."}, "annotations": [...]}, ...]'
+_MARKUP = ("hypertextlabels", "paragraphlabels")  # regions of <HyperText> and <Paragraphs>
 _REGION = '{"type": "labels", "value": {"start": 0, "end": 3, "labels": ["PER"]}}'
 
 
@@ -40,8 +42,8 @@ class LabelStudio(Standoff):
     from_name : str, optional
         Name of the tag ``<Labels>``: only its regions are read. None reads those of all such tags, and writes
         ``"label"``.
-    to_name : str, default "text"
-        Name of the tag ``<Text>``, in what is written.
+    to_name : str, optional
+        Name of the tag ``<Text>``: only its regions are read. None reads those of all, and writes ``"text"``.
     kind : {"annotations", "predictions"}, optional
         What to read and write; None reads annotations, or predictions of tasks that have no list of annotations, and
         writes predictions.
@@ -54,7 +56,7 @@ class LabelStudio(Standoff):
 
     key: str = "text"
     from_name: str | None = None
-    to_name: str = "text"
+    to_name: str | None = None
     kind: Literal["annotations", "predictions"] | None = None
     model_version: str = "bridle"
 
@@ -86,6 +88,9 @@ class LabelStudio(Standoff):
             if task.get(kind) is None:
                 continue
             found = list_in(task, kind)
+            if kind == "predictions" and (ids := [one for one in found if isinstance(one, int)]):
+                source.leave_out("predictions of which only the id is there", len(ids))
+                found = [one for one in found if not isinstance(one, int)]
             if bad := [one for one in found if not isinstance(one, dict)]:
                 raise FileError(f"{kind} are no objects", got=shown(bad[0]), wanted='{"result": [...]}')
             kept = [one for one in found if not one.get("was_cancelled")]
@@ -96,17 +101,39 @@ class LabelStudio(Standoff):
 
     def _brief(self, task: Mapping[str, Any]) -> list[Any] | None:
         """The results of a task in the form JSON-MIN: values of regions under the name of the tag."""
-        name = self.from_name or "label"
+        name = self.from_name
+        if name is None:
+            found = [key for key in task if key == "label" or _is_brief(task[key])]
+            if len(found) > 1:
+                raise FileError(
+                    "regions are there under several names",
+                    got=", ".join(map(repr, found))[:200],
+                    wanted="{argument}, the one to read",
+                    argument=Argument("from_name", found[0]),
+                )
+            name = found[0] if found else "label"
         return None if name not in task else [{"type": "labels", "value": value} for value in list_in(task, name)]
 
     def _spans(self, source: Source, results: list[Any]) -> Iterator[Span]:
         for one in results:
             if not isinstance(one, dict):
                 raise FileError("a result is no object", got=shown(one), wanted=_REGION)
+            ours = all(
+                wanted in (None, one.get(key, wanted))
+                for key, wanted in (("from_name", self.from_name), ("to_name", self.to_name))
+            )
+            if ours and one.get("type") in _MARKUP:
+                raise FileError(
+                    "these regions are not of plain text",
+                    got=f"the type {one['type']!r}",
+                    wanted="'labels', which are regions of <Text>",
+                    cause="Offsets into HTML and dialogues are not read. Pass {argument} to read another tag alone.",
+                    argument=Argument("from_name"),
+                )
             if one.get("type") != "labels":
                 source.leave_out("results that are no regions of text")
                 continue
-            if self.from_name not in (None, one.get("from_name", self.from_name)):
+            if not ours:
                 source.leave_out("regions of other tags")
                 continue
             span = span_in(one.get("value"), label="labels")
@@ -147,8 +174,13 @@ class LabelStudio(Standoff):
         return {
             "id": f"span{k}",
             "from_name": self.from_name or "label",
-            "to_name": self.to_name,
+            "to_name": self.to_name or "text",
             "type": "labels",
             **chance,
             "value": {"start": span.start, "end": span.end, "text": span.quote, "labels": [span.label]},
         }
+
+
+def _is_brief(value: Any) -> bool:
+    """Are these the values of regions?"""
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and "labels" in one for one in value)

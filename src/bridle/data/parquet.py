@@ -4,8 +4,8 @@ The columns are called as the keys of `jsonl`: tokens, labels, given (a struct, 
 list of strings. Batches of rows are read and written as they come.
 
 Tables of Hugging Face `datasets` are read as they are: integers become the names that the schema has for them, and the
-labels are `ner_tags`, or `pos_tags`, where there are no `labels`. With `names`, integers with names are written.
-`arrow` also reads a folder that `save_to_disk` wrote.
+labels, strings or integers, are `ner_tags`, or `pos_tags`, where there are no `labels`. With `names`, integers with
+names are written. `arrow` also reads a folder that `save_to_disk` wrote.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal
 
 from bridle.atomic import replacing
 from bridle.data.examples import Example
@@ -25,13 +25,14 @@ from bridle.data.huggingface import TAGS, Folder, class_names, described, named
 from bridle.data.jsonl import Keyed
 from bridle.data.limits import PIPED
 from bridle.data.packed import check_messages, check_pages, chunks_of
-from bridle.data.source import Source
+from bridle.data.source import Source, located
 from bridle.data.tables import Part, is_integers, is_null, is_plain, is_strings, slices
 from bridle.errors import Argument, BridleError, FileError, clipped, shown
 from bridle.extras import needed
 
 BATCH = 1024  # rows
 ARROW = "ARROW1"
+LABELS = "labels"  # what they are called unless `label` says otherwise
 
 
 def _library(name: str) -> Any:
@@ -49,10 +50,13 @@ class Parquet(Keyed):
     tokens : str, default "tokens"
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
-        Name of the labels; None if there are none.
+        Name of the labels; None if there are none. If a table has no ``labels``, those called ``ner_tags``, ``tags``,
+        ``pos_tags`` or ``chunk_tags`` are taken, in this order.
     names : list of str, optional
         Names of the labels, if they are integers: of those that a schema of ``datasets`` does not name, when they are
         read; of those to write, instead of strings.
+    unlabelled : {"refuse", "allow"}, default "refuse"
+        Whether a table may lack the column that `label` names, as data to be tagged may.
     encoding : str, default "utf-8"
         Has no effect.
     """
@@ -61,9 +65,11 @@ class Parquet(Keyed):
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
     names: Sequence[str] | None = None
+    unlabelled: Literal["refuse", "allow"] = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check(unlabelled=("refuse", "allow"))
         if self.names is not None and (isinstance(self.names, str) or not isinstance(self.names, Sequence)):
             raise FileError("`names` must be a list of labels", got=shown(self.names), wanted="['O', 'B-PER', ...]")
 
@@ -104,11 +110,11 @@ class Parquet(Keyed):
         size, count = file.seek(0, io.SEEK_END), 0
         for batch, share in self.batches(file, size):
             batch.validate(full=True)
-            names = self.class_names(batch.schema)
+            names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
             for rows in slices(batch):
                 for row in rows.to_pylist():
-                    where = f"{source.name}: sequence {count}"
-                    yield self.example(self.with_names(_plain(row, where), names, where), where)
+                    with located(f"{source.name}: sequence {count}") as where:
+                        yield self.example(self.with_names(_plain(row, where), names, label), where)
                     count += 1
             source.reached(share)
         source.reached(1)
@@ -131,29 +137,32 @@ class Parquet(Keyed):
     def class_names(self, schema: Any) -> dict[str, Sequence[str]]:
         """The names of integers in a table, by column."""
         found: dict[str, Sequence[str]] = dict(class_names(schema))
-        if self.names is not None and (label := self.labels(schema.names, found)) is not None:
+        if self.names is not None and (label := self.labels(schema.names)) is not None:
             found[label] = self.names
         return {name: found[name] for name in found if name in schema.names and is_integers(schema.field(name).type)}
 
-    def labels(self, columns: Sequence[str], names: Mapping[str, Sequence[str]]) -> str | None:
+    def labels(self, columns: Sequence[str]) -> str | None:
         """The column of the labels: the one that is asked for, or one that data sets of Hugging Face have."""
-        if self.label != "labels" or self.label in columns:
+        if self.label is None or self.label in columns:
             return self.label
-        return next((name for name in TAGS if name in (columns if self.names is not None else names)), self.label)
+        if self.label == LABELS:
+            return next((name for name in TAGS if name in columns), None)
+        if self.unlabelled == "refuse":
+            raise FileError(
+                "there is no such column",
+                got=", ".join(map(repr, columns))[:200],
+                wanted=repr(self.label),
+                cause="Pass {argument} if the labels have another name, or None if there are none.",
+                argument=Argument("label"),
+            )
+        return None
 
-    def with_names(self, row: dict[str, Any], names: Mapping[str, Sequence[str]], where: str) -> dict[str, Any]:
-        """A row with names for integers, and its labels where they are looked for."""
-        if not names:
-            return row
-        try:
-            made = {key: named(key, value, names[key]) if key in names else value for key, value in row.items()}
-        except FileError as error:
-            error.at(where=where)
-            raise
-        label = self.labels(list(row), names)
-        if label != self.label and self.label is not None and label in made:
+    def with_names(self, row: dict[str, Any], names: Mapping[str, Sequence[str]], label: str | None) -> dict[str, Any]:
+        """A row with names for integers, and its labels, which are in the column `label`, where they are looked for."""
+        made = {key: named(key, value, names[key]) if key in names else value for key, value in row.items()}
+        if label is not None and self.label is not None and label in made:
             made[self.label] = made.pop(label)
-        return {key: value for key, value in made.items() if value is not None}
+        return {key: value for key, value in made.items() if value is not None or key not in names}
 
     def wanted(self, schema: Any) -> list[str]:
         """The columns to read out of a table; raise if one that is needed is of a type that is not read."""
@@ -162,7 +171,7 @@ class Parquet(Keyed):
         if self.tokens not in schema.names:
             self.example(dict.fromkeys(schema.names), None)  # which says so
         names = self.class_names(schema)
-        needed, found = {self.tokens, self.labels(schema.names, names), *(self.columns or ())}, list[str]()
+        needed, found = {self.tokens, self.labels(schema.names), *(self.columns or ())}, list[str]()
         for field in schema:
             name, kind = field.name, field.type
             if name in ("id", "given") and name not in needed:
@@ -171,13 +180,13 @@ class Parquet(Keyed):
                 elif name == "given":
                     raise FileError("given is not an object", got=clipped(kind, 200), wanted="a struct, or JSON")
             elif ((is_strings(kind) or name in names) and (name in needed or self.columns is None)) or (
-                is_null(kind) and name == self.tokens  # of a table without rows, or of rows without tokens
+                is_null(kind) and name in needed  # of a table without rows, or of rows without it
             ):
                 found.append(name)
-            elif name in needed and not is_null(kind):
+            elif name in needed:
                 got, wanted = clipped(kind, 200), "list<string>"
                 cause = "Pass {argument}, the names of its integers." if is_integers(kind) else None
-                what, argument = f"{name} is not a column of lists of strings", Argument("names", [...])
+                what, argument = f"{name} is not a column of lists of strings", Argument("names")
                 raise FileError(what, got=got, wanted=wanted, cause=cause, argument=argument)
         return found
 
@@ -255,10 +264,13 @@ class Arrow(Parquet):
     tokens : str, default "tokens"
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
-        Name of the labels; None if there are none.
+        Name of the labels; None if there are none. If a table has no ``labels``, those called ``ner_tags``, ``tags``,
+        ``pos_tags`` or ``chunk_tags`` are taken, in this order.
     names : list of str, optional
         Names of the labels, if they are integers: of those that a schema of ``datasets`` does not name, when they are
         read; of those to write, instead of strings.
+    unlabelled : {"refuse", "allow"}, default "refuse"
+        Whether a table may lack the column that `label` names, as data to be tagged may.
     split : str, optional
         Which data set of a folder to read, such as ``"train"``.
     encoding : str, default "utf-8"

@@ -14,7 +14,7 @@ from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.markup import check_tokens, runs_of
 from bridle.data.source import Source
-from bridle.data.tokenizer import TOKENS, Tokens, cutter
+from bridle.data.tokenizer import TOKENS, Tokens, tokens_of
 from bridle.errors import FileError
 
 
@@ -62,7 +62,7 @@ class Segments(Format):
                 raise source.error(
                     number, "a segment without a label", got=repr(line[:60]), wanted=f"text {self.separator}label"
                 )
-            found = cutter(self.tokens).findall(text)
+            found = tokens_of(text, self.tokens)
             begun, size = begun or number, size + len(line)
             if size > limits.LONGEST or number - begun > limits.MOST_LINES:
                 raise source.too_long(begun, size, number - begun)

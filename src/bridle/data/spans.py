@@ -17,7 +17,7 @@ from bridle.data.examples import Example
 from bridle.data.jsonl import json_kind, json_line, json_lines
 from bridle.data.source import Source, located
 from bridle.data.standoff import Standoff, list_in, span_in, text_in
-from bridle.errors import FileError
+from bridle.errors import Argument, FileError
 
 _WANTED = '{"text": "...", "spans": [{"start": 0, "end": 3, "label": "PER"}, ...]}'
 
@@ -40,8 +40,9 @@ class Spans(Standoff):
                 if "spans" in record:
                     spans = [span_in(span) for span in list_in(record, "spans")]
                 elif other := record.keys() & {"label", "labels", "entities"}:
-                    cause = "Is it a file of doccano? Pass its format."
-                    raise FileError("there are no spans", got=repr(min(other)), wanted="the key 'spans'", cause=cause)
+                    cause, argument = "Is it a file of doccano? Pass {argument}.", Argument("format", "doccano")
+                    got, wanted = repr(min(other)), "the key 'spans'"
+                    raise FileError("there are no spans", got=got, wanted=wanted, cause=cause, argument=argument)
                 if example := self.example(source, where, text, spans, record.get("id")):
                     yield example
 

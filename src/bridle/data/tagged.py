@@ -27,7 +27,7 @@ from bridle.data.markup import (
     unescaped,
 )
 from bridle.data.source import Source
-from bridle.data.tokenizer import TOKENS, Tokens, cutter
+from bridle.data.tokenizer import TOKENS, Tokens, tokens_of
 
 NEW = "<NEWREFERENCE>"
 
@@ -71,7 +71,7 @@ class Tagged(Markup):
         for record in self.records(source):
             words, labels = list[str](), list[str]()
             for label, text in self.pieces(source, record.text):
-                found = cutter(self.tokens).findall(unescaped(text))
+                found = tokens_of(unescaped(text), self.tokens)
                 words += found
                 labels += [label] * len(found)
             if words:

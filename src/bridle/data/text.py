@@ -14,7 +14,7 @@ from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.markup import check_tokens
 from bridle.data.source import Source
-from bridle.data.tokenizer import TOKENS, Tokens, cutter, tokenize
+from bridle.data.tokenizer import TOKENS, Tokens, tokenize, tokens_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,5 +50,5 @@ class Text(Format):
                 yield Example({self.column: tokens}, where=f"{source.name}:{number}", text=line, starts=starts)
 
     def lines(self, example: Example) -> Iterable[str]:
-        check_tokens(example, cutter(self.tokens).findall)
+        check_tokens(example, lambda text: tokens_of(text, self.tokens))
         yield ("" if self.tokens == "characters" else " ").join(example.tokens)

@@ -15,6 +15,7 @@ from typing import Any
 
 from bridle.data import Example
 from bridle.data.parquet import Arrow
+from bridle.data.source import located
 from bridle.errors import FileError, shown
 from bridle.extras import needed
 
@@ -34,7 +35,8 @@ def examples(
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
         Name of the labels, strings or integers with names; if there are no ``labels``, those called ``ner_tags``,
-        ``tags``, ``pos_tags`` or ``chunk_tags`` are taken, in this order. None: there are none.
+        ``tags``, ``pos_tags`` or ``chunk_tags`` are taken, in this order. A name of your own must be a column. None:
+        there are no labels.
     columns : list of str, optional
         Which columns to read, besides the tokens; None reads all lists of strings and of integers with names.
 
@@ -63,10 +65,11 @@ def examples(
     names = {name: found for name, kind in (dataset.features or {}).items() if (found := _names(kind)) is not None}
     table = Arrow(tokens=tokens, label=label, columns=columns)
     for k, row in enumerate(dataset.with_format(None)):
-        where = f"sequence {k}"
-        if label is not None and (chosen := table.labels(list(row), names)) in row and chosen not in names:
-            _check(row[chosen], chosen, where)
-        yield table.example(table.with_names(dict(row), names, where), where)
+        with located(f"sequence {k}") as where:
+            chosen = table.labels(list(row))
+            if chosen is not None and chosen not in names:
+                _check(row[chosen], chosen)
+            yield table.example(table.with_names(dict(row), names, chosen), where)
 
 
 def _names(kind: Any) -> list[str] | None:
@@ -76,14 +79,13 @@ def _names(kind: Any) -> list[str] | None:
     return list(found) if isinstance(found, list) else None
 
 
-def _check(values: Any, column: Any, where: str) -> None:
+def _check(values: Any, column: str) -> None:
     if isinstance(values, list) and any(isinstance(value, int) for value in values):
         raise FileError(
             f"integers of {column!r} have no names",
             got=shown(values),
             wanted="a feature List(ClassLabel(names=[...]))",
             cause="Give them names with `dataset.cast_column`.",
-            where=where,
         )
 
 

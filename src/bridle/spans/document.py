@@ -6,7 +6,6 @@ Positions are the characters of a text, or tokens. T tokens; token k holds the p
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,23 +15,19 @@ import numpy as np
 
 from bridle.errors import GivenError, LatticeError, shown
 from bridle.spans.lattice import Ints
+from bridle.tokens import word
 
 MOST_POSITIONS = 10_000_000  # of one text that rules read
 
 # Scripts without spaces between words: every character is a token.
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-
-
 _ASCII = re.compile(r"\w+|[^\w\s]")  # what _token() finds in ASCII, ten times as fast
 
 
 @lru_cache(maxsize=1)
 def _token() -> re.Pattern[str]:
-    """Runs of letters, digits, _ and the marks that go with letters; every other character but white space alone."""
-    marks = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c) in ("Mn", "Mc"))
-    latin = rf"[0-9A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]++(?![\w{marks}])"  # first: most words, found faster
-    letter = rf"[^\W{_ALONE}]"
-    return re.compile(rf"{latin}|[{_ALONE}]|{letter}+(?:[{marks}]+{letter}*)*|[^\w\s]")
+    """Words, with their marks; every other character but white space alone."""
+    return re.compile(rf"{word(_ALONE)}|[{_ALONE}]|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
