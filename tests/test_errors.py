@@ -68,7 +68,7 @@ def test_the_tree_is_the_one_in_the_text() -> None:
         assert kind.__name__ in errors.__doc__
     assert issubclass(RuleSyntaxError, RuleError) and issubclass(GivenError, RuleError)
     assert issubclass(errors.ModelFileError, errors.FileError)
-    assert {kind for kind in KINDS if kind.__base__ is BridleError} == set(KINDS) - {
+    assert {kind for kind in KINDS if BridleError in kind.__bases__} == set(KINDS) - {
         BridleError,
         RuleSyntaxError,
         GivenError,

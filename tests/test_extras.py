@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from pathlib import Path
 
@@ -26,6 +27,13 @@ def module(folder: Path, name: str, code: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, name)
+
+
+def test_who_looks_for_modules_goes_on() -> None:
+    """As pkgutil does: what cannot be imported is passed over."""
+    assert issubclass(MissingExtra, ImportError)
+    error = pickle.loads(pickle.dumps(MissingExtra("X", got="no package x")))
+    assert (str(error), error.name) == ("X; got no package x.", None)
 
 
 def test_a_package_that_lacks_another_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

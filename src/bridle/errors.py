@@ -13,7 +13,7 @@ An error carries data (which sequence, which rule, which argument); its text is 
     ├── FeatureError      a template, or tokens that it cannot be applied to
     ├── ModelError        a model that cannot be trained, or used, like this
     ├── EngineError       an engine that cannot take this problem, or an unknown one
-    ├── MissingExtra      an optional package that is not installed, or too old
+    ├── MissingExtra      an optional package that is not installed, or cannot be imported; an ImportError too
     ├── LimitReached      a limit stopped the work before any labelling was found
     └── Infeasible        no labelling obeys the hard rules
 """
@@ -295,8 +295,11 @@ class EngineError(BridleError):
     """An engine that cannot take this problem, or that does not exist."""
 
 
-class MissingExtra(BridleError):
-    """An optional package that a part of Bridle needs is not installed, or is too old."""
+class MissingExtra(BridleError, ImportError):
+    """An optional package that a part of Bridle needs is not installed, or cannot be imported.
+
+    It is an `ImportError` too, as whoever looks for modules expects.
+    """
 
 
 class LimitReached(BridleError):
