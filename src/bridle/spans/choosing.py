@@ -21,7 +21,7 @@ from bridle.spans.candidates import Candidates
 from bridle.spans.item_rules import ItemRules
 from bridle.spans.items import Task, item_graph
 from bridle.spans.labels import SpanLabels
-from bridle.spans.lattice import Ints
+from bridle.spans.packed import without_forbidden
 from bridle.spans.programs import SelectionProblem
 from bridle.spans.selection import Choice
 
@@ -34,7 +34,6 @@ class CompiledSelector:
 
     def __init__(self, labels: SpanLabels, items: ItemRules, overlap: Overlap, limits: Limits) -> None:
         self.labels, self.items, self.overlap, self.limits = labels, items, overlap, limits
-        self.ids = {name: k for k, name in enumerate(labels.names)}
         folding = Limits(limits.time_limit, _MOST_STATES, limits.max_memory)
         try:
             self._rules = CompiledRules(labels, items.rules, folding.native(), absorb="words")
@@ -64,7 +63,7 @@ class CompiledSelector:
         if native.depends:
             texts = task.document.texts(graph.start, graph.end) if self.items.needs_texts else None
             bound = self._rules.bind(native, offsets, [values], many=False, texts=texts)
-            gains = _without_forbidden(gains, graph.label, cast("npt.NDArray[np.uint64] | None", bound.allowed))
+            gains = without_forbidden(gains, graph.label, cast("npt.NDArray[np.uint64] | None", bound.allowed))
         problem = _native.Problem(native, bound, gains, offsets, None, [(None, None, None)], None)
         path, length = np.zeros(len(graph.label), dtype=np.int32), np.zeros(1, dtype=np.int32)
         score, upper, status = np.full(1, -np.inf), np.full(1, np.inf), np.zeros(1, dtype=np.uint8)
@@ -99,12 +98,3 @@ def best_without_rules(candidates: Candidates, overlap: Overlap, deadline: Deadl
 def _most(gains: Scores) -> float:
     """What no choice exceeds."""
     return float(np.maximum(gains, 0.0).sum())
-
-
-def _without_forbidden(gains: Scores, label: Ints, allowed: npt.NDArray[np.uint64] | None) -> Scores:
-    """Arcs whose label is not among the allowed ones, (A, words of bits), become impossible; silent ones stay."""
-    if allowed is None:
-        return gains
-    y = np.maximum(label, 0)
-    bits = allowed[np.arange(len(allowed)), y >> 6] >> (y & 63).astype(np.uint64)
-    return np.where((bits & np.uint64(1)).astype(bool) | (label < 0), gains, -np.inf)

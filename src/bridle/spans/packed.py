@@ -13,8 +13,9 @@ from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
 from bridle.engines.highs import stats_of
 from bridle.errors import LatticeError
 from bridle.labels import Labels
+from bridle.lattice import Scores
 from bridle.spans.ilp import SpanIlpAnswer
-from bridle.spans.lattice import SpanLattice
+from bridle.spans.lattice import Ints, SpanLattice
 
 _ARRAYS = ("n", "spans", "label", "scores", "path", "length", "score", "bound", "status", "violations", "counters")
 
@@ -59,10 +60,8 @@ class PackedSpans:
         return made
 
     def forbid(self, allowed: npt.NDArray[np.uint64] | None) -> None:
-        """Words whose label is not among the allowed ones, (A, words of bits), become impossible."""
-        if allowed is not None:
-            bits = allowed[np.arange(len(allowed)), self.label >> 6] >> (self.label & 63).astype(np.uint64)
-            self.scores = np.where(bits & np.uint64(1), self.scores, -np.inf)
+        """Words whose label is not among the allowed ones become impossible."""
+        self.scores = without_forbidden(self.scores, self.label, allowed)
 
     def fill(self, answers: Sequence[SpanIlpAnswer]) -> None:
         """Take the answers of integer programs."""
@@ -77,3 +76,13 @@ class PackedSpans:
             self.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
             self.path[low : low + len(made.arcs)], self.length[b] = made.arcs, len(made.arcs)
             self.score[b] = self.scores[low + made.arcs].sum()
+
+
+def without_forbidden(scores: Scores, label: Ints, allowed: npt.NDArray[np.uint64] | None) -> Scores:
+    """Scores (A,) of arcs, -inf where the label is not among the allowed ones, (A, words of bits). Arcs without a label
+    (-1), which no rule reads, keep theirs."""
+    if allowed is None:
+        return scores
+    y = np.maximum(label, 0)
+    bits = allowed[np.arange(len(allowed)), y >> 6] >> (y & 63).astype(np.uint64)
+    return np.where((bits & np.uint64(1)).astype(bool) | (label < 0), scores, -np.inf)
