@@ -14,43 +14,47 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test test-fast test-integrations coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
+.PHONY: help demo test test-fast test-integrations test-distributed coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
   docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo        references in styles that the tagger has never seen, without and with rules; a report in HTML"
-	@echo "make test        all tests (TESTS='tests/test_rules.py': some)"
-	@echo "make test-fast   all but the slow ones, which take more than a second each"
-	@echo "make test-integrations  Bridle beside CRFsuite, transformers, spaCy, GLiNER and the others, each the real package"
-	@echo "make coverage    the same, with the share of lines that they reach; fails below the floor in pyproject.toml"
-	@echo "make check       lint, types, stub-check, test-tiers and sanitize"
-	@echo "make lint        ruff, clang-format, codespell, the workflows against their schema; changes nothing"
-	@echo "make format      let ruff and clang-format format the tree"
-	@echo "make types       mypy --strict"
-	@echo "make stub        write $(STUB) anew, after a change of cpp/bindings.cpp"
-	@echo "make stub-check  is it up to date?"
-	@echo "make test-tiers  what drives the kernels, on every tier of vector instructions that this machine has"
-	@echo "make sanitize    the kernels under ASan and UBSan"
-	@echo "make fuzz        50,000 damaged files of every format, read in watched processes (FUZZ='--files 2000 --only arrow')"
-	@echo "make tsan        what runs in threads, under TSan"
-	@echo "make fuzz-kernels  the kernels against enumeration on problems that libFuzzer makes, under ASan and UBSan (SECONDS=60)"
-	@echo "make bench       Bridle against its peers: table, JSON and plots in benchmarks/out (BENCH=--quick: a minute)"
-	@echo "make soak        200,000 random problems against enumeration (SOAK='--problems 1000000'; it goes on where it was stopped)"
-	@echo "make docs        tutorials, rules, how it works, API: HTML in docs/_build/html"
-	@echo "make wheel       sdist and wheels in dist/, for every Python from 3.11 to 3.14 that is found (PYTHONS='...')"
-	@echo "make test-wheel  install those wheels where no compiler is, and try them, on each of these Pythons"
-	@echo "make wheels      wheels for this platform as they are published, by cibuildwheel"
-	@echo "make pins        write requirements/*.txt anew: the newest versions of all that is used here"
-	@echo "make release-check  may this be published? Name, addresses, version, changelog"
+	@echo "make demo        label references in styles that the tagger has never seen, without and with rules; writes an HTML report"
+	@echo "make test        run all tests (TESTS='tests/test_rules.py': some of them)"
+	@echo "make test-fast   run all tests but the slow ones, which take more than a second each"
+	@echo "make test-integrations  test Bridle with the real CRFsuite, transformers, spaCy, GLiNER and the others"
+	@echo "make test-distributed  kill Spark, Ray and bridle tag at work, and check that nothing is lost (Java 17; about 10 minutes)"
+	@echo "make coverage    run the fast tests and measure coverage; fails below the minimum in pyproject.toml"
+	@echo "make check       run lint, types, stub-check, test-tiers and sanitize"
+	@echo "make lint        run ruff, clang-format, codespell and the prose linter, and validate the workflows; changes nothing"
+	@echo "make format      format the code with ruff and clang-format"
+	@echo "make types       run mypy --strict"
+	@echo "make stub        write $(STUB) again, after a change of cpp/bindings.cpp"
+	@echo "make stub-check  check that it is up to date"
+	@echo "make test-tiers  run the tests of the kernels on every tier of vector instructions that this machine has"
+	@echo "make sanitize    run the kernels under ASan and UBSan"
+	@echo "make fuzz        read 50,000 damaged files of every format in limited processes (FUZZ='--files 2000 --only arrow')"
+	@echo "make tsan        run the threaded code under TSan"
+	@echo "make fuzz-kernels  compare the kernels with enumeration on libFuzzer's problems, under ASan and UBSan (SECONDS=60)"
+	@echo "make bench       compare Bridle with other solvers; writes a table, JSON and plots to benchmarks/out (BENCH=--quick: a minute)"
+	@echo "make soak        compare 200,000 random problems with enumeration (SOAK='--problems 1000000'; resumes where it was stopped)"
+	@echo "make docs        write the generated pages and build the documentation in docs/_build/html"
+	@echo "make wheel       build the sdist and wheels in dist/, for every Python from 3.11 to 3.14 that is found (PYTHONS='...')"
+	@echo "make test-wheel  install those wheels in environments without a compiler, and test them"
+	@echo "make wheels      build the wheels to be published for this platform, with cibuildwheel"
+	@echo "make pins        update requirements/*.txt to the newest versions of all dependencies"
+	@echo "make release-check  check name, addresses, version and changelog before a release"
 	@echo "make clean       remove .venv, build and caches"
-	@echo "NEWEST=1 or OLDEST=1 (after make clean): with the newest or the oldest dependencies instead of the pinned ones"
+	@echo "NEWEST=1 or OLDEST=1 (after make clean): use the newest or the oldest dependencies instead of the pinned ones"
 
 demo: $(VENV)/.installed
 	@$(BIN)/bridle demo
 
+# Two files at a time on two cores, and so on. Tests of limits of time want the machine for themselves.
+TIMED := $(addprefix tests/test_,deadline.py decoding_threads.py spans_selector_limits.py)
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n auto --dist loadfile $(addprefix --ignore ,$(TIMED)))
+	$(if $(TESTS),,$(BIN)/python -m pytest $(TIMED))
 
 test-fast: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
@@ -76,6 +80,21 @@ $(GLINER)/.installed: requirements/gliner.txt $(VENV)/.integrations
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	  > "$$($(GLINER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
 	@$(GLINER)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/gliner.txt gliner
+	@touch $@
+
+# Real executors, actors and processes on this machine, some of which are killed. Spark needs Java 17 or newer.
+DISTRIBUTED := $(VENV)/distributed
+test-distributed: $(DISTRIBUTED)/.installed
+	$(DISTRIBUTED)/bin/python -m pytest $(if $(TESTS),$(TESTS),tests/distributed)
+
+$(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
+	@command -v java >/dev/null || { echo "bridle: Spark needs Java 17 or newer (Debian: openjdk-17-jre-headless)" >&2; exit 1; }
+	@echo "bridle: installing Spark and Ray (about a gigabyte)"
+	@rm -rf $(DISTRIBUTED) && $(BIN)/python -m venv $(DISTRIBUTED)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(DISTRIBUTED)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+	@$(call SETTING,["project"]["optional-dependencies"]["distributed"],$(VENV)/distributed.txt)
+	@$(DISTRIBUTED)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/distributed.txt -r $(VENV)/distributed.txt
 	@touch $@
 
 coverage: $(VENV)/.test
@@ -127,6 +146,7 @@ lint: $(VENV)/.check
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
 	$(BIN)/codespell
+	$(BIN)/python tools/prose.py
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.readthedocs .readthedocs.yaml
@@ -148,10 +168,12 @@ stub-check: $(VENV)/.check $(VENV)/.test
 # The contract, the tests that drive the kernels, and models as a whole, once per tier of vector instructions; but for the best
 # tier, with which `make test` runs.
 KERNEL_TESTS := $(addprefix tests/test_,processor.py lattice_padded.py spans.py decoding_decoder.py decoding_outcomes.py \
-  decoding_threads.py engines.py features.py models_lbfgs.py models_perceptron.py learn_deterministic.py \
-  rules_compiled.py spans_selector.py integrations_crfsuite.py) \
+  decoding_threads.py engines.py features.py models_lbfgs.py models_perceptron.py models_edges.py learn_deterministic.py \
+  phrases.py rules_compiled.py rules_conditions.py spans_selector.py integrations_crfsuite.py bulk_conll.py bulk_jsonl.py \
+  bulk_writers.py) \
   $(wildcard tests/test_kernels_*.py)
-TIER_TESTS := $(sort $(KERNEL_TESTS) $(wildcard tests/test_models_*.py))
+TIER_TESTS := $(sort $(KERNEL_TESTS) $(addprefix tests/test_models_,theory.py training.py class_weights.py) \
+  tests/test_missing_labels.py)
 test-tiers: $(VENV)/.test
 	@for tier in $$($(BIN)/python -c 'import bridle; print(*bridle.simd().available[:-1])'); do \
 	  echo "BRIDLE_SIMD=$$tier"; export BRIDLE_SIMD=$$tier; \
@@ -182,7 +204,7 @@ sanitize: $(VENV)/.check $(VENV)/.test
 	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
 
 THREAD_TESTS := $(addprefix tests/test_,decoding_threads.py decoding_outcomes.py rules_compiled.py kernels_learning.py \
-  kernels_attributes.py models_theory.py learn_deterministic.py)
+  kernels_attributes.py kernels_texts.py models_theory.py learn_deterministic.py)
 tsan: SAN := build/tsan
 tsan: $(VENV)/.check $(VENV)/.test
 	$(call SAN_BUILD,thread)
@@ -214,9 +236,10 @@ soak: $(VENV)/.test
 fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzz.py $(FUZZ)
 
-# Warnings are errors. Pages of rules are made from the library, so that they go anew with every build.
+# Warnings are errors. The pages of rules and formats are made from the library; they are committed, so `git diff` shows a change.
 docs: $(VENV)/.docs
-	@rm -rf docs/_build docs/rules/generated
+	@rm -rf docs/_build
+	$(BIN)/python docs/generate.py
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "bridle: open docs/_build/html/index.html"
 
@@ -238,5 +261,5 @@ release-check: $(VENV)/.tools
 	$(BIN)/python tools/release.py
 
 clean:
-	rm -rf $(VENV) .coverage build dist docs/_build docs/rules/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .coverage build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -100,8 +100,8 @@ int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* 
     return written;
 }
 
-int64_t Attributes::fit(const Columns& columns, int64_t* indptr, int32_t* attrs) {
-    const int64_t written = run(columns, nullptr, indptr, attrs,
+int64_t Attributes::fit(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) {
+    const int64_t written = run(columns, wanted, indptr, attrs,
                                 [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
                                     for (int c = 0; c < count; ++c) {
                                         out[c] = -1;

@@ -204,8 +204,10 @@ NB_MODULE(_native, module) {
         .def("set", [](Stop& stop) { stop.flag = true; })
         .def("is_set", [](const Stop& stop) { return stop.flag.load(); });
     bind_rules(module);
+    bind_edges(module);
     bind_perceptron(module);
     bind_tagging(module);
+    bind_text(module);
     module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
                nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
                nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none());

@@ -35,7 +35,9 @@ auto freely(const Stop& stop, double seconds, const Work& work, size_t memory = 
 }
 
 void bind_learning(nb::module_& module);    // bindings_learning.cpp
+void bind_edges(nb::module_& module);       // bindings_edges.cpp
 void bind_perceptron(nb::module_& module);  // bindings_perceptron.cpp
 void bind_tagging(nb::module_& module);     // bindings_tagging.cpp
+void bind_text(nb::module_& module);        // bindings_text.cpp
 
 }  // namespace bridle

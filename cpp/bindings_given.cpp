@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -70,16 +71,17 @@ class Binder {
         if (tied) b.tied.assign(N_, 0);
     }
 
-    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]
-    std::unique_ptr<PyBound> run(const nb::object& texts) {
-        const bool asked = !self_.users.empty();
+    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]. which (N): texts has each text once, and these are the
+    // places of the tokens' texts in it; null: a text per token.
+    std::unique_ptr<PyBound> run(const nb::object& texts, const int32_t* which = nullptr) {
+        hits_.resize(self_.users.size());
+        which_ = which;
+        facts_.resize(which ? self_.columns.size() : 0);
         for (int64_t b = 0; b < B_; ++b) {
             const int n = static_cast<int>(offsets_[b + 1] - offsets_[b]);
             given_ = given_of_(b);
             for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
-            if (asked && texts.is_none()) tokens(b, n);
-            else if (asked)
-                for (int64_t t = offsets_[b]; t < offsets_[b + 1]; ++t) match(PyTuple_GetItem(texts.ptr(), t), b, t);
+            if (!self_.users.empty()) conditions(b, n, texts);
         }
         gather();
         return std::move(bound_);
@@ -150,7 +152,7 @@ class Binder {
             if (n > 0 && !choice->last.empty()) narrow(offsets_[b + 1] - 1, choice->last);
         }
         for (size_t k = 0; k < one.places.size(); ++k)
-            if (one.places[k].pattern < 0) positions(d, k, b, n);
+            if (!one.places[k].of_tokens()) positions(d, k, b, n);
     }
 
     void narrow(int64_t t, const std::vector<uint64_t>& bits) {
@@ -266,45 +268,98 @@ class Binder {
         return made;
     }
 
-    // ---- texts of tokens ------------------------------------------------------------------------------------------------
+    // ---- conditions on tokens -----------------------------------------------------------------------------------------
 
-    // The patterns that match a text: a tuple of numbers.
-    nb::object patterns_of(nb::handle text) {
-        if (!PyUnicode_CheckExact(text.ptr()) || PyUnicode_GetLength(text.ptr()) > kLongestText)
-            return self_.python.attr("matching")(text);
+    // What is known of a text: bytes that hold numbers, [count, conditions that hold (count), its word in each list].
+    nb::object facts_of(size_t c, nb::handle text) {
+        const auto ask = [&] { return nb::object(self_.python.attr("facts")(c, text)); };
+        if (!PyUnicode_CheckExact(text.ptr()) || PyUnicode_GetLength(text.ptr()) > kLongestText) return ask();
+        RecentCache& texts = self_.columns[c].texts;
         {
             const nb::ft_lock_guard lock(self_.mutex);
-            nb::object known = self_.texts.find(text, [](const nb::object&) { return size_t{1}; });
+            nb::object known = texts.find(text, [](const nb::object&) { return size_t{1}; });
             if (known.is_valid()) return known;
         }
-        nb::object found = self_.python.attr("matching")(text);
+        nb::object found = ask();
         const nb::ft_lock_guard lock(self_.mutex);
-        self_.texts.keep(text, found, 1);
+        texts.keep(text, found, 1);
         return found;
     }
 
-    // Marks the places of all rules whose patterns match the text of a token.
-    void match(nb::handle text, int64_t b, int64_t t) {
-        const nb::object patterns = patterns_of(text);
-        const Py_ssize_t count = PyTuple_Size(patterns.ptr());
-        for (Py_ssize_t p = 0; p < count; ++p)
-            for (const auto& [d, k] : self_.users[PyLong_AsSize_t(PyTuple_GetItem(patterns.ptr(), p))])
-                mark(d, k, b, t);
+    // The same of a text that many tokens may have.
+    nb::object facts_once(size_t c, const nb::object& texts, int32_t number) {
+        auto& known = facts_[c];
+        if (known.empty()) known.resize(static_cast<size_t>(PyTuple_Size(texts.ptr())));
+        if (!known[number].is_valid()) known[number] = facts_of(c, PyTuple_GetItem(texts.ptr(), number));
+        return known[number];
     }
 
-    size_t first_user() const {  // of the texts of tokens
-        size_t first = of_.size();
-        for (const auto& some : self_.users)
-            for (const auto& user : some) first = std::min(first, static_cast<size_t>(user.first));
-        return first;
+    // A condition holds at a token (counted over the batch): marks the places that are no more than it.
+    void holds(int condition, int64_t b, int64_t t) {
+        if (condition < 0) return;
+        for (const auto& [d, k] : self_.users[condition]) mark(d, k, b, t);
+        if (self_.remembered[condition]) hits_[condition][t - offsets_[b]] = 1;
     }
 
-    void tokens(int64_t b, int n) {
-        const nb::object value = value_of(self_.tokens);
+    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]
+    void conditions(int64_t b, int n, const nb::object& texts) {
+        for (size_t c = 0; c < hits_.size(); ++c)
+            if (self_.remembered[c]) hits_[c].assign(n, 0);
+        for (size_t c = 0; c < self_.columns.size(); ++c) column(c, b, n, self_.columns[c].tokens ? texts : nb::none());
+        if (n > 0) {
+            holds(self_.first, b, offsets_[b]);
+            holds(self_.last, b, offsets_[b + 1] - 1);
+        }
+        for (const auto& [d, k] : self_.contexts) {
+            const RulePlace& place = self_.dependents[d].places[k];
+            const auto is = [&](int condition, int t) {
+                return condition < 0 || (t >= 0 && t < n && hits_[condition][t]);
+            };
+            for (int t = 0; t < n; ++t)
+                if (is(place.here, t) && is(place.after, t - 1) && is(place.before, t + 1))
+                    mark(d, k, b, offsets_[b] + t);
+        }
+    }
+
+    void column(size_t c, int64_t b, int n, const nb::object& texts) {
+        const Column& column = self_.columns[c];
+        const int64_t first = texts.is_none() ? 0 : offsets_[b];
+        const nb::object held = texts.is_none() ? values_of(c, b, n) : texts;
+        words_.resize(column.lists.size() * n);
+        for (int t = 0; t < n; ++t) {
+            const nb::object facts = which_ && !texts.is_none() ? facts_once(c, held, which_[first + t])
+                                                                : facts_of(c, PyTuple_GetItem(held.ptr(), first + t));
+            const char* at = PyBytes_AsString(facts.ptr());
+            if (!at) throw nb::python_error();
+            const auto next = [&] {
+                int32_t number;
+                std::memcpy(&number, at, sizeof number);
+                at += sizeof number;
+                return number;
+            };
+            for (int left = next(); left > 0; --left) holds(next(), b, offsets_[b] + t);
+            for (size_t l = 0; l < column.lists.size(); ++l) words_[l * n + t] = next();
+        }
+        for (size_t l = 0; l < column.lists.size(); ++l)
+            phrases(self_.lists[column.lists[l]], words_.data() + l * n, b, n);
+    }
+
+    void phrases(const ListUse& list, const int32_t* words, int64_t b, int n) {
+        int covered = 0;  // tokens before this one are known to be in a phrase, or not to be
+        list.phrases->match(words, n, [&](int first, int last) {
+            const int64_t begin = offsets_[b];
+            for (covered = std::max(covered, first); covered <= last; ++covered) holds(list.inside, b, begin + covered);
+            holds(list.first, b, begin + first);
+            holds(list.last, b, begin + last);
+        });
+    }
+
+    // The values of a column, one text per token.
+    nb::object values_of(size_t c, int64_t b, int n) {
+        const nb::object value = value_of(self_.columns[c].key);
         nb::object held = value.is_valid() ? items_of(value.ptr()) : nb::object();
-        if (!held.is_valid() || PyTuple_Size(held.ptr()) != n || !all_texts(held))
-            held = nb::steal(PySequence_Tuple(asked("tokens", b, first_user(), n).ptr()));
-        for (int t = 0; t < n; ++t) match(PyTuple_GetItem(held.ptr(), t), b, offsets_[b] + t);
+        if (held.is_valid() && PyTuple_Size(held.ptr()) == n && all_texts(held)) return held;
+        return nb::steal(PySequence_Tuple(asked("texts", b, self_.columns[c].dependent, c, n).ptr()));
     }
 
     // ---- automata of all rules, in order -----------------------------------------------------------------------------------
@@ -381,20 +436,33 @@ class Binder {
     std::function<nb::object(int64_t)> given_of_;
     std::vector<Of> of_;
     std::unique_ptr<PyBound> bound_;
-    nb::object given_;  // of the sequence at hand
+    nb::object given_;                            // of the sequence at hand
+    const int32_t* which_ = nullptr;              // (N) or null
+    std::vector<std::vector<nb::object>> facts_;  // (columns, distinct texts) if there is `which_`
     std::vector<int> spots_;
+    std::vector<std::vector<uint8_t>>
+        hits_;                    // (conditions that are remembered) where each holds in the sequence at hand
+    std::vector<int32_t> words_;  // (lists of a column, n) the words of the sequence at hand
 };
 
 }  // namespace
 
-std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts) {
+std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts,
+                                    nb::object which) {
     PyCompiled& self = nb::cast<PyCompiled&>(compiled);
+    const int64_t N = offsets.data()[offsets.size() - 1];
     if (PyList_Check(texts.ptr())) texts = nb::steal(PyList_AsTuple(texts.ptr()));
-    const bool listed = texts.is_none() ||
-                        (PyTuple_Check(texts.ptr()) && PyTuple_Size(texts.ptr()) == offsets.data()[offsets.size() - 1]);
-    if (!listed) throw nb::value_error("texts: a list with one text per token");
+    const int64_t count = PyTuple_Check(texts.ptr()) ? PyTuple_Size(texts.ptr()) : -1;
+    const int32_t* numbers = nullptr;
+    if (!which.is_none()) {
+        const auto given = nb::cast<In<int32_t>>(which, false);
+        numbers = given.data();
+        const auto beyond = [&](int32_t number) { return number < 0 || number >= count; };
+        if (static_cast<int64_t>(given.size()) != N || std::any_of(numbers, numbers + N, beyond))
+            throw nb::value_error("which: the place of the text of each token");
+    } else if (!texts.is_none() && count != N) throw nb::value_error("texts: a list with one text per token");
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
-    auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts);
+    auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts, numbers);
     made->compiled = std::move(compiled);
     return made;
 }

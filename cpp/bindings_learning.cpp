@@ -9,7 +9,6 @@
 #include "bundles.h"
 #include "long_vectors.h"
 #include "majority.h"
-#include "strings.h"
 
 namespace bridle {
 namespace {
@@ -48,6 +47,12 @@ Columns columns_of(const std::vector<In<int32_t>>& ids, In<int64_t> offsets) {
     Columns columns{{}, offsets.data(), static_cast<int64_t>(offsets.size()) - 1};
     for (const auto& column : ids) columns.ids.push_back(column.data());
     return columns;
+}
+
+int64_t fit_of(Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
+               Out<int32_t> attrs, nb::object wanted) {
+    const uint8_t* mask = wanted.is_none() ? nullptr : nb::cast<In<uint8_t>>(wanted).data();
+    return self.fit(columns_of(ids, offsets), mask, indptr.data(), attrs.data());
 }
 
 int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
@@ -114,14 +119,15 @@ void extend_of(const Bundles& b, Out<Real> w, int64_t low, int64_t high) {
 
 template <class Real>
 double expected_of(const Bundles& b, In<Real> w, nb::object pairwise, int64_t low, int64_t high, Out<double> state,
-                   nb::object pair, const Stop& stop) {
+                   nb::object pair, const Stop& stop, nb::object cost) {
     check_length(w.size(), b.n_slots());
     check_length(state.size(), b.n_slots());
     const double* from = data_or_null(pairwise);
     const Real* weights = w.data();
+    const double* costs = of_labels(cost, b.tokens().m);
     double *into = data_or_null(pair), *sums = state.data();
     return freely(stop, -1, [&](Control& c) {
-        const double log_z = expected_counts(b.tokens(), weights, from, low, high, sums, into, c);
+        const double log_z = expected_counts(b.tokens(), weights, from, costs, low, high, sums, into, c);
         b.reduce(sums);
         return log_z;
     });
@@ -230,22 +236,20 @@ void bind_learning(nb::module_& module) {
                nb::arg("low"), nb::arg("high"), nb::arg("out"), nb::arg("sums"));
     bind_history<double>(module);
     bind_history<float>(module);
-    nb::class_<Strings>(module, "Strings")
-        .def(nb::init<>())
+    nb::class_<Strings> strings(module, "Strings");
+    strings.def(nb::init<>())
         .def("__len__", &Strings::size)
         .def_prop_ro("n_bytes", [](const Strings& s) { return s.bytes().size(); })
         .def("add", &add_strings, nb::arg("text"), nb::arg("out"))
         .def("find", &find_strings, nb::arg("text"), nb::arg("out"))
         .def("dump", &dump_strings, nb::arg("bytes"), nb::arg("ends"))
         .def("fill", &fill_strings, nb::arg("bytes"), nb::arg("ends"));
+    bind_texts(strings);
     nb::class_<Attributes>(module, "Attributes")
         .def("__init__", &make_attributes, nb::arg("templates"), nb::arg("sizes"))
         .def("__len__", &Attributes::size)
-        .def(
-            "fit",
-            [](Attributes& a, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
-               Out<int32_t> attrs) { return a.fit(columns_of(ids, offsets), indptr.data(), attrs.data()); },
-            nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"))
+        .def("fit", &fit_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
+             nb::arg("wanted").none() = nb::none())
         .def("encode", &encode_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
              nb::arg("wanted").none() = nb::none())
         .def(
@@ -280,9 +284,11 @@ void bind_learning(nb::module_& module) {
         .def("extend", &extend_of<double>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
         .def("extend", &extend_of<float>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
         .def("expected", &expected_of<double>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
-             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
+             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"),
+             nb::arg("cost").none() = nb::none())
         .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
-             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"))
+             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"),
+             nb::arg("cost").none() = nb::none())
         .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
     module.def(
         "majority",

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "learn.h"
+#include "strings.h"
 
 namespace bridle {
 
@@ -20,7 +21,7 @@ struct PyRows : Rows {
 struct PyMoving : AveragedWeights {
     std::vector<nb::object> kept;
     int64_t step = 0;
-    size_t slots = 0;
+    size_t slots = 0, classes = 0;  // lengths of w and of weight
 };
 
 template <class T>
@@ -38,5 +39,15 @@ inline void check_length(size_t got, int64_t wanted) {
 inline double* data_or_null(const nb::object& array) {
     return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data();
 }
+
+// A number for each of m labels, or null.
+inline const double* of_labels(const nb::object& array, int m) {
+    if (array.is_none()) return nullptr;
+    const auto numbers = nb::cast<In<double>>(array, false);
+    check_length(numbers.size(), m);
+    return numbers.data();
+}
+
+void bind_texts(nb::class_<Strings>& strings);  // bindings_texts.cpp
 
 }  // namespace bridle

@@ -11,7 +11,8 @@ namespace bridle {
 namespace {
 
 void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, nb::object pair_sum,
-                 nb::object pair_free, int64_t step) {
+                 nb::object pair_free, int64_t step, nb::object class_weight, nb::object edges, nb::object edge_w,
+                 nb::object edge_sum) {
     new (self) PyMoving();
     const auto own = [&](const nb::object& array) {
         self->kept.push_back(array);
@@ -22,20 +23,34 @@ void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, 
     self->pair = own(pair);
     self->pair_sum = own(pair_sum);
     self->pair_free = keep<uint8_t>(self->kept, pair_free);
+    self->weight = keep<double>(self->kept, class_weight);
+    self->classes = class_weight.is_none() ? 0 : nb::cast<In<double>>(class_weight, false).size();
     self->step = step;
     self->slots = nb::cast<Out<double>>(w, false).size();
     check_length(nb::cast<Out<double>>(sum, false).size(), static_cast<int64_t>(self->slots));
+    if (edges.is_none()) return;
+    self->edges = &nb::cast<const Edges&>(edges);
+    for (const nb::object& array : {edge_w, edge_sum})
+        check_length(nb::cast<Out<double>>(array, false).size(), self->edges->n_slots());
+    self->edge_w = own(edge_w);
+    self->edge_sum = own(edge_sum);
+    self->kept.push_back(std::move(edges));
+}
+
+void check_fits(const PyMoving& v, const Joined& x) {
+    check_length(v.slots, x.n_slots());
+    if (v.weight) check_length(v.classes, x.m);
 }
 
 int64_t pass_of(PyMoving& v, const Joined& x, In<int64_t> order) {
-    check_length(v.slots, x.n_slots());
+    check_fits(v, x);
     return freely({}, -1, [&](Control& c) {
         return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c);
     });
 }
 
 nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, double rate, In<int64_t> order) {
-    check_length(v.slots, x.n_slots());
+    check_fits(v, x);
     int64_t wrong = 0;
     const int64_t updates = freely({}, -1, [&](Control& c) {
         return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong,
@@ -93,7 +108,7 @@ struct PyTrainingRules {
 };
 
 nb::tuple pass_under_rules(PyMoving& v, const Joined& x, PyTrainingRules& under, In<int64_t> order) {
-    check_length(v.slots, x.n_slots());
+    check_fits(v, x);
     check_length(static_cast<size_t>(under.rules.count()), x.B);
     const auto count = static_cast<int64_t>(order.size());
     const Passed passed = freely(
@@ -115,7 +130,9 @@ void bind_perceptron(nb::module_& module) {
             nb::arg("rules"), nb::arg("bound").none(), nb::arg("engine"));
     nb::class_<PyMoving>(module, "AveragedWeights")
         .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(),
-             nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"))
+             nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"),
+             nb::arg("class_weight").none() = nb::none(), nb::arg("edges").none() = nb::none(),
+             nb::arg("edge_weights").none() = nb::none(), nb::arg("edge_sum").none() = nb::none())
         .def_ro("step", &PyMoving::step)
         .def("perceptron_pass", &pass_of, nb::arg("examples"), nb::arg("order"))
         .def(

@@ -3,6 +3,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings_rules.h"
 #include "redundant.h"
 
@@ -59,12 +61,16 @@ RulePlace place_of(const nb::tuple& from) {
     const auto kind = nb::cast<std::string>(from[0]);
     place.spans = nb::cast<bool>(from[2]);
     if (kind == "given") place.key = from[1];
-    else if (kind == "tokens") place.pattern = nb::cast<int>(from[1]);
-    else place.fixed = from[1];
+    else if (kind == "tokens") {
+        place.here = nb::cast<int>(from[1][0]);
+        place.after = nb::cast<int>(from[1][1]);
+        place.before = nb::cast<int>(from[1][2]);
+    } else place.fixed = from[1];
     return place;
 }
 
-// places: ("given", key, spans) | ("tokens", pattern, False) | ("fixed", positions, spans). keys: names that come with it.
+// places: ("given", key, spans) | ("tokens", (here, after, before), False) | ("fixed", positions, spans). keys: names that come
+// with the sequence.
 void add_dependent(PyCompiled& self, int rule, const std::string& kind, nb::list places, nb::list keys) {
     Dependent one;
     one.rule = rule;
@@ -74,12 +80,55 @@ void add_dependent(PyCompiled& self, int rule, const std::string& kind, nb::list
     one.few = one.places.size() <= 3;
     const int number = static_cast<int>(self.dependents.size());
     for (size_t k = 0; k < one.places.size(); ++k) {
-        const int pattern = one.places[k].pattern;
-        if (pattern < 0) continue;
-        if (self.users.size() <= static_cast<size_t>(pattern)) self.users.resize(pattern + 1);
-        self.users[pattern].push_back({number, static_cast<int>(k)});
+        const RulePlace& place = one.places[k];
+        if (!place.of_tokens()) continue;
+        for (const int condition : {place.here, place.after, place.before}) {
+            if (condition < 0) continue;
+            const size_t size = std::max(self.users.size(), static_cast<size_t>(condition) + 1);
+            self.users.resize(size);
+            self.remembered.resize(size);
+            if (!place.alone()) self.remembered[condition] = 1;
+        }
+        (place.alone() ? self.users[place.here] : self.contexts).push_back({number, static_cast<int>(k)});
     }
     self.dependents.push_back(std::move(one));
+}
+
+// columns: (key, a dependent that looks at it); lists: (column, phrases, inside, last, first); first, last: conditions, or -1.
+void set_conditions(PyCompiled& self, nb::list columns, nb::list lists, int first, int last) {
+    for (nb::handle one : columns) {
+        const bool tokens = nb::cast<std::string>(one[0]) == "tokens";
+        self.columns.push_back({nb::borrow(one[0]), tokens, nb::cast<int>(one[1]), {}});
+    }
+    for (nb::handle one : lists) {
+        self.columns.at(nb::cast<size_t>(one[0])).lists.push_back(static_cast<int>(self.lists.size()));
+        const nb::object phrases = one[1];
+        self.lists.push_back(
+            {nb::cast<const Phrases*>(phrases), nb::cast<int>(one[2]), nb::cast<int>(one[3]), nb::cast<int>(one[4])});
+        self.kept.push_back(phrases);
+    }
+    self.first = first;
+    self.last = last;
+}
+
+std::string_view view(const nb::bytes& text) { return {text.c_str(), text.size()}; }
+
+void make_phrases(Phrases* self, nb::bytes lines) {
+    const std::string_view text = view(lines);
+    const nb::gil_scoped_release release;
+    new (self) Phrases(text);
+}
+
+// words, out (N); offsets (B + 1)
+void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, Out<int32_t> out) {
+    if (out.size() != words.size() || offsets.size() == 0 ||
+        offsets.data()[offsets.size() - 1] != static_cast<int64_t>(words.size()))
+        throw nb::value_error("words, offsets and out do not fit together");
+    const nb::gil_scoped_release release;
+    for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+        const int64_t at = offsets.data()[b];
+        self.places(words.data() + at, static_cast<int>(offsets.data()[b + 1] - at), out.data() + at);
+    }
 }
 
 nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words), or None
@@ -113,6 +162,12 @@ void bind_rules(nb::module_& module) {
     nb::class_<CountingAutomaton>(module, "CountingAutomaton")
         .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"),
              nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+    nb::class_<Phrases>(module, "Phrases")
+        .def("__init__", &make_phrases, nb::arg("lines"))
+        .def("__len__", &Phrases::count)
+        .def_prop_ro("n_bytes", &Phrases::bytes)
+        .def("places", &phrase_places, nb::arg("words"), nb::arg("offsets"), nb::arg("out"))
+        .def("word", [](const Phrases& p, nb::bytes text) { return p.word(view(text)); }, nb::arg("text"));
     nb::class_<Options>(module, "Options")
         .def(nb::init<>())
         .def_rw("time_limit", &Options::time_limit)
@@ -138,10 +193,17 @@ void bind_rules(nb::module_& module) {
             nb::arg("mode"), nb::arg("penalty"))
         .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
         .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
+        .def("set_conditions", &set_conditions, nb::arg("columns"), nb::arg("lists"), nb::arg("first"), nb::arg("last"))
         .def("drop_redundant", [](PyCompiled& c) { drop_redundant(c.core, c.base); })
         .def_prop_ro("n_automata", [](const PyCompiled& c) { return c.core.automata.size(); })
         .def_prop_ro("depends", &PyCompiled::depends)
-        .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none());
+        .def_prop_ro("reads_tokens",
+                     [](const PyCompiled& c) {
+                         return std::any_of(c.columns.begin(), c.columns.end(),
+                                            [](const Column& x) { return x.tokens; });
+                     })
+        .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none(),
+             nb::arg("which").none() = nb::none());
 }
 
 }  // namespace bridle

@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 #include "compiled.h"
+#include "phrases.h"
 
 namespace bridle {
 
@@ -68,12 +69,32 @@ constexpr size_t kMostChoices = 1024;                             // of label na
 constexpr size_t kMostChoiceBytes = size_t{1} << 25;              // of all of them
 constexpr size_t kLeastChoice = kMostChoiceBytes / kMostChoices;  // what a small one counts as
 
-// Positions that a rule speaks of: by a value that comes with the sequence, by the text of tokens, or always the same.
+// Positions that a rule speaks of: by a value that comes with the sequence, by conditions on tokens, or always the same.
+// Conditions are numbered. Each holds at some positions t; a place has those where `here` holds at t, `after` at t - 1 and
+// `before` at t + 1.
 struct RulePlace {
-    nb::object key;    // of `given`
-    nb::object fixed;  // a tuple
-    int pattern = -1;  // its number
+    nb::object key;                          // of `given`
+    nb::object fixed;                        // a tuple
+    int here = -1, after = -1, before = -1;  // conditions; -1: none
     bool spans = false;
+
+    bool of_tokens() const { return here >= 0; }
+    bool alone() const { return after < 0 && before < 0; }
+};
+
+// A column of the data that conditions look at.
+struct Column {
+    nb::object key;                 // of `given`
+    bool tokens;                    // is it the texts of the tokens?
+    int dependent;                  // one that looks at it
+    std::vector<int> lists;         // that are looked for in it
+    RecentCache texts{kMostTexts};  // text -> bytes: what `_Source.facts` says of it
+};
+
+// A list of phrases that is looked for in a column. Conditions, or -1: is in a phrase, is the last or the first token of one.
+struct ListUse {
+    const Phrases* phrases;
+    int inside, last, first;
 };
 
 // A rule, or a part of one, that depends on the sequence.
@@ -91,11 +112,14 @@ struct PyCompiled {
     CompiledRules core;
     std::vector<uint64_t> base;                           // (words) labels that are allowed at all; empty: all are
     std::vector<Dependent> dependents;                    // ordered by rule
-    std::vector<std::vector<std::pair<int, int>>> users;  // (patterns) the rules and places that ask for each
-    nb::object tokens = nb::str("tokens");
-    nb::ft_mutex mutex;             // guards `texts` and the choices of `dependents`
-    RecentCache texts{kMostTexts};  // text -> a tuple of the patterns that match it
-    nb::object python;              // answers what is not read here; must not refer to this object
+    std::vector<std::vector<std::pair<int, int>>> users;  // (conditions) the rules, and their places that are no more
+    std::vector<uint8_t> remembered;                      // (conditions) is it part of a place?
+    std::vector<std::pair<int, int>> contexts;            // rules, and their places that have several conditions
+    std::vector<Column> columns;
+    std::vector<ListUse> lists;
+    int first = -1, last = -1;  // conditions: is the first, the last token
+    nb::ft_mutex mutex;         // guards the texts of `columns` and the choices of `dependents`
+    nb::object python;          // answers what is not read here; must not refer to this object
     std::vector<nb::object> kept;
 
     template <class... Masks>
@@ -116,7 +140,9 @@ inline size_t memory_of(const Options& options) {
 }
 
 // The rules of a batch, and of one sequence of n tokens. texts (N): of all tokens, instead of given["tokens"]; or None.
-std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts);
+// which (N): the place of the text of each token among `texts`, which are each there once; None: a text per token.
+std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts,
+                                    nb::object which);
 std::unique_ptr<PyBound> bind_one(PyCompiled& self, int n, const nb::object& given);  // both: bindings_given.cpp
 
 void bind_rules(nb::module_& module);  // bindings_rules.cpp

@@ -7,78 +7,30 @@
 // is off by some 1e-6 of itself, and what falls below exp(-80) is lost; sums over tokens are double.
 //   log Z = sum over t of top[t] - log c[t];   p(y at t) = a[t][y] b[t][y];   p(i, j at t) = a[t-1][i] E[i][j] v[t][j]
 //   with v[t] = c[t] U[t] b[t].   The sum of p(i, j) over t is E times the sum of outer products a[t-1] v[t].
+// A sequence whose labels are not all known adds  log Z - log Z'  and the difference of the expected counts, where Z' is summed
+// over the labellings that agree with what is known. Under class weights Z is that of softmax-margin (Gimpel & Smith 2010):
+//   unary[t][y] + cost[gold[t]] for the labels y other than gold[t],   cost = log of the weight of a label
 //   n positions (t)    m labels (i, then j)    w: m rounded up to whole vectors
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#if defined(__SSE2__) || defined(_M_X64)
-#include <xmmintrin.h>
-#endif
-
+#include "forward_backward.h"
 #include "learn.h"
 #include "simd/kernels.h"
 
 namespace bridle {
 namespace {
 
-template <class Real>
-constexpr double kRange = sizeof(Real) == 8 ? 300 : 40;
-constexpr int kHeld = 256;  // positions whose bigrams are added up in the precision of the pass
 constexpr double kZero = 0;
 
-// log of the sum of exp(x[0]), ..., exp(x[m - 1])
-double log_sum(const double* x, int m) {
-    const double top = *std::max_element(x, x + m);
-    double sum = 0;
-    for (int k = 0; k < m; ++k) sum += std::exp(x[k] - top);
-    return top + std::log(sum);
-}
-
-// One sequence with logarithms: p(y at t) into p (n, w), p(i, j) added to pair (m, m); log Z.
 template <class Real>
-double count_by_logs(const Real* u, const double* pairwise, int n, int m, int w, Real* p, double* pair) {
-    const auto at = [w](std::vector<double>& x, int t) { return x.data() + static_cast<size_t>(t) * w; };
-    std::vector<double> a(static_cast<size_t>(n) * w), b(a.size()), x(m);
-    for (int t = 0; t < n; ++t)
-        for (int j = 0; j < m; ++j) {
-            for (int i = 0; t && i < m; ++i) x[i] = at(a, t - 1)[i] + pairwise[i * m + j];
-            at(a, t)[j] = u[static_cast<size_t>(t) * w + j] + (t ? log_sum(x.data(), m) : 0.0);
-        }
-    const double log_z = log_sum(at(a, n - 1), m);
-    for (int t = n - 1; t >= 0; --t)
-        for (int i = 0; i < m; ++i) {
-            for (int j = 0; t + 1 < n && j < m; ++j)
-                x[j] = pairwise[i * m + j] + u[static_cast<size_t>(t + 1) * w + j] + at(b, t + 1)[j];
-            at(b, t)[i] = t + 1 < n ? log_sum(x.data(), m) : 0.0;
-            p[static_cast<size_t>(t) * w + i] = static_cast<Real>(std::exp(at(a, t)[i] + at(b, t)[i] - log_z));
-            for (int j = 0; t + 1 < n && j < m; ++j) pair[i * m + j] += std::exp(at(a, t)[i] + x[j] - log_z);
-        }
-    return log_z;
-}
-
-// Numbers below the smallest normal one are taken for 0 meanwhile: they take a hundred times as long, and mean nothing here.
-class FlushToZero {
-  public:
-#if defined(__SSE2__) || defined(_M_X64)
-    FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
-    ~FlushToZero() { _mm_setcsr(before_); }
-
-  private:
-    unsigned before_;
-#else
-    FlushToZero() {}
-#endif
-};
-
-template <class Real>
-double count_expected(const Joined& x, const Real* w, const double* pairwise, int64_t low, int64_t high, double* state,
-                      double* pair, Control& control) {
+double count_expected(const Joined& x, const Real* w, const double* pairwise, const double* cost, int64_t low,
+                      int64_t high, double* state, double* pair, Control& control) {
     const int m = x.m, width = x.width;
     const size_t square = static_cast<size_t>(m) * width;
-    std::vector<Real> E(square), back(square), sum(square), b(width), u, a, v, p, c;
+    std::vector<Real> E(square), back(square), sum(square), b(width), a, v, p, c;
     std::vector<double> pairs(square);
     const auto [low_pair, high_pair] =
         pairwise ? std::minmax_element(pairwise, pairwise + static_cast<size_t>(m) * m) : std::pair(&kZero, &kZero);
@@ -92,29 +44,32 @@ double count_expected(const Joined& x, const Real* w, const double* pairwise, in
         }
     const SumKernels<Real>& k = sum_kernels<Real>();
     const FlushToZero flush;
-    double log_z = 0;
     int held = 0;  // positions whose bigrams are in `sum`, not yet in `pairs`
     const auto settle = [&] {
         for (size_t cell = 0; cell < square; ++cell) pairs[cell] += sum[cell], sum[cell] = 0;
         held = 0;
     };
-    for (int64_t s = low; s < high; ++s) {
-        if (s % 64 == 0) control.check();
-        const int64_t first = x.offsets[s];
-        const int n = static_cast<int>(x.offsets[s + 1] - first);
-        if (n == 0) continue;
+    const auto add = [&](int64_t first, int n, Real* u, double share) {
         const size_t cells = static_cast<size_t>(n) * width;
-        if (u.size() < cells) u.resize(cells), a.resize(cells), v.resize(cells), p.resize(cells), c.resize(n);
-        x.score(first, n, w, u.data());
+        if (a.size() < cells) a.resize(cells), v.resize(cells), p.resize(cells), c.resize(n);
+        const auto scale = [&](std::vector<Real>& counts) {
+            if (share != 1) std::for_each_n(counts.begin(), cells, [share](Real& q) { q *= static_cast<Real>(share); });
+        };
         if (by_logs) {
-            log_z += count_by_logs(u.data(), pairwise, n, m, width, p.data(), pair);
+            const double log_z = count_by_logs(
+                u, [&](int) { return pairwise; }, n, m, width, p.data(),
+                [&](int, const double* both) {
+                    for (int cell = 0; cell < m * m; ++cell) pair[cell] += share * both[cell];
+                });
+            scale(p);
             x.expect(first, n, p.data(), state);
-            continue;
+            return share * log_z;
         }
-        log_z += (n - 1) * shift + k.lift(u.data(), n, m, width);
-        k.forward(u.data(), E.data(), n, m, width, a.data(), c.data());
+        double log_z = (n - 1) * shift + k.lift(u, n, m, width);
+        k.forward(u, E.data(), n, m, width, a.data(), c.data());
         for (int t = 0; t < n; ++t) log_z -= std::log(static_cast<double>(c[t]));
-        k.backward(u.data(), back.data(), n, m, width, a.data(), c.data(), b.data(), v.data(), p.data());
+        k.backward(u, back.data(), n, m, width, a.data(), c.data(), b.data(), v.data(), p.data());
+        scale(p), scale(v);
         x.expect(first, n, p.data(), state);
         for (int t = 0; pairwise && t + 1 < n; t += kHeld) {
             const int count = std::min(kHeld, n - 1 - t);
@@ -123,7 +78,9 @@ double count_expected(const Joined& x, const Real* w, const double* pairwise, in
                         m, width, sum.data());
             held += count;
         }
-    }
+        return share * log_z;
+    };
+    const double log_z = over_sequences(x, w, cost, low, high, add, control);
     settle();
     for (int i = 0; pairwise && i < m; ++i)
         for (int j = 0; j < m; ++j)
@@ -134,27 +91,30 @@ double count_expected(const Joined& x, const Real* w, const double* pairwise, in
 
 }  // namespace
 
-double expected_counts(const Joined& x, const double* w, const double* pairwise, int64_t low, int64_t high,
-                       double* state, double* pair, Control& control) {
-    return count_expected(x, w, pairwise, low, high, state, pair, control);
+double expected_counts(const Joined& x, const double* w, const double* pairwise, const double* cost, int64_t low,
+                       int64_t high, double* state, double* pair, Control& control) {
+    return count_expected(x, w, pairwise, cost, low, high, state, pair, control);
 }
 
-double expected_counts(const Joined& x, const float* w, const double* pairwise, int64_t low, int64_t high,
-                       double* state, double* pair, Control& control) {
-    return count_expected(x, w, pairwise, low, high, state, pair, control);
+double expected_counts(const Joined& x, const float* w, const double* pairwise, const double* cost, int64_t low,
+                       int64_t high, double* state, double* pair, Control& control) {
+    return count_expected(x, w, pairwise, cost, low, high, state, pair, control);
 }
 
 void gold_counts(const Joined& x, double* state, double* pair) {
-    for (int64_t b = 0; b < x.B; ++b)
-        for (int64_t t = x.offsets[b]; t < x.offsets[b + 1]; ++t) {
+    for (int64_t b = 0; b < x.B; ++b) {
+        const int64_t first = x.offsets[b];
+        if (!all_known(x.y + first, static_cast<int>(x.offsets[b + 1] - first))) continue;
+        for (int64_t t = first; t < x.offsets[b + 1]; ++t) {
             x.of_label(t, x.y[t], [&](int64_t slot, double value) { state[slot] += value; });
-            if (pair && t > x.offsets[b]) pair[x.y[t - 1] * x.m + x.y[t]] += 1;
+            if (pair && t > first) pair[x.y[t - 1] * x.m + x.y[t]] += 1;
         }
+    }
 }
 
 void seen_pairs(const Examples& x, int words, uint64_t* seen) {
     for (int64_t t = 0; t < x.offsets[x.B]; ++t)
-        for (int64_t k = x.indptr[t]; k < x.indptr[t + 1]; ++k)
+        for (int64_t k = x.indptr[t]; x.y[t] >= 0 && k < x.indptr[t + 1]; ++k)
             seen[static_cast<size_t>(x.attrs[k]) * words + x.y[t] / 64] |= uint64_t{1} << (x.y[t] % 64);
 }
 

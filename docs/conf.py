@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import format_pages
-import rule_pages
 
 import bridle
 
@@ -39,17 +32,9 @@ autodoc_mock_imports = ["transformers", "torch", "spacy", "thinc"]  # what integ
 
 
 def setup(app: Sphinx) -> None:
-    """Write the pages of rules before Sphinx looks for pages."""
-    app.connect("source-read", _formats)
+    """Connect what this file adds to Sphinx."""
     app.connect("html-page-context", _style)
-    app.connect("builder-inited", lambda app: rule_pages.write(Path(app.srcdir) / "rules" / "generated"))
     app.connect("autodoc-process-signature", _plain)
-
-
-def _formats(_app: Sphinx, name: str, source: list[str]) -> None:
-    """The page of formats goes on with what the library says of them."""
-    if name == "formats":
-        source[0] += format_pages.text()
 
 
 def _style(app: Sphinx, name: str, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Write the figures of docs/how_it_works.md anew, from the JSON files of the benchmarks.
+"""Update the figures of docs/how_it_works.md from the JSON files of the benchmarks.
 
     BRIDLE_SIMD=avx2 python benchmarks/run.py --data DIR --out benchmarks/out/avx2
     BRIDLE_SIMD=avx2 python benchmarks/train.py --data DIR --json benchmarks/out/avx2/train.json
@@ -136,14 +136,14 @@ def tables(folders: list[Path]) -> str:
         return [json.loads((folder / name).read_text(encoding="utf-8")) for folder in folders]
 
     runs, train, tag = stored("results.json"), stored("train.json"), stored("tag.json")
-    parts = ["Decoding; times are those of the first tier:", "", *_compared(runs), ""]
+    parts = ["Decoding (times are those of the first tier):", "", *_compared(runs), ""]
     parts += [f"- {_where(run['data']['where'])}" for run in runs]
-    parts += ["", "Training on CoNLL-2000, 19 templates, beside python-crfsuite:", "", *_versus(train), ""]
-    parts += ["Tagging its test set, texts to labels, the same weights:", "", *_versus(tag), ""]
+    parts += ["", "Training on CoNLL-2000 with 19 templates, compared with python-crfsuite:", "", *_versus(train), ""]
+    parts += ["Tagging the test set of CoNLL-2000, from texts to labels, with the same weights:", "", *_versus(tag), ""]
     if "peak" in runs[0]["data"]:
         parts += [
-            "The Viterbi kernel, nanoseconds per token: its two passes, m x m additions and maxima at full",
-            "speed, and m x m transition scores read once from where they lie:",
+            "The Viterbi kernel, in nanoseconds per token: its two passes, m x m additions and maxima at full",
+            "speed, and m x m transition scores read once from memory:",
             "",
         ]
         parts += [*_peak(runs[0]["data"]["peak"]), ""]

@@ -1,7 +1,8 @@
-"""The page of file formats: each format as its docstrings tell it, with an example and what is read from it."""
+"""The page of file formats: each format as its docstrings describe it, with an example and what is read from it."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import tempfile
@@ -38,7 +39,6 @@ EXAMPLES = {
     "text": "Knuth, D. E. The TeXbook.\n",
 }  # a file each, in the formats that are text
 BESIDE = {"brat": "Ann Lee left Rome.\n"}  # the text that stands in FILE.txt beside it
-_BARE = ("   :no-members:", "   :no-index:")  # the docstring of a class alone
 LIKE = {"arrow": "jsonl", "parquet": "jsonl", "tsv": "csv"}  # the others: rows as the lines of that one
 
 
@@ -46,8 +46,8 @@ def text() -> str:
     """All formats, the score files and the limits of all, as Markdown."""
     names = sorted(formats(), key=lambda name: (name in LIKE, name))
     sections = [line for name in names for line in section(format_named(name, {}))]
-    large = ["", "## How large files may be", "", limits.__doc__ or ""]
-    return "\n".join([*sections, *score_files(), *large])
+    large = ["", "## How large files may be", "", *markdown(limits.__doc__ or "")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join([*sections, *score_files(), *large]))
 
 
 def section(format: Format) -> Iterator[str]:
@@ -55,17 +55,22 @@ def section(format: Format) -> Iterator[str]:
     kind = type(format)
     yield from ("", f"## `{format.name}`", "")
     first, *more = introduction(kind)
-    yield from _rst(first)
-    yield known_by(kind)
+    yield from (*markdown(first), "", known_by(kind))
     if format.name in LIKE:
-        yield from ("", f"Rows and columns are those of [{LIKE[format.name]}](#{LIKE[format.name]}).")
+        yield from ("", f"It has the same rows and columns as [{LIKE[format.name]}](#{LIKE[format.name]}).")
     else:
         text = EXAMPLES[format.name].rstrip("\n")
-        beside = ["", "beside", "", "```text", BESIDE[format.name].rstrip("\n"), "```"] if format.name in BESIDE else []
-        yield from ("", "For example", "", "```text", text, "```", *beside, "", "is read as", "")
+        beside = (
+            ["", "with this text in the `.txt` file:", "", "```text", BESIDE[format.name].rstrip("\n"), "```"]
+            if format.name in BESIDE
+            else []
+        )
+        yield from ("", "For example, this file:", "", "```text", text, "```", *beside, "", "is read as:", "")
         yield from ("```text", *shown(example_of(format.name)), "```", "")
-    yield from _rst("\n\n".join(more)) if more else ()
-    yield from ("", "Options:", "", *_rst(f".. autoclass:: {kind.__module__}.{kind.__qualname__}", *_BARE))
+    yield from ("", *markdown("\n\n".join(more))) if more else ()
+    yield from ("", "| option | type | what it does |", "|---|---|---|")
+    for name, type_, meaning in parameters(kind):
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in (f"`{name}`", type_, meaning)) + " |"
 
 
 def introduction(kind: type[Format]) -> list[str]:
@@ -77,11 +82,13 @@ def introduction(kind: type[Format]) -> list[str]:
 
 
 def known_by(kind: type[Format]) -> str:
-    """How a file of this format is told from others."""
+    """How Bridle recognises a file of this format."""
     signs = [f"by its suffix ({', '.join(f'`{suffix}`' for suffix in kind.suffixes)})"] if kind.suffixes else []
     if kind.looks_like.__func__ is not Format.looks_like.__func__:  # type: ignore[attr-defined]
-        signs.append("by how it begins")
-    return f"A file is known {' or '.join(signs)}." if signs else "Name it: no sign tells it from other formats."
+        signs.append("by its first lines")
+    if not signs:
+        return f"Bridle does not recognise this format: pass `--format {kind.name}`."
+    return f"Bridle recognises such a file {' or '.join(signs)}."
 
 
 def example_of(name: str) -> Example:
@@ -113,11 +120,42 @@ def shown(example: Example) -> list[str]:
 
 def score_files() -> Iterator[str]:
     """The section about files of scores."""
-    yield from ("", "## Score files", "", "What `bridle decode` and `open_scores` read.", "")
+    yield from ("", "## Score files", "", "`bridle decode` and `bridle.data.open_scores` read these files.", "")
     for module in (scores, npz):
-        yield from _rst(module.__doc__ or "")
+        yield from (*markdown(module.__doc__ or ""), "")
 
 
-def _rst(*lines: str) -> list[str]:
-    """What docstrings say, in Markdown."""
-    return ["```{eval-rst}", *(line.strip() for line in lines[:1]), *lines[1:], "```", ""]
+# ---- docstrings as Markdown -----------------------------------------------------------------------------------------
+
+
+def markdown(text: str) -> list[str]:
+    """Lines of Markdown that say what a docstring says: literal blocks are fenced, double backquotes are single."""
+    made: list[str] = []
+    fenced = False
+    for line in [*inspect.cleandoc(text).splitlines(), ""]:
+        indented = line.startswith("    ")
+        if indented and not fenced and made and made[-2:-1] and made[-2].endswith("::"):
+            made[-2] = made[-2].removesuffix("::") + ":"
+            made.append("```text")
+            fenced = True
+        elif fenced and line and not indented:
+            while not made[-1]:
+                made.pop()
+            made += ["```", ""]
+            fenced = False
+        made.append(line.removeprefix("    ") if fenced else _code(line))
+    while made and not made[-1]:
+        made.pop()
+    return [*made, "```"] if fenced else made
+
+
+def parameters(kind: type[Format]) -> list[tuple[str, str, str]]:
+    """(name, type, meaning) of the options of a format, from the section Parameters of its docstring."""
+    section = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
+    section = re.split(r"\n\n\w+\n---+\n", section)[0]
+    found = re.findall(r"^(\w+) : (.+)\n((?:(?:    .*)?(?:\n|\Z))*)", section, re.MULTILINE)
+    return [(name, _code(type_), _code(" ".join(meaning.split()))) for name, type_, meaning in found]
+
+
+def _code(text: str) -> str:
+    return text.replace("``", "`")

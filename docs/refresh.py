@@ -1,9 +1,9 @@
-"""Write anew what the Python of a page prints: its comments `#> ...`.
+"""Update what the Python code of a page prints: its comments `#> ...`.
 
     python docs/refresh.py docs/tutorials/tag.md ...
 
-For when the data of a tutorial, or the library, has changed. What the text around says about figures, and what
-commands print, is for a person to read again; `git diff` shows where.
+Run it after a change of the library or of the data of a tutorial. It does not update the text around the code, nor what
+commands print: read `git diff` and correct them.
 """
 
 from __future__ import annotations

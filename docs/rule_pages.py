@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from bridle.rules.compiled import CompiledRules
 from bridle.rules.linear import lower
 from bridle.rules.linear_program import TABLE, Case, Program
 
-TOKENS = ["Ann", "saw", "12345", "Bob"]
+TOKENS = ["12345", "saw", "12345", "Bob"]
 EXAMPLE = 4  # tokens of the labellings that are shown
 SHORT = 3  # tokens of the program that is shown
 MOST_ROWS = 12
@@ -95,17 +93,17 @@ def examples(subject: Subject) -> Iterator[str]:
     scheme = f" (scheme {subject.kind.scheme})" if subject.kind.scheme else ""
     yield f"Over the labels {', '.join(subject.labels.names)}{scheme}{f', with {came}' if came else ''}:"
     yield from ("", "| labelling | `violations` |", "|---|---|")
-    yield f"| `{' '.join(good)}` | 0: it holds |"
-    yield f"| `{' '.join(bad)}` | {violations[bad]}: broken |"
+    yield f"| `{' '.join(good)}` | 0 (obeys the rule) |"
+    yield f"| `{' '.join(bad)}` | {violations[bad]} (breaks the rule) |"
     held = sum(not count for count in violations.values())
-    yield from ("", f"Of all {len(violations)} labellings of {EXAMPLE} tokens, {held} obey it.", "")
+    yield from ("", f"{held} of the {len(violations)} possible labellings of {EXAMPLE} tokens obey the rule.", "")
 
 
 # ---- the automaton --------------------------------------------------------------------------------------------------
 
 
 def automaton(subject: Subject) -> DFA:
-    """The automaton of a rule; one that speaks of places reads each label once elsewhere and once there."""
+    """Build the automaton of a rule. If the rule names places, it reads each label once elsewhere and once there."""
     rule, m = subject.hard, len(subject.labels)
     marks = (0, 1) if rule.places() else (0,)
     sets = tuple(names.resolve(subject.labels, {}) for names in rule.names())
@@ -121,9 +119,11 @@ def automaton(subject: Subject) -> DFA:
 
 
 def picture(subject: Subject) -> str:
-    """The automaton, drawn."""
+    """Draw the automaton as SVG, on white: an image of a page does not know whether the page is dark."""
     places = ("elsewhere", "there") if subject.hard.places() else ("",)
-    return draw_automaton(automaton(subject), subject.labels.names, places=places, title=f"automaton: {subject.hard}")
+    title = f"automaton: {subject.hard}"
+    svg = draw_automaton(automaton(subject), subject.labels.names, places=places, title=title)
+    return svg.replace("height:auto", "height:auto;background:#fff", 1) + "\n"
 
 
 # ---- linear rows ----------------------------------------------------------------------------------------------------
@@ -240,18 +240,22 @@ def _times(weight: float, name: str) -> str:
 def shown_rows(subject: Subject) -> Iterator[str]:
     """The part of the page about linear rows."""
     tight, paper = linear_rows(subject, "tight"), linear_rows(subject, "paper")
-    yield f"What the rule adds to the integer program of a sequence of {SHORT} tokens. `x[t,i→j]` is 1 if label i"
-    yield "stands at t-1 and label j at t, `v[t,y]` if label y stands at t; other names are columns of the rule's own."
+    yield f"The rule adds these rows to the integer program of a sequence of {SHORT} tokens. `x[t,i→j]` is 1 if token"
+    yield "t-1 has label i and token t has label j. `v[t,y]` is 1 if token t has label y. The rule may add columns."
     for name, rows in (("tight", tight), ("paper", paper)):
         if name == "paper" and rows == tight:
-            yield from ("", '`formulation="paper"` is the same.', "")
+            yield from ("", '`formulation="paper"` gives the same rows.', "")
             continue
         yield from ("", f'### `formulation="{name}"`', "")
-        said = f"``{rows.equation}``" if rows.equation else "No rows of its own: one unit flows through the automaton."
+        said = (
+            f"``{rows.equation}``"
+            if rows.equation
+            else "This kind has no rows of its own. One unit flows through its automaton."
+        )
         yield from (said, "")
         most = rows.lines[:MOST_ROWS]
         more = [f"... and {len(rows.lines) - len(most)} more"] if len(rows.lines) > len(most) else []
-        yield from ("```text", *(most or ["nothing: every labelling obeys"]), *more, "```", "")
+        yield from ("```text", *(most or ["no rows: every labelling obeys the rule"]), *more, "```", "")
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
@@ -285,12 +289,12 @@ def _of_the_example(text: str, subject: Subject) -> str:
 def absorbed(subject: Subject) -> str:
     """What it costs an engine."""
     if CompiledRules(subject.labels, [subject.rule], Limits().native()).absorbed()[0]:
-        return "It is a mask: folded into the lattice before decoding, so that it costs nothing."
+        return "Bridle folds this rule into the scores before decoding, so it costs no search."
     sets = tuple(names.resolve(subject.labels, {}) for names in subject.hard.names())
     automata = subject.hard.automata(sets, subject.labels)
     if all(automaton.count is not None for automaton in automata):
-        return "It only counts: when a best path breaks it, one multiplier per count is enough for a bound."
-    return "When a best path breaks it, `search` folds its automaton into the lattice."
+        return "This automaton only counts. When the best path breaks the rule, one multiplier per count gives a bound."
+    return "When the best path breaks the rule, the engine `search` folds this automaton into the lattice."
 
 
 def page(kind: Kind) -> str:
@@ -314,9 +318,7 @@ def page(kind: Kind) -> str:
         *examples(subject),
         "## Automaton",
         "",
-        "```{raw} html",
-        picture(subject),
-        "```",
+        f"![The automaton of this rule]({kind.name}.svg)",
         "",
         _caption(subject),
         "",
@@ -324,7 +326,7 @@ def page(kind: Kind) -> str:
         "",
         *shown_rows(subject),
     ]
-    return "\n".join(lines) + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
 
 
 def _cell(text: str) -> str:
@@ -332,18 +334,12 @@ def _cell(text: str) -> str:
 
 
 def _caption(subject: Subject) -> str:
-    places = " *There* are the places that the rule speaks of." if subject.hard.places() else ""
-    return f"A double ring accepts; what is not drawn is not accepted.{places} {absorbed(subject)}"
+    places = " *There* marks the places that the rule names." if subject.hard.places() else ""
+    drawn = "States with a double ring accept. A transition that is not drawn breaks the rule."
+    return f"{drawn}{places} {absorbed(subject)}"
 
 
-def write(folder: Path) -> None:
-    """Write all pages that are not there already."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for kind in KINDS:
-        path, text = folder / f"{kind.name}.md", page(kind)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:  # Sphinx reads again what is newer
-            path.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+def pages() -> dict[str, str]:
+    """All pages and their pictures, by file name."""
+    made = {f"{kind.name}.md": page(kind) for kind in KINDS}
+    return made | {f"{kind.name}.svg": picture(Subject.of(kind)) for kind in KINDS}

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         copy(templates, std::vector<int64_t>(columns, sizes));
     std::vector<int64_t> indptr(N + 1), indptr2(N + 1);
     std::vector<int32_t> attrs(static_cast<size_t>(N) * K + 1), attrs2(attrs.size());
-    const int64_t count = made.fit(all, indptr.data(), attrs.data());
+    const int64_t count = made.fit(all, nullptr, indptr.data(), attrs.data());
     std::vector<int32_t> templates_of(made.size() + 1);
     std::vector<uint64_t> keys_of(made.size() + 1);
     made.list(templates_of.data(), keys_of.data());

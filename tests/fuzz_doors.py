@@ -22,8 +22,8 @@ from bridle.data import Example, formats, open_scores, read, save_scores, write
 from bridle.integrations import crfsuite
 from bridle.learn import ConstrainedTagger, DeterministicRules
 from bridle.models import CrossFit
-from bridle.rules.files import load_lines, text_of
 from bridle.rules.lint import lint
+from bridle.rules.loading import load_lines, text_of
 from crfsuite_writer import SMALL, crfsuite_file
 
 TRAP = "BRIDLE_FUZZ_TRAP"  # if it is set in the environment, there is one more door, with all kinds of findings

@@ -51,7 +51,8 @@ _WORDS = """
 no duplicates of A, B|at most|at least|exactly|1|2|0|segments of|tokens of|segment of|A|B|O|before|next to|followed by|
 starts with|ends with|fix|allow|forbid|at|tokens|/a+/|/[/|/(/|given verb|given phrases|given|same label|over|0:2|2:1|
 0:999999999999999999|if|then|well formed|matches|"O* A+"|"("|"A{1,3}"|present|absent|label at|is|implies|iff|and|or|not|
-(|)|[penalty 1]|[penalty 1e999]|[penalty nan]|[penalty 2 per violation]|nowhere|,|-1|999999999999999999|#|"|/
+(|)|[penalty 1]|[penalty 1e999]|[penalty nan]|[penalty 2 per violation]|nowhere|,|-1|999999999999999999|#|"|/|
+first A before first B|first|same label for equal tokens|equal|ignoring case|include|include x.rules|penalty=2|one
 """
 RULE_WORDS = [word.strip() for word in _WORDS.split("|")]
 

@@ -16,6 +16,7 @@ from numpy.random import Generator
 
 from bridle import _native
 from bridle.features import Encoded
+from bridle.features.encoded import EdgeAttributes
 from bridle.models import layout as layouts
 from bridle.models.layout import Layout
 from bridle.models.task import Task
@@ -23,6 +24,7 @@ from bridle.models.task import Task
 Floats = npt.NDArray[np.float64]
 Data = tuple[list[Any], list[list[str]]]  # X and y
 LAYOUTS = ("seen", "all", "lists")
+_N_EDGES = 4  # attributes of edges
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,32 @@ def random_task(case: Case, rng: Generator) -> Task:
     """The same examples to learn from, with or without label bigrams."""
     m, pairs = case.layout.m, str(rng.choice(["seen", "all"]))
     return Task.of(case.encoded, case.y, (7, m), pairs, bigram=bool(rng.random() < 0.7))
+
+
+def random_edges(rng: Generator, m: int, *, sequences: int = 3, longest: int = 4) -> tuple[Case, Task]:
+    """Tokens with 0 to 3 of 4 attributes of edges, maybe one of them twice; the first of a sequence has none."""
+    case = random_case(rng, m, kind="seen", sequences=sequences, longest=longest)
+    count = rng.integers(0, 4, case.encoded.n_tokens)
+    count[case.encoded.offsets[:-1][np.diff(case.encoded.offsets) > 0]] = 0
+    indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    attrs = rng.integers(0, _N_EDGES, indptr[-1]).astype(np.int32)
+    old = case.encoded
+    encoded = Encoded(old.offsets, old.indptr, old.attrs, old.values, EdgeAttributes(indptr, attrs, _N_EDGES))
+    pairs = str(rng.choice(["seen", "all"]))
+    task = Task.of(encoded, case.y, (7, m), pairs, bigram=bool(rng.random() < 0.7))
+    return Case(encoded, case.y, task.layout), task
+
+
+def steps_of(task: Task, pair: Floats | None, weights: Floats) -> Floats:
+    """(N, m, m) transition scores to each token, weight by weight."""
+    layout, edges, m = task.layout.edges, task.encoded.edges, task.m
+    assert layout is not None and edges is not None
+    out = np.zeros((task.encoded.n_tokens, m, m)) + (0.0 if pair is None else pair)
+    for t in range(len(out)):
+        for a in edges.attrs[edges.indptr[t] : edges.indptr[t + 1]].tolist():
+            for s in range(layout.begin[a], layout.begin[a + 1]):
+                out[t, layout.pair[s] // m, layout.pair[s] % m] += weights[s]
+    return out
 
 
 def pinned(task: Task) -> npt.NDArray[np.bool_]:

@@ -70,7 +70,9 @@ def random_labels(rng: Generator, m_max: int = 4) -> Labels:
 
 # ---- what rules speak of ----------------------------------------------------------------------------------------
 
+TEXT_COLUMNS = ("tokens", "pos", "a column")  # columns of texts that rules look at
 _TEXTS = ["a", "b7", "12345", "x/y", "", "("]
+_PHRASES = ["a", "A", "b7 12345", "a a", "x/y a B7", ["("], "nothing", "a nothing"]
 _PATTERNS = [r"\d{5}", r"[a-b].*", r"x/y|\(", r"\w*", r"nothing", r""]
 
 
@@ -104,11 +106,33 @@ def _place(rng: Generator, n: int, given: Values) -> Any:
         return some
     if kind == 1:
         return _put(given, np.array(some, dtype=np.int64) if _chance(rng, 0.3) else some)
-    if kind in (2, 3):
+    if kind == 2:
         given.setdefault("tokens", [_pick(rng, _TEXTS) for _ in range(n)])
         return r.tokens(_pick(rng, _PATTERNS))
+    if kind == 3:
+        return random_token_place(rng, n, given)
     one = int(rng.integers(-n, n))
     return _put(given, one) if kind == 4 else one
+
+
+def random_token_place(rng: Generator, n: int, given: Values) -> Any:
+    """A condition on tokens, in some column, with or without conditions on the neighbours."""
+    after, before = (random_condition(rng, n, given) if _chance(rng, 0.3) else None for _ in range(2))
+    if _chance(rng, 0.15):
+        return r.first_token(before=before) if _chance(rng, 0.5) else r.last_token(after=after)
+    return random_condition(rng, n, given, after=after, before=before)
+
+
+def random_condition(rng: Generator, n: int, given: Values, **context: Any) -> Any:
+    """A condition on tokens; the values that it looks at are added to `given`."""
+    if not context and _chance(rng, 0.1):
+        return r.first_token() if _chance(rng, 0.5) else r.last_token()
+    column = _pick(rng, [None, None, *TEXT_COLUMNS[1:]])
+    given.setdefault(column or "tokens", [_pick(rng, _TEXTS) for _ in range(n)])
+    if _chance(rng, 0.4):
+        return r.tokens(_pick(rng, _PATTERNS), column=column, **context)
+    phrases = [_pick(rng, _PHRASES) for _ in range(int(rng.integers(1, 4)))]
+    return r.tokens(phrases=phrases, ignoring=_pick(rng, [None, "case"]), column=column, **context)
 
 
 def _spans(rng: Generator, n: int, given: Values) -> Any:
@@ -152,6 +176,12 @@ def _everywhere_or(rng: Generator, n: int, g: Values) -> Any:
 def _length(rng: Generator, labels: Labels, n: int, g: Values, depth: int) -> Rule:
     low, high = _pick(rng, [(1, None), (2, None), (3, None), (None, 1), (None, 2), (1, 2), (2, 2), (3, 1)])
     return r.length(_names(rng, labels, g), at_least=low, at_most=high)
+
+
+def _equal(rng: Generator, labels: Labels, n: int, g: Values, depth: int) -> Rule:
+    g.setdefault("tokens", [_pick(rng, _TEXTS) for _ in range(n)])
+    which = None if _chance(rng, 0.5) else r.tokens(_pick(rng, _PATTERNS))
+    return r.same_label_for_equal(which, case=_pick(rng, ["exact", "ignored"]))
 
 
 def _part(rng: Generator, labels: Labels, n: int, g: Values, depth: int) -> Rule:
@@ -203,6 +233,8 @@ RULE_KINDS: dict[str, Maker] = {
     "StartsWith": lambda rng, labels, n, g, _d: r.starts_with(_names(rng, labels, g)),
     "EndsWith": lambda rng, labels, n, g, _d: r.ends_with(_names(rng, labels, g)),
     "Before": lambda rng, labels, n, g, _d: r.before(_names(rng, labels, g), _names(rng, labels, g)),
+    "FirstBefore": lambda rng, labels, n, g, _d: r.first_before(_names(rng, labels, g), _names(rng, labels, g)),
+    "SameLabelForEqual": _equal,
     "Matches": lambda rng, labels, n, g, _d: r.matches(random_pattern(rng, sorted({*labels.names, *labels.types}))),
     **BOOLEAN_KINDS,
 }

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -214,14 +214,14 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
         process.wait(10)
         assert len(names(tmp_path)) == 2 and path.read_text() == "old"
     host = atomic._host()
-    mine, dead = os.getpid(), process.pid
+    dead = process.pid
     similar = [
         f"out.{dead}-{host}-0123456.part",
         f"out.{dead}-{host}-01234567.part.txt",
         f"other.{dead}-{host}-01234567.part",
         f"out2.{dead}-{host}-01234567.part",
         f"out.{dead}-000000-01234567.part",  # of another host
-        f"out.{mine}-{host}-01234567.part",  # of a living process that may not have locked it yet
+        f"out.{os.getppid()}-{host}-01234567.part",  # of a living process that may not have locked it yet
         f"out.{dead}.part",
         "out.part",
     ]
@@ -232,6 +232,53 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == sorted(["out", *similar, f"out.{dead}-{host}-89abcdef.part"])
 
 
+def test_what_an_earlier_process_of_the_same_id_left_is_removed(tmp_path: Path) -> None:
+    """In a container the next run often has the id of the one that was killed."""
+    left = tmp_path / f"out.{os.getpid()}-{atomic._host()}-01234567.part"
+    left.write_text("half")
+    mine = Replacement(tmp_path / "out")
+    assert mine.part is not None and names(tmp_path) == [mine.part.name]
+    mine._close()  # the lock is gone, but not yet the part
+    write_text(tmp_path / "out", "second")
+    assert mine.part.exists()
+    mine.finish()
+    assert names(tmp_path) == ["out"] and not atomic._own & {left, mine.part}
+
+
+def test_nothing_is_removed_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another host of the same name may be writing there."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    left = tmp_path / f"out.{2**22 + 1}-{atomic._host()}-01234567.part"
+    left.touch()
+    monkeypatch.setattr("fcntl.flock", refuse)
+    write_text(tmp_path / "out", "x")
+    assert left.exists()
+
+
+@pytest.mark.slow
+def test_what_a_killed_command_left_is_removed_by_the_next(run: Cli, tmp_path: Path) -> None:
+    """`bridle train`, killed while it writes checkpoints, and run again: its claims go too."""
+    (tmp_path / "x.txt").write_text("a X\nb Y\n\na Y\nb Y\n\n" * 50)
+    train = ["train", tmp_path / "x.txt", "-o", tmp_path / "m", "--features", "word[0]", "--learner", "perceptron"]
+    endless = [*train, "--iterations", 10**6, "--checkpoint", tmp_path / "c", "--every", 1]
+    with run.start(*endless) as process:
+        _until(lambda: bool(list(tmp_path.glob("m.*.part"))))
+        process.kill()
+    assert list(tmp_path.glob("m.*.part"))
+    run.ok(*train, "--checkpoint", tmp_path / "c")
+    assert names(tmp_path) == ["c", "m", "m.json", "x.txt"]
+
+
+def _until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 # ---- several writers ------------------------------------------------------------------------------------------------
 
 
@@ -239,10 +286,12 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 def test_another_process_is_named(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with writer(path) as process:
-        with pytest.raises(FileError, match=f"somebody else is writing this file; got process {process.pid}") as caught:
+        with pytest.raises(
+            FileError, match=f"another process is writing this file; got process {process.pid}"
+        ) as caught:
             Replacement(path)
         assert "\n" in str(caught.value) and caught.value.where == str(path)
-        with pytest.raises(FileError, match="somebody else"):
+        with pytest.raises(FileError, match="another process"):
             Lines(str(path))
         process.communicate(b"")
         assert path.read_text() == "half"
@@ -351,7 +400,7 @@ def test_two_taggings_of_the_same_output(run: Cli, model: Path, tmp_path: Path) 
         # both succeed if one had ended before the other began
         assert sorted(codes) in ([0, 0], [0, 2])
         for code, text in zip(codes, said, strict=True):
-            assert ("somebody else is writing this file; got process" in text) == (code == 2)
+            assert ("another process is writing this file; got process" in text) == (code == 2)
 
 
 @pytest.mark.slow

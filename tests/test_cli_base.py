@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from bridle import cli
 from bridle.cli import base, reading
+from bridle.errors import Argument
 from bridle.report.tables import Report
 from commands import Cli
 
@@ -41,8 +43,8 @@ def commands() -> Iterator[tuple[str, Any]]:
 
     def automaton(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield name, command
-        for part, inner in getattr(command, "commands", {}).items():
-            yield from automaton(f"{name} {part}".strip(), inner)
+        for part in getattr(command, "commands", ()):
+            yield from automaton(f"{name} {part}".strip(), command.get_command(None, part))
 
     yield from automaton("", typer.main.get_command(cli.app))
 
@@ -64,17 +66,24 @@ def test_help_has_examples_and_exit_codes(run: Cli, name: str) -> None:
 
 def test_commands_stand_in_the_order_of_work(run: Cli) -> None:
     text = run("--help").stdout
-    names = [name for name in base.ORDER if name in COMMANDS]
-    assert set(names) >= {"train", "tag", "eval", "learn", "rules", "decode", "reproduce", "demo"}
-    places = [text.index(f"\n  {name} ") for name in names]
-    assert places == sorted(places) and set(names) == {name for name in COMMANDS if name and " " not in name}
+    places = [text.index(f"\n  {name} ") for name in base.COMMANDS]
+    assert places == sorted(places) and set(base.COMMANDS) == {name for name in COMMANDS if name and " " not in name}
+
+
+def test_the_list_of_commands_says_what_their_help_says() -> None:
+    told = {name: (COMMANDS[name].help or "").split("\n\n")[0].replace("\n", " ") for name in base.COMMANDS}
+    assert told == {name: what for name, (_, what) in base.COMMANDS.items()}
+
+
+OTHERWISE = {("info", "label")}  # a label of a model, not the column of labels in data
 
 
 def test_one_option_has_one_name_and_the_same_words() -> None:
     said: dict[str, set[tuple[Any, ...]]] = {}
     for command in COMMANDS.values():
         for option in command.params:
-            if option.param_type_name == "option" and option.name != "help":
+            known = option.param_type_name == "option" and option.name != "help"
+            if known and (command.name, option.name) not in OTHERWISE:
                 said.setdefault(option.opts[-1], set()).add((tuple(option.opts), option.metavar, option.help))
     shared = ("--format", "--columns", "--label", "--option", "--threads", "--seed", "--engine", "--time-limit")
     for name in (*shared, "--max-memory", "--labels", "--labels-file", "--on-infeasible"):
@@ -142,7 +151,7 @@ def completed(run: Cli) -> Callable[..., set[str]]:
 def test_a_shell_completes_commands_options_and_values(completed: Callable[..., set[str]]) -> None:
     assert completed("bridle", "t") == {"train", "tag"}
     assert completed("bridle", "rules", "") >= {"check", "show", "test"}
-    assert completed("bridle", "tag", "--on-") == {"--on-infeasible"}
+    assert completed("bridle", "tag", "--on-") == {"--on-infeasible", "--on-error", "--on-option"}
     assert completed("bridle", "train", "--format", "se") == {"segmented", "segments"}
     assert completed("bridle", "decode", "--engine", "v") == {"viterbi"}
     assert completed("bridle", "train", "--scheme", "BI") == {"BIO", "BIOES"}
@@ -237,19 +246,19 @@ def test_a_label_that_is_misspelt_in_rules_is_told_with_its_line(
 def test_rules_are_checked_with_the_labels_of_a_model(run: Cli, folder: Path) -> None:
     (folder / "long.rules").write_text("NP next to VP\n")
     result = run("rules", "check", folder / "long.rules", "--model", folder / "m.bridle")
-    assert result.exit_code == 1 and "leaves NP only segments of one token" in result.stdout  # B- and I- are known
+    assert result.exit_code == 1 and "allows NP only segments of one token" in result.stdout  # B- and I- are known
 
 
 def test_eval_tells_labels_that_the_model_cannot_find(run: Cli, folder: Path) -> None:
     (folder / "more.txt").write_text(TRAIN + "\nto P B-PP\n")
     result = run("eval", folder / "more.txt", "--model", folder / "m.bridle")
-    assert result.exit_code == 0 and "gold has labels that the model does not know: B-PP\n" in result.stderr
+    assert result.exit_code == 0 and "the data has labels that the model does not know: B-PP\n" in result.stderr
     assert run("eval", folder / "train.txt", "--model", folder / "m.bridle").stderr == ""
 
 
 def test_gold_alone_is_not_compared_in_silence(run: Cli, folder: Path) -> None:
     result = run("eval", folder / "train.txt")
-    assert result.exit_code == 0 and "are they the last two columns?" in result.stderr
+    assert result.exit_code == 0 and "are they in the last two columns?" in result.stderr
     assert run("eval", folder / "train.txt", folder / "train.txt").stderr == ""
 
 
@@ -262,3 +271,38 @@ def test_a_terminal_is_told_that_it_is_waited_for(
     monkeypatch.setattr(reading, "on_terminal", lambda stream: stream is sys.stdin)
     reading.at_the_keyboard()
     assert "Ctrl-D" in capsys.readouterr().err
+
+
+# ---- advice ---------------------------------------------------------------------------------------------------------
+
+
+def advised() -> set[str]:
+    """The arguments that errors of the library may advise: all that the source names."""
+    calls = re.compile(r"""\bArgument\(\s*["'](\w+)["']""")
+    source = Path(base.__file__).parents[1]
+    folders = [path for path in source.rglob("*.py") if "integrations" not in path.parts]
+    return {name for path in folders for name in calls.findall(path.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("name", COMMANDS, ids=lambda name: name or "bridle")
+def test_advice_names_only_options_that_the_command_has(name: str) -> None:
+    group = COMMANDS[""]
+    known = group.options_of(name.split())
+    assert known == {one for option in COMMANDS[name].params for one in option.opts}
+    names = advised()
+    assert {"format", "on_unknown", "on_infeasible", "scheme", "tokens", "labels", "columns"} <= names
+    for argument in sorted(names):
+        told = base.option(Argument(argument, {"x": 1} if argument == "given" else "x"), known)
+        assert told is None or {word for word in told.split() if word.startswith("--")} <= known, argument
+
+
+def test_a_label_that_the_model_has_not_seen(run: Cli, folder: Path, tmp_path: Path) -> None:
+    """`bridle train` can count it as an error; `bridle learn` cannot, and does not say so."""
+    (tmp_path / "more.txt").write_text(TRAIN + "\nto P B-PP\n")
+    train = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--dev", tmp_path / "more.txt"]
+    result = run(*train, "--iterations", 1)
+    assert result.exit_code == 2 and "pass --on-unknown wrong to count it" in result.output
+    learn = ["learn", folder / "train.txt", "-o", tmp_path / "x.rules", "--penalty", "joint", "--min-support", 2]
+    result = run(*learn, "--model", folder / "m.bridle", "--tune", tmp_path / "more.txt", "--iterations", 1)
+    assert result.exit_code == 2 and "unknown label; got 'B-PP'" in result.output
+    assert "Map it to a known label." in result.output and "--on-unknown" not in result.output

@@ -42,8 +42,8 @@ def folder(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"{TAUGHT} -o templates --features templates", "-o templates"),
         (f"{TAUGHT} -o m.check --resume m.check", "-o m.check"),
         (f"{TAUGHT} -o new --learner ibt --rules my.rules --log my.rules", "--log my.rules"),
-        (f"{TAUGHT} -o old.txt", "a file that is no model"),
-        (f"{TAUGHT} -o new --checkpoint old.txt", "no model"),
+        (f"{TAUGHT} -o old.txt", "a file that is not a model"),
+        (f"{TAUGHT} -o new --checkpoint old.txt", "not a model"),
         ("decode s.jsonl -o s.jsonl", "-o s.jsonl"),
         ("decode s.jsonl --rules my.rules -o my.rules", "-o my.rules"),
         ("decode s.jsonl --labels-file labels -o labels", "-o labels"),
@@ -51,7 +51,7 @@ def folder(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("tag m.bridle train.txt -o m.bridle", "-o m.bridle"),
         ("tag m.bridle train.txt --rules my.rules -o my.rules", "-o my.rules"),
         ("learn train.txt -o ./train.txt", "-o ./train.txt"),
-        ("learn train.txt --kind deterministic -o old.txt", "a file that is no model"),
+        ("learn train.txt --kind deterministic -o old.txt", "a file that is not a model"),
         ("rules test my.rules train.txt --plot my.rules", "--plot my.rules"),
         ("rules test my.rules train.txt --plot train.txt", "--plot train.txt"),
     ],
@@ -85,7 +85,7 @@ def test_json_and_a_log_do_not_share_stdout(run: Cli, folder: Path) -> None:
 
 def test_learned_rules_do_not_replace_edited_ones(run: Cli, folder: Path) -> None:
     learn, kept = "learn train.txt -o my.rules --columns word,pos,chunk --min-support 1", folder / "my.rules.bak"
-    assert "is kept in my.rules.bak" in run(*learn.split()).stderr
+    assert "are kept in my.rules.bak" in run(*learn.split()).stderr
     assert kept.read_text() == "at most 9 segments of NP\n" and (folder / "my.rules").read_text() != kept.read_text()
     assert "kept" not in run(*learn.split()).stderr  # the same rules again
     assert kept.read_text() == "at most 9 segments of NP\n"

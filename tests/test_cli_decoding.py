@@ -189,11 +189,11 @@ def bad_calls(tmp: Path) -> list[tuple[list[object], str]]:
         (["decode", good, "--rules", tmp / "no.rules"], "cannot read the rules file"),
         (["decode", good, "--rules", rules], "bad.rules:2: not a rule"),
         (["decode", good, "--rules", unknown], "unknown label"),
-        (["decode", write(tmp / "l", {"unary": [[1]]})], "the labels are not known"),
-        (["decode", good, "--labels", "O,A1,A0"], "the labels of the score file are others"),
+        (["decode", write(tmp / "l", {"unary": [[1]]})], "the score file does not name its labels"),
+        (["decode", good, "--labels", "O,A1,A0"], "--labels differs from the labels in the score file"),
         (["decode", good, "--labels", "O,A0"], "columns"),
         (["decode", write(tmp / "d", {**FINE, "labels": ["O", "O", "A1"]})], "names repeat"),
-        (["decode", good, "--labels", "", "--labels-file", good], "given twice"),
+        (["decode", good, "--labels", "", "--labels-file", good], "cannot be combined"),
         (["decode", good, "--labels-file", tmp / "no"], "cannot read"),
         (["decode", good, "--scheme", "BIO"], "does not fit the scheme"),
         (["decode", good, "--engine", "magic"], "unknown engine"),
@@ -238,7 +238,7 @@ def test_rules_check(run: Cli, tmp_path: Path) -> None:
     options = ["--labels", "O,A0,A1", "--scheme", "IO"]
     path.write_text("forbid A0\nlabel at given verb is O\n")
     result = run("rules", "check", path, *options)
-    told = "line 2 wants given['verb'] with each sequence"  # about no line in particular
+    told = "line 2 needs given['verb'] with each sequence"  # about no line in particular
     assert (result.exit_code, result.stdout) == (0, f"{path}: info given {told}\n")
     assert "pass --labels or --model for more" in run("rules", "check", path).stdout
     path.write_text("forbid A0\nforbid A0\n")

@@ -99,7 +99,7 @@ def test_a_picture_and_a_page(explain: Cli, folder: Path, tmp_path: Path) -> Non
     svg, html = tmp_path / "a.svg", tmp_path / "a.html"
     printed = explain.stdout(*scored(folder, "--id", "r1", "--svg", svg, "--html", html))
     assert ElementTree.parse(svg).getroot().tag.endswith("svg") and "r1" in svg.read_text()
-    assert "Rules that bit" in html.read_text() and printed == explain.stdout(*scored(folder, "--id", "r1"))
+    assert "Rules that changed labels" in html.read_text() and printed == explain.stdout(*scored(folder, "--id", "r1"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.svg"]
 
 
@@ -121,9 +121,9 @@ def test_the_long_and_the_whole(explain: Cli, tmp_path: Path) -> None:
 def test_rules_that_clash(explain: Cli, folder: Path, tmp_path: Path) -> None:
     result = explain(*scored(folder, "--id", "r1", "--html", tmp_path / "a.html", rules="clash.rules"))
     assert result.exit_code == 3
-    assert "scores.jsonl:1: no labelling obeys the hard rules; got 2 that clash: " in result.stderr
+    assert "scores.jsonl:1: no labelling obeys the hard rules; got 2 " in result.stderr
     assert "present DATE" in result.stdout and "break hard rules the fewest times" in result.stdout
-    assert "Rules that clash" in (tmp_path / "a.html").read_text()
+    assert "Rules that contradict each other" in (tmp_path / "a.html").read_text()
     made = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", rules="clash.rules"), code=3))
     assert sorted(made["clash"]) == ["forbid DATE", "present DATE"] and made["best"]["relaxed"] is True
 
@@ -184,9 +184,9 @@ def test_a_data_set(explain: Cli, folder: Path, tmp_path: Path) -> None:
     text = explain.stdout(*scored(folder, "--html", tmp_path / "all.html", "--scheme", "IO"))
     assert "3 sequences, 8 tokens. The rules changed 2 sequences" in text
     assert "changed" in text and "helped" not in text  # there is no gold
-    assert "Look at one" in (tmp_path / "all.html").read_text()
-    look = next(line for line in text.splitlines() if line.startswith("look at one: "))
-    words = shlex.split(look.removeprefix("look at one: "))
+    assert "Explain one sequence" in (tmp_path / "all.html").read_text()
+    look = next(line for line in text.splitlines() if line.startswith("explain one sequence: "))
+    words = shlex.split(look.removeprefix("explain one sequence: "))
     assert words[:2] == ["bridle", "explain"] and words[-2] == "--sequence"
     assert explain.stdout(*words[2:]).startswith("2 (") and words[-4:-2] == ["--scheme", "IO"]  # the dearest
 
@@ -204,7 +204,7 @@ def test_a_data_set_in_which_rules_clash(explain: Cli, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("which", "doing"), [([], "leaving out one rule at a time"), (["--id", "r1"], "finding out what each rule did")]
+    ("which", "doing"), [([], "leaving out one rule at a time"), (["--id", "r1"], "measuring the effect of each rule")]
 )
 def test_progress_goes_to_stderr(explain: Cli, folder: Path, which: list[str], doing: str) -> None:
     result = explain(*scored(folder, *which, "--progress"))
@@ -221,11 +221,11 @@ def test_the_command_to_look_at_one_is_whole(run: Cli, explain: Cli, tmp_path: P
     run.ok(*train)
     asked = ["--rules", tmp_path / "r", *reads, "--engine", "ilp", "--time-limit", "9.0", "--max-memory", "2GB"]
     text = explain.stdout(tmp_path / "m", tmp_path / "t.txt", *asked)
-    words = shlex.split(next(line for line in text.splitlines() if line.startswith("look at one: "))[13:])
+    words = shlex.split(next(line for line in text.splitlines() if line.startswith("explain one sequence: "))[22:])
     for flag, value in zip(asked[::2], asked[1::2], strict=True):
         assert words[words.index(str(flag)) + 1] == str(value)
     assert "engine  ilp" in explain.stdout(*words[2:])
-    assert "look at one" not in explain.stdout(tmp_path / "m", "-", *asked, stdin=(tmp_path / "t.txt").read_text())
+    assert "explain one" not in explain.stdout(tmp_path / "m", "-", *asked, stdin=(tmp_path / "t.txt").read_text())
 
 
 def test_the_engine_its_limit_and_threads_are_those_asked_for(
@@ -253,7 +253,7 @@ def test_sequences_that_a_limit_stopped_are_left_out(explain: Cli, folder: Path,
     save_scores(tmp_path / "s.jsonl", [bridle.Lattice(lost), bridle.Lattice(fine)], labels=names)
     asked = ["--scores", tmp_path / "s.jsonl", "--rules", tmp_path / "r", "--engine", "beam"]
     text = explain.stdout(*asked, code=1)
-    assert "1 sequence, 2 tokens." in text and "Left out: 1 sequence in which a limit came before" in text
+    assert "1 sequence, 2 tokens." in text and "Left out: 1 sequence in which a limit was reached before" in text
     assert json.loads(explain.stdout(*asked, "--json", code=1))["unanswered"] == [0]
 
 
@@ -262,17 +262,17 @@ def test_what_is_odd_about_gold_is_told(explain: Cli, folder: Path, tmp_path: Pa
     write(tmp_path / "some.jsonl", [replace(first, labels=None), *others])
     result = explain(folder / "m.bridle", tmp_path / "some.jsonl", "--rules", folder / "my.rules")
     assert result.exit_code == 0 and "Tokens right" not in result.stdout
-    assert "some.jsonl: 1 of 3 sequences have no labels, so those of the others are not compared" in result.stderr
+    assert "some.jsonl: 1 of 3 sequences have no labels; accuracy is not computed" in result.stderr
     write(tmp_path / "odd.jsonl", [replace(first, labels=["AUTHOR", "TITLE", "TITLE", "YEAR"])])
     result = explain(folder / "m.bridle", tmp_path / "odd.jsonl", "--html", tmp_path / "a.html")
-    assert result.stderr == "bridle: gold has labels that the model does not know: YEAR\n"
+    assert result.stderr == "bridle: the data has labels that the model does not know: YEAR\n"
     assert "YEAR (not a label of the model)" in (tmp_path / "a.html").read_text()
     assert explain(*tagged(folder)).stderr == ""
 
 
 def test_a_data_set_without_rules(explain: Cli, folder: Path) -> None:
     text = explain.stdout(folder / "m.bridle", folder / "refs.jsonl")
-    assert "no rules to ask about: pass --rules FILE" in " ".join(text.split()) and "rule\n" not in text
+    assert "Pass --rules FILE to see the effect of rules" in " ".join(text.split()) and "rule\n" not in text
 
 
 def test_many_are_not_read_for_a_picture_of_one(explain: Cli, folder: Path, tmp_path: Path) -> None:
@@ -280,34 +280,58 @@ def test_many_are_not_read_for_a_picture_of_one(explain: Cli, folder: Path, tmp_
     lines = (folder / "scores.jsonl").read_text().splitlines()[:2]
     (tmp_path / "s.jsonl").write_text("\n".join([*lines * 3000, "broken"]))
     result = explain("--scores", tmp_path / "s.jsonl", "--svg", tmp_path / "a.svg")
-    assert (result.exit_code, "--svg is for one sequence" in result.stderr) == (2, True)
+    assert (result.exit_code, "--svg needs --sequence, --id or --text" in result.stderr) == (2, True)
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "nothing": (["--rules", "my.rules"], "nothing to explain; got no MODEL and no --scores; wanted MODEL and DATA"),
-    "no data": (["m.bridle", "--rules", "my.rules"], "not clear; got MODEL alone; wanted DATA"),
-    "data and text": (["m.bridle", "refs.jsonl", "--text", "a"], "not clear; got DATA and --text"),
-    "two sources": (["m.bridle", "--scores", "scores.jsonl"], "two sources of scores; got --scores and MODEL"),
+    "no data": (["m.bridle", "--rules", "my.rules"], "DATA or --text is missing; got MODEL alone; wanted DATA"),
+    "data and text": (["m.bridle", "refs.jsonl", "--text", "a"], "DATA and --text cannot be combined; got both"),
+    "two sources": (
+        ["m.bridle", "--scores", "scores.jsonl"],
+        "cannot be combined with MODEL or --text; got --scores and MODEL",
+    ),
     "scores of a text": (["--text", "a", "--scores", "scores.jsonl"], "got --scores and --text"),
     "two of them": (["m.bridle", "refs.jsonl", "--id", "r1", "--sequence", "0"], "got --sequence and --id"),
     "unknown id": (["m.bridle", "refs.jsonl", "--id", "r9"], "no sequence has this id; got --id r9; wanted such as r"),
     "unknown id of scores": (["--scores", "scores.jsonl", "--id", "r9"], "scores.jsonl: no sequence has this id"),
-    "too far": (["m.bridle", "refs.jsonl", "--sequence", "3"], "no such sequence; got --sequence 3; wanted 0 to 2"),
+    "too far": (
+        ["m.bridle", "refs.jsonl", "--sequence", "3"],
+        "the sequence does not exist; got --sequence 3; wanted 0 to 2",
+    ),
     "too far in scores": (["--scores", "scores.jsonl", "--sequence", "7"], "got --sequence 7; wanted 0 to 2"),
     "empty data": (["m.bridle", "empty.jsonl"], "empty.jsonl: there are no sequences; got an empty file"),
     "empty scores": (["--scores", "empty.jsonl", "--labels", "A"], "empty.jsonl: there are no sequences"),
     "empty text": (["m.bridle", "--text", " "], "the text has no tokens"),
-    "other tokens": (["m.bridle", "--text", "a", "--option", "tokens=runes"], "unknown way to cut a text; got 'runes'"),
-    "labels of a model": (["m.bridle", "refs.jsonl", "--labels", "A"], "the model brings its labels; got --labels"),
-    "no labels": (["--scores", "bare.jsonl"], "the labels are not known"),
-    "picture of many": (["m.bridle", "refs.jsonl", "--svg", "x.svg"], "--svg is for one sequence; got --svg and more"),
-    "next best of many": (["m.bridle", "refs.jsonl", "--k", "2"], "--k is for one sequence"),
-    "all of many": (["--scores", "scores.jsonl", "--all"], "--all is for one sequence; got --all and more than one"),
-    "scheme of a model": (["m.bridle", "refs.jsonl", "--scheme", "IO"], "the model brings its labels; got --scheme"),
-    "format of scores": (["--scores", "scores.jsonl", "--format", "text"], "one format; got --format; wanted --scores"),
-    "columns of scores": (["--scores", "scores.jsonl", "--columns", "a"], "a score file has one format; got --columns"),
+    "other tokens": (["m.bridle", "--text", "a", "--option", "tokens=runes"], "unknown tokenizer; got 'runes'"),
+    "labels of a model": (
+        ["m.bridle", "refs.jsonl", "--labels", "A"],
+        "--labels and --scheme have no effect with MODEL; got --labels",
+    ),
+    "no labels": (["--scores", "bare.jsonl"], "the score file does not name its labels"),
+    "picture of many": (
+        ["m.bridle", "refs.jsonl", "--svg", "x.svg"],
+        "--svg needs --sequence, --id or --text; got --svg and several",
+    ),
+    "next best of many": (["m.bridle", "refs.jsonl", "--k", "2"], "--k needs --sequence, --id or --text"),
+    "all of many": (
+        ["--scores", "scores.jsonl", "--all"],
+        "--all needs --sequence, --id or --text; got --all and several sequences",
+    ),
+    "scheme of a model": (
+        ["m.bridle", "refs.jsonl", "--scheme", "IO"],
+        "--labels and --scheme have no effect with MODEL; got --scheme",
+    ),
+    "format of scores": (
+        ["--scores", "scores.jsonl", "--format", "text"],
+        "have no effect with --scores; got --format; wanted --scores",
+    ),
+    "columns of scores": (
+        ["--scores", "scores.jsonl", "--columns", "a"],
+        "options for data files have no effect with --scores; got --columns",
+    ),
     "page to stdout": (["m.bridle", "--text", "a", "--html", "-", "--json"], "got --html -; wanted the name of a file"),
     "picture to stdout": (["m.bridle", "--text", "a", "--svg", "-"], "--svg does not write to stdout; got --svg -"),
     "over the picture": (["m.bridle", "--text", "a", "--svg", "x.svg", "--html", "x.svg"], "x.svg: this file would be"),

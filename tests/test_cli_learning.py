@@ -17,7 +17,7 @@ from bridle.learn import DeterministicRules
 from bridle.learn.joint import JointWeights
 from bridle.learn.weights import penalty_of
 from bridle.rules.base import Soft
-from bridle.rules.files import load_lines, parse_lines
+from bridle.rules.loading import load_lines, parse_lines
 from commands import Cli
 
 COLUMNS = ["--columns", "word,label"]
@@ -153,10 +153,10 @@ def test_deterministic_rules(run: Cli, folder: Path, tmp_path: Path) -> None:
     ("args", "told"),
     [
         (["--penalty", "joint"], "--model MODEL"),
-        (["--dev", "x"], "--dev is for other penalties"),
-        (["--penalty", "counts", "--model", "x"], "--model is for other penalties"),
-        (["--hard", "--cross-fit", "x"], "--cross-fit is for other penalties"),
-        (["--hold-out", "files"], "there is one file only"),
+        (["--dev", "x"], "--dev has no effect with this --penalty"),
+        (["--penalty", "counts", "--model", "x"], "--model has no effect with this --penalty"),
+        (["--hard", "--cross-fit", "x"], "--cross-fit has no effect with this --penalty"),
+        (["--hold-out", "files"], "--hold-out files needs two or more files"),
         (["--kinds", "presence,nothing"], "'nothing'"),
         (["--significance", "2"], "significance"),
         (["--scheme", "BIO"], "scheme BIO"),
@@ -222,7 +222,7 @@ def test_files_can_be_held_out(run: Cli, weak: Path, tmp_path: Path) -> None:
 
 def test_without_a_model_one_is_trained(run: Cli, weak: Path, tmp_path: Path) -> None:
     result = run("learn", weak / "acm.jsonl", "-o", tmp_path / "my.rules", "--kinds", "count")
-    assert "so that one is trained on DATA first" in result.stderr
+    assert "training one on DATA first" in result.stderr
     assert result.exit_code == (0 if rules.load(tmp_path / "my.rules") else 1)
 
 
@@ -232,12 +232,12 @@ def test_a_model_that_needs_no_rules_gets_none(run: Cli, weak: Path, tmp_path: P
     args = ["learn", weak / "train.jsonl", "-o", tmp_path / "my.rules", "--model", tmp_path / "good.bridle"]
     assert run(*args).exit_code == 1
     assert rules.load(tmp_path / "my.rules") == []
-    assert "# no rules: none make the model better" in (tmp_path / "my.rules").read_text()
+    assert "# no rules: none of the candidates makes the model better" in (tmp_path / "my.rules").read_text()
 
 
 def test_counts_come_with_a_warning(run: Cli, folder: Path, tmp_path: Path) -> None:
     result = run.ok("learn", folder / "train.txt", "-o", tmp_path / "my.rules", *COLUMNS, *BY_COUNTS)
-    assert "charge again for what a model knows" in result.stderr
+    assert "charge again for what the model already knows" in result.stderr
 
 
 def test_tag_warns_of_rules_for_another_model(run: Cli, weak: Path, tmp_path: Path) -> None:

@@ -137,12 +137,12 @@ def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyP
     [
         (None, "c.json: cannot read this file"),
         ("{", "c.json: not JSON"),
-        ("[]", "no configuration of a training"),
+        ("[]", "not a training configuration"),
         ('{"command": "bridle bake", "settings": {}}', "got 'bridle bake'"),
         ('{"command": "bridle train", "settings": {"colour": 1}}', "unknown setting; got 'colour'"),
         ('{"command": "bridle train", "settings": {"threads": "many"}}', "'--threads'"),
-        ('{"command": "bridle train", "settings": {"seed": 3}}', "there is no data"),
-        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" is not a list of files'),
+        ('{"command": "bridle train", "settings": {"seed": 3}}', "DATA is missing"),
+        ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" must be a list of files'),
     ],
 )
 def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) -> None:
@@ -156,7 +156,7 @@ def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) 
 def test_nothing_of_the_user_is_overwritten(run: Cli, here: Path) -> None:
     Path("m.json").write_text('{"mine": 1}')
     result = run("train", "train.txt", "-o", "m")
-    assert result.exit_code == 2 and "m.json: this file is in the way" in result.stderr
+    assert result.exit_code == 2 and "m.json: this file exists and would be overwritten" in result.stderr
     assert Path("m.json").read_text() == '{"mine": 1}' and not Path("m").exists()
 
 

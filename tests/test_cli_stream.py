@@ -15,7 +15,6 @@ import pytest
 from rich.console import Console
 
 import bridle
-import bridle.__main__ as entry
 from bridle.cli import bars, tagging
 from bridle.cli.stream import Stream
 from bridle.data import Example, Examples, Pace
@@ -137,29 +136,44 @@ def test_what_a_terminal_cannot_show_is_escaped(run: Cli, folder: Path) -> None:
     assert (process.returncode, out.strip(), told) == (0, rb"forbid \u732b", b"")
 
 
-def test_commands_bring_along_only_what_they_need() -> None:
-    """A shell starts all this whenever somebody asks it to complete a word."""
-    code = "import sys, bridle.cli; print(*(name for name in sys.modules if name.startswith('bridle.')))"
+def test_the_command_line_starts_without_numpy_and_kernels() -> None:
+    """A shell starts all this whenever somebody asks it to complete a word. (Its time: benchmarks/startup.py.)"""
+    code = "import sys, bridle.cli; print(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
     names = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True, text=True).stdout
-    assert not {"bridle.tasks", "bridle.demo", "bridle.data.references"} & set(names.split())
-    assert "bridle.data.conll" in names and "bridle.cli.reproducing" in names
+    loaded = set(names.split())
+    assert not {"numpy", "rich", "bridle._native", "bridle.rules", "bridle.cli.tagging"} & loaded
+    assert {"typer", "bridle.cli.base"} <= loaded
 
 
-def test_ctrl_c_while_commands_are_imported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Stopped:
-        def find_spec(self, name: str, *_: object) -> None:
-            if name == "bridle.cli":
-                raise KeyboardInterrupt
+def test_a_command_brings_along_only_what_it_needs() -> None:
+    code = "import sys, bridle.cli.tagging; print(*sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
+    names = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True, text=True).stdout
+    assert not {"bridle.tasks", "bridle.demo", "bridle.data.references", "bridle.cli.training"} & set(names.split())
 
-    for name in [name for name in sys.modules if name.startswith("bridle.cli")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [Stopped(), *sys.meta_path])
-    with pytest.raises(SystemExit) as ended:
-        entry.main()
-    assert ended.value.code == 130 and capsys.readouterr().err == "bridle: interrupted\n"
+
+@pytest.mark.parametrize("module", ["typer", "numpy", "bridle.cli.tagging"])
+def test_ctrl_c_while_commands_are_imported(module: str, run: Cli, tmp_path: Path) -> None:
+    """A real signal, at the moment when a module is looked for."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import signal, sys\n"
+        "class Stopped:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r} and 'bridle.interrupts' in sys.modules:\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stopped())\n"
+    )
+    source = Path(bridle.__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(source)])}
+    command = [sys.executable, "-m", "bridle", "tag", "missing.bridle"]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "bridle: interrupted\n")
+
+
+def test_ctrl_c_is_left_alone_where_the_command_line_is_called(run: Cli) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert run("info").exit_code == 0 and signal.getsignal(signal.SIGINT) is before
 
 
 def test_ctrl_c_outside_of_a_command(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

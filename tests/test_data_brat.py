@@ -112,7 +112,7 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, lines: list
 @pytest.mark.parametrize(
     ("notes", "message"),
     [
-        ("T1\tPER 0 99\tAnn\n", r"x\.ann:1: a span does not lie in its text; got '0 to 99'"),
+        ("T1\tPER 0 99\tAnn\n", r"x\.ann:1: a span is outside of its text; got '0 to 99'"),
         ("\nT1\tPER x\n", r"x\.ann:2: not an annotation; got 'T1\\tPER x'"),
         ("T1 PER 0 3\n", r"x\.ann:1: not an annotation"),
         ("T1\tPER 0 3;5\n", r"x\.ann:1: not an annotation"),
@@ -122,7 +122,7 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, lines: list
         ("T1\tPER 0 " + "9" * 30 + "\n", r"x\.ann:1: not an annotation"),
         (
             "T1\tPER 0 3\tBob\n",
-            r"x\.ann:1: a span does not cover the text that it says; got 'Ann' at 0 to 3; wanted 'Bob'",
+            r"x\.ann:1: a span does not match its text; got 'Ann' at 0 to 3; wanted 'Bob'",
         ),
         ("?\n", r"x\.ann:1: not an annotation"),
     ],
@@ -137,10 +137,10 @@ def test_files_that_are_no_pair(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"x\.txt: cannot read this file"):
         list(read(tmp_path / "x.ann"))
     (tmp_path / "y").write_text("")
-    with pytest.raises(FileError, match=r"two files; got y; wanted FILE\.ann"):
+    with pytest.raises(FileError, match=r"two files, FILE\.txt and FILE\.ann; got y; wanted FILE\.ann"):
         list(read(tmp_path / "y", "brat"))
     for place in (None, tmp_path / "y.txt"):
-        with pytest.raises(FileError, match=r"two files; got .*; wanted FILE\.ann"):
+        with pytest.raises(FileError, match=r"two files, FILE\.txt and FILE\.ann; got .*; wanted FILE\.ann"):
             write(place, [Example({"word": ["a"]}, ["O"])], "brat")
     with pytest.raises(FileError, match="a label cannot be written; got 'A B'"):
         write(tmp_path / "z.ann", [Example({"word": ["a"]}, ["B-A B"])])

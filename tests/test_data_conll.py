@@ -80,10 +80,14 @@ def test_bad_comment_prefixes(tmp_path: Path, comment: Any) -> None:
 
 def test_ragged_columns_name_the_line(tmp_path: Path) -> None:
     message = wrong(tmp_path, "a B C\n\nd E F\ng H\n")
-    assert message.startswith("train.txt:4: another number of columns; got 2 in 'g H'; wanted 3, as in the lines above")
-    assert wrong(tmp_path, "a B C\nd E F G\nh I\n").startswith("train.txt:2: another number of columns; got 4")
+    assert message.startswith(
+        "train.txt:4: this line has a different number of columns; got 2 in 'g H'; wanted 3, as in the lines above"
+    )
+    assert wrong(tmp_path, "a B C\nd E F G\nh I\n").startswith(
+        "train.txt:2: this line has a different number of columns; got 4"
+    )
     assert "got 2 in 'a\\tB'; wanted 3: x, y, z" in wrong(tmp_path, "a\tB\n", columns=["x", "y", "z"])
-    assert "2: another number of columns; got 1" in wrong(tmp_path, "a\tB\nc D\n")  # a TAB file
+    assert "2: this line has a different number of columns; got 1" in wrong(tmp_path, "a\tB\nc D\n")  # a TAB file
     assert "3: a sequence has an empty label" in wrong(tmp_path, "a\tB\n\nc\t\n")
 
 
@@ -154,7 +158,7 @@ def test_a_hash_in_a_blank_file_is_a_token_if_its_label_is_known(tmp_path: Path)
     [("a NN O\n\n# id domain=x\nb NN O\n", 3), ("# id domain=x\nb NN O\n", 1), ("\n# # O\n\nb NN O\n", 2)],
 )
 def test_a_doubtful_hash_is_an_error_until_somebody_says_what_it_is(tmp_path: Path, text: str, line: int) -> None:
-    assert wrong(tmp_path, text).startswith(f"train.txt:{line}: this may be a comment or a token '#'")
+    assert wrong(tmp_path, text).startswith(f"train.txt:{line}: this line could be a comment or the token '#'")
     tokens = sum(len(x) for x in parsed(tmp_path, text, comment=None))
     assert sum(len(x) for x in parsed(tmp_path, text, comment="# ")) == tokens - 1
 
@@ -183,7 +187,7 @@ def test_whatever_is_written_is_read_back_or_refused(
         write(path, written, "conll", separator=separator)
         found = list(read(path, "conll"))
     except FileError as error:
-        if "may be a comment" in str(error):
+        if "could be a comment" in str(error):
             assert many[0][0][0].startswith("# ") if separator == "tab" else any(rows[0][0] == "#" for rows in many)
         else:
             assert separator == "blanks" and "cannot be written" in str(error)
@@ -194,7 +198,7 @@ def test_whatever_is_written_is_read_back_or_refused(
 
 def test_comments_and_tokens_that_cannot_be_written(tmp_path: Path) -> None:
     for comment in ("no prefix", "# two\nlines"):
-        with pytest.raises(FileError, match="this is no comment"):
+        with pytest.raises(FileError, match="not a valid comment"):
             write(tmp_path / "x", [Example({"word": ["a"]}, ["B"], comments=(comment,))], "conll")
     for word in ("# a", "New York"):  # one column only: it would be read as something else
         with pytest.raises(FileError, match="x:1: a token cannot be written"):
@@ -219,18 +223,20 @@ def test_conllu(tmp_path: Path) -> None:
     assert first.columns["misc"] == ["A=b c", "_"] and second.tokens == ["#"]
     assert parsed(tmp_path, UD, "conllu", label="upos")[0].labels == ["AUX", "PART"]
     reader = read(tmp_path / "train.txt", "conllu")
-    assert len(list(reader)) == 2 and reader.left_out == {"lines that are no tokens": 2}
+    assert len(list(reader)) == 2 and reader.left_out == {"lines that are not tokens": 2}
     write(tmp_path / "again.conllu", [first, second])
     assert list(read(tmp_path / "again.conllu")) == [first, second]
 
 
 def test_conllu_errors(tmp_path: Path) -> None:
-    assert "5: another number of columns; got 3" in wrong(tmp_path, UD.replace("\n2\t", "\n2\tx\ty\n2\t"), "conllu")
+    assert "5: this line has a different number of columns; got 3" in wrong(
+        tmp_path, UD.replace("\n2\t", "\n2\tx\ty\n2\t"), "conllu"
+    )
     assert "got 1 in '1 do do AUX'; wanted 10" in wrong(tmp_path, "1 do do AUX\n", "conllu")
     assert "wrong columns" in wrong(tmp_path, UD, "conllu", columns=["word"])
     with pytest.raises(FileError, match="no such column; got shape; wanted id, word"):
         write(tmp_path / "x", [Example({"word": ["a"], "shape": ["x"]}, ["B"])], "conllu")
-    with pytest.raises(FileError, match="no such column for the labels; got 'word'"):
+    with pytest.raises(FileError, match="the column of the labels does not exist; got 'word'"):
         write(tmp_path / "x", [Example({"word": ["a"]}, ["B"])], "conllu", label="word")
 
 
@@ -245,7 +251,7 @@ def test_slashed(tmp_path: Path) -> None:
     for bad in ("word", "word/", "/tag"):
         message = wrong(tmp_path, f"a/B\n\nc/D {bad}\n", "slashed")
         assert message.startswith(f"train.txt:3: a word without a tag; got '{bad}'")
-    assert "no good separator" in wrong(tmp_path, "a/B", "slashed", separator=" ")
+    assert "`separator` is not valid" in wrong(tmp_path, "a/B", "slashed", separator=" ")
     with pytest.raises(FileError, match="cannot be written as word/tag; got 'a/B/C'"):
         write(tmp_path / "x", [Example({"word": ["a"]}, ["B/C"])], "slashed")
 
@@ -271,7 +277,7 @@ def test_segmented_text_survives(tmp_path_factory: pytest.TempPathFactory, lines
 
 
 def test_labels_that_make_no_words(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="labels make no words; got NN; wanted B M E S"):
+    with pytest.raises(FileError, match="the labels do not form words; got NN; wanted B M E S"):
         write(tmp_path / "x", [Example({"char": ["a"]}, ["NN"])], "segmented")
     write(tmp_path / "x", [Example({"char": list("abcd")}, ["M-n", "E-n", "I-v", "S-v"])], "segmented")
     assert (tmp_path / "x").read_text() == "ab c d\n"

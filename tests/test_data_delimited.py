@@ -76,21 +76,21 @@ def test_any_cells_survive(tmp_path_factory: pytest.TempPathFactory, name: str, 
         (
             "token,label\na,X\n",
             {},
-            "x:1: there is no such column; got 'token', 'label'; wanted 'word'.\nPass tokens=...",
+            "x:1: the column does not exist; got 'token', 'label'; wanted 'word'.\nPass tokens=...",
         ),
-        ("word,label\na,X\n", {"sequence": "s"}, "x:1: there is no such column; .*; wanted 's'"),
-        ("word,label\na,X\n", {"columns": ["pos"]}, "x:1: there is no such column; .*; wanted 'pos'"),
+        ("word,label\na,X\n", {"sequence": "s"}, "x:1: the column does not exist; .*; wanted 's'"),
+        ("word,label\na,X\n", {"columns": ["pos"]}, "x:1: the column does not exist; .*; wanted 'pos'"),
         ("word,word\na,X\n", {}, "x:1: the first row does not name columns"),
-        ("word,W\na,X\n", {"tokens": "W"}, "x:1: two columns would be called 'word'"),
+        ("word,W\na,X\n", {"tokens": "W"}, "x:1: two columns would have the name 'word'"),
         (",".join(map(str, range(1001))), {}, "x:1: the first row does not name columns"),
-        ("word,label\na,X\nb\n", {}, "x:3: a row does not fit; got 1 cells; wanted 2"),
-        ("s,word\n1,a\n2\n", {"sequence": "s"}, "x:3: a row does not fit"),
+        ("word,label\na,X\nb\n", {}, "x:3: a row has a different number of cells; got 1 cells; wanted 2"),
+        ("s,word\n1,a\n2\n", {"sequence": "s"}, "x:3: a row has a different number of cells"),
         ("word,label\n,X\n", {}, "x:2: a token has no text"),
         ("word,label\na,X\nb,\n", {}, "x:2: a token has no label; got \\['b', ''\\]"),
         ('word,label\n"a,X\n', {}, "x:2: not a table; got unexpected end of data.*\n.*Pass quote=None"),
         ('word,label\n"a"b,X\n', {}, "x:2: not a table; got ',' expected after '\"'"),
         ('word,label\n"' + "a" * 200_000, {}, "x:2: not a table; got field larger than field limit"),
-        ("word\na\n", {"quote": "''"}, "`quote` must be a character"),
+        ("word\na\n", {"quote": "''"}, "`quote` must be a single character"),
         ("word\na\n", {"columns": "pos"}, "`columns` must be a list of names"),
     ],
 )
@@ -163,11 +163,11 @@ def test_other_delimiters(tmp_path: Path) -> None:
     write(tmp_path / "y.csv", [found], delimiter=";")
     assert (tmp_path / "y.csv").read_text() == "word;label\nAnn;B-PER\n,;O\n\n"
     with pytest.raises(
-        FileError, match=r"x.csv:1: the first row has one cell only; got 'word;label'.*\n?.*delimiter=';'"
+        FileError, match=r"x.csv:1: the first row has only one cell; got 'word;label'.*\n?.*delimiter=';'"
     ):
         list(read(path))
-    with pytest.raises(FileError, match=r"the first row has one cell only.*\n?.*format='tsv'"):
+    with pytest.raises(FileError, match=r"the first row has only one cell.*\n?.*format='tsv'"):
         list(read(saved(tmp_path / "z.csv", "word\tlabel\nAnn\tO\n")))
     for wrong in ("", ";;", "\n", '"', None):
-        with pytest.raises(FileError, match="`delimiter` must be a character"):
+        with pytest.raises(FileError, match="`delimiter` must be a single character"):
             read(path, delimiter=wrong)

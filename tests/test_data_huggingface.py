@@ -117,11 +117,11 @@ def test_a_saved_folder(tmp_path: Path) -> None:
         assert examples.format == "arrow" and examples.done() == examples.total
     assert [x.id for x in read(place / "test")] == ["a", "b"]
     assert [x.id for x in read(folder(tmp_path / "one", {"train": 1}))] == ["a", "b"]
-    with pytest.raises(FileError, match="the folder holds several data sets; got train, test; wanted split='train'"):
+    with pytest.raises(FileError, match="the folder contains several data sets; got train, test; wanted split='train'"):
         list(read(place))
-    with pytest.raises(FileError, match="there is no such data set; got 'dev'; wanted one of train, test"):
+    with pytest.raises(FileError, match="the data set does not exist; got 'dev'; wanted one of train, test"):
         list(read(place, split="dev"))
-    with pytest.raises(FileError, match="the folder holds one data set"):
+    with pytest.raises(FileError, match="the folder contains only one data set"):
         list(read(place / "test", split="test"))
 
 
@@ -130,11 +130,11 @@ def test_a_saved_folder(tmp_path: Path) -> None:
     [
         ("dataset_dict.json", "{", r"dataset_dict\.json: not JSON"),
         ("dataset_dict.json", "[]", r"dataset_dict\.json: not JSON; got list"),
-        ("dataset_dict.json", '{"splits": ["../x"]}', "no name of a part of a data set; got '../x'"),
-        ("dataset_dict.json", '{"splits": 3}', "no name of a part of a data set; got 3"),
-        ("dataset_dict.json", '{"splits": ["dev"]}', "this folder holds no data set; got no state.json"),
+        ("dataset_dict.json", '{"splits": ["../x"]}', "not a valid name of a split; got '../x'"),
+        ("dataset_dict.json", '{"splits": 3}', "not a valid name of a split; got 3"),
+        ("dataset_dict.json", '{"splits": ["dev"]}', "the folder does not contain a data set; got no state.json"),
         ("train/state.json", "[" * 100_000, r"state\.json: not JSON"),
-        ("train/state.json", '{"_data_files": [{"filename": "/etc/passwd"}]}', "no name of a part"),
+        ("train/state.json", '{"_data_files": [{"filename": "/etc/passwd"}]}', "not a valid name of a split"),
         ("train/state.json", '{"_data_files": [{"filename": "none.arrow"}]}', r"none\.arrow: cannot read this file"),
         ("train/state.json", '{"_indices_data_files": [{}], "_data_files": []}', "rows of this data set are selected"),
         ("train/data-00000-of-00001.arrow", "nonsense", r"data-00000-of-00001\.arrow: cannot read this arrow file"),
@@ -148,7 +148,7 @@ def test_bad_folders(tmp_path: Path, name: str, text: str, message: str) -> None
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"this folder holds no data set; got no state\.json"):
+    with pytest.raises(FileError, match=r"the folder does not contain a data set; got no state\.json"):
         list(read(tmp_path))
     with pytest.raises(FileError, match="cannot read this file; got Is a directory"):
         read(tmp_path, "conll")
@@ -167,7 +167,7 @@ def test_strings_are_labels_by_the_name_of_their_column(tmp_path: Path) -> None:
 
 def test_a_label_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table(), tmp_path / "x.parquet")
-    with pytest.raises(FileError, match=r"there is no such column; got .id., .tokens., .*; wanted .ner."):
+    with pytest.raises(FileError, match=r"the column does not exist; got .id., .tokens., .*; wanted .ner."):
         list(read(tmp_path / "x.parquet", label="ner"))
     assert [x.labels for x in read(tmp_path / "x.parquet", label="ner", unlabelled="allow")] == [None, None]
 
@@ -185,5 +185,5 @@ def test_labels_that_are_all_null_are_not_those_of_another_column(tmp_path: Path
 def test_splits_lead_nowhere_else(tmp_path: Path, name: str) -> None:
     place = folder(tmp_path / "x", {"train": 1})
     (place / "dataset_dict.json").write_text(json.dumps({"splits": ["train", name]}))
-    with pytest.raises(FileError, match="this is no name of a part of a data set"):
+    with pytest.raises(FileError, match="not a valid name of a split"):
         list(read(place, split="train"))

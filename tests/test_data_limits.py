@@ -165,14 +165,14 @@ def test_npz_that_unpacks_to_too_much(
     if save is np.savez:  # as large as the file
         assert sum(map(len, file.chunks)) == 1
     else:
-        with pytest.raises(FileError, match="array 'unary' unpacks to too much; got 216,000 bytes out of"):
+        with pytest.raises(FileError, match="array 'unary' decompresses to too much data; got 216,000 bytes from"):
             list(file.chunks)
 
 
 def test_npz_is_packed_as_numpy_does(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_LZMA) as archive, archive.open("unary.npy", "w") as file:
         np.save(file, np.zeros((4, 3)))
-    with pytest.raises(FileError, match="packed in a way that NumPy does not use"):
+    with pytest.raises(FileError, match="compressed in a way that NumPy does not use"):
         open_scores(str(tmp_path / "x.npz"))
 
 
@@ -190,7 +190,7 @@ def test_what_is_packed_within_limits_is_read(tmp_path: Path, kind: str, packing
 def test_arrow_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(limits, "UNPACKED", 100_000)
     data = arrow(pa.table({"tokens": [["x" * 200_000]]}), kind, compression="zstd")
-    assert "a record batch unpacks to too much; got 200," in refused(tmp_path, data, "arrow")
+    assert "a record batch decompresses to too much data; got 200," in refused(tmp_path, data, "arrow")
     assert texts(tmp_path, arrow(pa.table({"tokens": [["x" * 200_000]]}), kind), "arrow") == [["x" * 200_000]]
 
 
@@ -198,7 +198,7 @@ def test_dictionaries_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(limits, "UNPACKED", 100_000)
     words = pa.DictionaryArray.from_arrays([0], ["x" * 200_000])
     data = arrow(pa.table({"tokens": pa.ListArray.from_arrays([0, 1], words)}), compression="zstd")
-    assert "unpacks to too much; got 200," in refused(tmp_path, data, "arrow")
+    assert "decompresses to too much data; got 200," in refused(tmp_path, data, "arrow")
 
 
 @pytest.mark.parametrize("name", ["arrow", "parquet"])
@@ -293,13 +293,13 @@ def test_pages_that_unpack_to_too_much(
     data = parquet(table, compression="zstd", use_dictionary=dictionary, data_page_version=version)
     assert texts(tmp_path, data, "parquet") == table["tokens"].to_pylist()
     monkeypatch.setattr(limits, "UNPACKED", 100_000)
-    assert "a page of column 'tokens.list.element' unpacks to too much" in refused(tmp_path, data, "parquet")
+    assert "a page of column 'tokens.list.element' decompresses to too much data" in refused(tmp_path, data, "parquet")
 
 
 def test_columns_of_too_many_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = parquet(pa.table({"tokens": [["x"] * 100_000]}))
     monkeypatch.setattr(packed, "MOST_VALUES", 50_000)
-    assert "unpacks to too many values; got 100,000 values" in refused(tmp_path, data, "parquet")
+    assert "decompresses to too many values; got 100,000 values" in refused(tmp_path, data, "parquet")
 
 
 def test_pages_may_not_lie_about_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def test_pages_may_not_lie_about_their_values(tmp_path: Path, monkeypatch: pytes
     lying = data.replace(page, page.replace(b"\x2c\x15\x06", b"\x2c\x15\x7e"))
     monkeypatch.setattr(packed, "MOST_VALUES", 10)
     monkeypatch.setattr(packed, "VALUES_PER_BYTE", 0)
-    assert "unpacks to too many values; got 63 values" in refused(tmp_path, lying, "parquet")
+    assert "decompresses to too many values; got 63 values" in refused(tmp_path, lying, "parquet")
 
 
 @pytest.mark.parametrize("name", ["arrow", "arrow stream", "parquet"])

@@ -80,7 +80,9 @@ def test_doccano_may_call_a_text_data(tmp_path: Path) -> None:
 
 def test_spans_are_no_file_of_doccano(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.jsonl", file_of("spans", TEXT, PLACES))
-    with pytest.raises(FileError, match=r"x.jsonl:1: there are no labels; got 'spans'.*\nIs it .* Pass format='spans'"):
+    with pytest.raises(
+        FileError, match=r"x.jsonl:1: there are no labels; got 'spans'.*\nDoes it have .* Pass format='spans'"
+    ):
         list(read(path, "doccano"))
     with pytest.raises(FileError, match=r"there are no spans; got 'label'.*\nIs it .* Pass format='doccano'"):
         list(read(saved(path, file_of("doccano", TEXT, PLACES)), "spans"))
@@ -182,7 +184,7 @@ def test_probabilities_are_written(tmp_path: Path) -> None:
         "data": {"text": "Ann left"},
         "predictions": [{"model_version": "m1", "score": 0.75, "result": [region]}],
     }
-    with pytest.raises(FileError, match="segments and probabilities differ in number; got 1; wanted 0"):
+    with pytest.raises(FileError, match="the numbers of segments and probabilities differ; got 1; wanted 0"):
         write(tmp_path / "x", [Example({"word": ["a"]}, ["O"], probabilities=[0.5])], "spans")
 
 
@@ -201,7 +203,7 @@ def test_a_span_within_a_token(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path / "x", file_of(name, "Paris-based firm", [(1, 5, "LOC"), (12, 13, "X")]))
     with read(path, name) as examples:
         assert next(examples).labels == ["B-LOC", "O", "O", "B-X"]
-        assert (examples.changed, examples.left_out) == ({"spans: widened to whole tokens": 2}, {})
+        assert (examples.changed, examples.left_out) == ({"spans: widened to complete tokens": 2}, {})
     with read(path, name, on_mismatch="skip") as examples:
         assert next(examples).labels == ["O"] * 4
         assert examples.left_out == {"spans that begin or end within a token": 2}
@@ -246,23 +248,21 @@ def test_utf_16(tmp_path: Path, name: str) -> None:
     assert next(read(path, name, units="utf-16")).labels == LABELS
     with pytest.raises(FileError, match=r"a span begins or ends within a character; got 5 to 10"):
         list(read(saved(path, file_of(name, TEXT, [(5, 10, "PER")])), name, units="utf-16"))
-    with pytest.raises(FileError, match=r"does not lie in its text.*\n.*Pass units='utf-16'"):
+    with pytest.raises(FileError, match=r"is outside of its text.*\n.*Pass units='utf-16'"):
         list(read(saved(path, file_of(name, "😀 Ann", [(3, 6, "PER")])), name))
 
 
 def test_a_span_that_says_something_else(tmp_path: Path) -> None:
     said = {"start": 7, "end": 10, "label": "PER", "text": "Lee"}
     path = saved(tmp_path / "x", json.dumps({"text": TEXT, "spans": [said]}))
-    with pytest.raises(
-        FileError, match=r"does not cover the text that it says; got 'ee ' at 7 to 10; wanted 'Lee'"
-    ) as caught:
+    with pytest.raises(FileError, match=r"does not match its text; got 'ee ' at 7 to 10; wanted 'Lee'") as caught:
         list(read(path, "spans"))
     assert "units='utf-16'" in str(caught.value)
     assert next(read(path, "spans", units="utf-16")).labels is not None
     breaks = {"text": "New\nYork", "spans": [{"start": 0, "end": 8, "label": "LOC", "text": "New\\nYork"}]}
     assert next(read(saved(path, json.dumps(breaks)), "spans")).labels == ["B-LOC", "I-LOC"]
     far = {"text": "a" + " " * 1000, "spans": [{"start": 0, "end": 1000, "label": "X", "text": "a"}]}
-    with pytest.raises(FileError, match="does not cover the text"):
+    with pytest.raises(FileError, match="does not match its text"):
         list(read(saved(path, json.dumps(far)), "spans"))
 
 
@@ -275,16 +275,16 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("start", "end", "label", "message"),
     [
-        (NAN, 3, "X", r"offsets of a span are no integers; got \(nan, 3\)"),
-        (0, INF, "X", "are no integers"),
-        (0.0, 3, "X", "are no integers"),
-        (True, 3, "X", "are no integers"),
-        ("0", "3", "X", "are no integers"),
-        (None, 3, "X", "are no integers"),
-        (-1, 3, "X", "does not lie in its text; got '-1 to 3'; wanted 0 <= start <= end <= 7"),
-        (3, 2, "X", "does not lie in its text"),
-        (0, 8, "X", "does not lie in its text"),
-        (0, 10**300, "X", "does not lie in its text"),
+        (NAN, 3, "X", r"the offsets of a span must be integers; got \(nan, 3\)"),
+        (0, INF, "X", "must be integers"),
+        (0.0, 3, "X", "must be integers"),
+        (True, 3, "X", "must be integers"),
+        ("0", "3", "X", "must be integers"),
+        (None, 3, "X", "must be integers"),
+        (-1, 3, "X", "is outside of its text; got '-1 to 3'; wanted 0 <= start <= end <= 7"),
+        (3, 2, "X", "is outside of its text"),
+        (0, 8, "X", "is outside of its text"),
+        (0, 10**300, "X", "is outside of its text"),
         (0, 3, "", "a span has no label"),
         (0, 3, None, "a span has no label"),
         (0, 3, 5, "a span has no label"),
@@ -310,17 +310,17 @@ def test_the_outside_label_is_no_span_under_io(tmp_path: Path) -> None:
         ("spans", '{"text": ' + "[" * 100_000, "x:1: not a JSON line; got maximum recursion"),
         ("spans", '{"text": "\\ud800"}', "x:1: not a JSON line; got .*surrogates"),
         ("spans", '{"text": "a", "spans": [' + "9" * 5000 + "]}", "x:1: not a JSON line; got Exceeds the limit"),
-        ("spans", "[]", "x:1: a line is no object"),
+        ("spans", "[]", "x:1: a line is not a JSON object"),
         ("spans", "{}", "x:1: there is no text; got no keys; wanted the key 'text'"),
-        ("spans", '{"text": 3}', "x:1: the text is no string; got 3"),
-        ("spans", '{"text": "a", "spans": {}}', "x:1: 'spans' is no list; got {}"),
-        ("spans", '{"text": "a", "spans": [[0, 1, "X"]]}', r"x:1: this is no span; got \[0, 1, 'X'\]"),
-        ("spans", '{"text": "a", "label": []}', "x:1: there are no spans; got 'label'; .*\nIs it a file of doccano"),
-        ("doccano", '\n{"text": "a", "label": [[0, 1]]}', "x:2: this is no span"),
-        ("doccano", '{"text": "a", "label": [{"start_offset": 0, "label": "X"}]}', "x:1: this is no span"),
-        ("doccano", '{"text": "a", "label": [], "entities": []}', "x:1: spans are there twice"),
+        ("spans", '{"text": 3}', "x:1: the text must be a string; got 3"),
+        ("spans", '{"text": "a", "spans": {}}', "x:1: 'spans' must be a list; got {}"),
+        ("spans", '{"text": "a", "spans": [[0, 1, "X"]]}', r"x:1: not a span; got \[0, 1, 'X'\]"),
+        ("spans", '{"text": "a", "label": []}', "x:1: there are no spans; got 'label'; .*\nIs it a doccano file"),
+        ("doccano", '\n{"text": "a", "label": [[0, 1]]}', "x:2: not a span"),
+        ("doccano", '{"text": "a", "label": [{"start_offset": 0, "label": "X"}]}', "x:1: not a span"),
+        ("doccano", '{"text": "a", "label": [], "entities": []}', "x:1: the line has spans under two keys"),
         ("doccano", '{"text": "a", "annotations": [{"label": 1}]}', "x:1: an old export of doccano"),
-        ("doccano", '{"text": "a", "relations": 3}', "x:1: 'relations' is no list"),
+        ("doccano", '{"text": "a", "relations": 3}', "x:1: 'relations' must be a list"),
         ("labelstudio", "[", "x:1: not JSON; got the end of the file"),
         ("labelstudio", '[{"data": {"text": "a"}}', "x:1: not JSON; got the end of the file; .*\nIt is cut off"),
         ("labelstudio", '[\n{"data": {"text": "a"}} x', "x:2: not JSON; got 'x'; wanted ',' or ']'"),
@@ -332,12 +332,16 @@ def test_the_outside_label_is_no_span_under_io(tmp_path: Path) -> None:
         ("labelstudio", '[{"data": {"text": "\\udfff"}}]', "x:1: not JSON; got .*surrogates"),
         ("labelstudio", '[{"data": ' + "9" * 5000 + "}]", "x:1: not JSON; got Exceeds the limit"),
         ("labelstudio", "3", r"x:1: not JSON; got '3'; wanted '\[' or '{'"),
-        ("labelstudio", '[{"data": 3}]', "x:1: the data of a task is no object; got 3"),
+        ("labelstudio", '[{"data": 3}]', "x:1: the data of a task is not an object; got 3"),
         ("labelstudio", '[{"data": {"body": "a"}}]', "x:1: there is no text; got 'body'; wanted the key 'text'"),
-        ("labelstudio", '[{"data": {"text": "a"}, "annotations": 3}]', "'annotations' is no list"),
-        ("labelstudio", '[{"data": {"text": "a"}, "annotations": [3]}]', "annotations are no objects; got 3"),
-        ("labelstudio", '[{"data": {"text": "a"}, "annotations": [{}]}]', "'result' is no list; got None"),
-        ("labelstudio", '[{"data": {"text": "a"}, "annotations": [{"result": [3]}]}]', "a result is no object; got 3"),
+        ("labelstudio", '[{"data": {"text": "a"}, "annotations": 3}]', "'annotations' must be a list"),
+        ("labelstudio", '[{"data": {"text": "a"}, "annotations": [3]}]', "annotations are not objects; got 3"),
+        ("labelstudio", '[{"data": {"text": "a"}, "annotations": [{}]}]', "'result' must be a list; got None"),
+        (
+            "labelstudio",
+            '[{"data": {"text": "a"}, "annotations": [{"result": [3]}]}]',
+            "a result is not an object; got 3",
+        ),
         ("labelstudio", '[{"text": "a", "label": [{"start": 0, "end": 1, "labels": "X"}]}]', "a region has no labels"),
         ("labelstudio", "[{" + ",".join(f'"{k}": 1' for k in range(2000)) + "}]", "too many keys; got 2,000"),
     ],
@@ -430,7 +434,7 @@ def test_one_annotation_of_a_task_is_read(tmp_path: Path) -> None:
             "cancelled annotations": 2,
             "further annotations of a task": 1,
             "further labels of a region": 1,
-            "results that are no regions of text": 1,
+            "results that are not text regions": 1,
         }
     assert [x.labels for x in read(path, kind="predictions")] == [["O", "O"], ["O", "B-P"], None, ["O", "B-P"]]
     with read(path, from_name="verbs") as examples:
@@ -500,7 +504,7 @@ def marked(**more: Any) -> dict[str, Any]:
 def test_regions_that_are_not_of_plain_text_are_an_error(tmp_path: Path, kind: str) -> None:
     other = marked(type=kind, from_name="html", value={"start": "/p[1]", "end": "/p[1]", "hypertextlabels": ["PER"]})
     path = saved(tmp_path / "x.json", json.dumps([annotated(other, marked())]))
-    with pytest.raises(FileError, match=f"x.json:1: these regions are not of plain text; got the type '{kind}'"):
+    with pytest.raises(FileError, match=f"x.json:1: these regions are not plain text; got the type '{kind}'"):
         list(read(path))
     assert [x.labels for x in read(path, from_name="ner")] == [["B-PER", "O"]]
 
@@ -526,7 +530,7 @@ def test_ids_of_predictions_are_counted(tmp_path: Path) -> None:
     unread = {"data": {"text": "Ann left"}, "predictions": [3, 4]}
     with read(saved(tmp_path / "x.json", json.dumps([unread]))) as found:
         assert [x.labels for x in found] == [None]
-        assert found.left_out == {"predictions of which only the id is there": 2}
+        assert found.left_out == {"predictions with only an id": 2}
 
 
 # ---- files of other formats ----------------------------------------------------------------------------------------
@@ -547,5 +551,5 @@ def test_the_likely_format_is_told(tmp_path: Path, name: str, text: str, wanted:
 
 def test_a_folder_of_brat_files(tmp_path: Path) -> None:
     saved(tmp_path / "x.ann", "")
-    with pytest.raises(FileError, match=r"holds no data set.*\nFiles of brat are passed one by one: .*/\*\.ann"):
+    with pytest.raises(FileError, match=r"does not contain a data set.*\nPass brat files one by one: .*/\*\.ann"):
         list(read(tmp_path))

@@ -117,7 +117,7 @@ def test_one_element_per_token(tmp_path: Path) -> None:
         (HOUSE.replace("<Street>", "<<Street>"), "3: not well-formed; got '<<Street>Elm"),
         (HOUSE.replace("</Street>", "</Stret>"), "3: not well-formed; got '<Street>Elm"),
         (HOUSE.replace("<Num>12</Num>", "\n12 <Num>"), "4: not well-formed; got '12 <Num>"),
-        ("<AddressString> </AddressString>", "3: a sequence without tokens"),
+        ("<AddressString> </AddressString>", "3: the sequence has no tokens"),
         ("<AddressString><Num>1</Num>", "4: <AddressString> within <AddressString>"),
         ("<Num>1</Num></AddressString>", "3: </AddressString> without its beginning"),
         ("stray text", "3: text outside of <AddressString>; got 'stray text'"),
@@ -180,7 +180,7 @@ def test_json_lines(tmp_path: Path) -> None:
         ("[" * 100_000, "not a JSON line"),
         ('{"tokens": ["a"], "n": ' + "9" * 10_000 + "}", "not a JSON line"),
         ('{"tokens": ["\\ud800"]}', "not a JSON line"),
-        ("[1]", "a line is no object; got list"),
+        ("[1]", "a line is not a JSON object; got list"),
         ('{"labels": ["a"]}', "there are no tokens; got 'labels'; wanted the key 'tokens'"),
         ('{"token": ["a"]}', "unknown key; got 'token'; wanted 'tokens'"),
         ('{"tokens": ["a"], "lables": ["X"]}', "unknown key; got 'lables'; wanted 'labels'"),
@@ -200,7 +200,8 @@ def test_json_lines_gone_wrong(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_a_column_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
-    assert "no such column; got 'word'; wanted 'pos'" in wrong(tmp_path, '{"tokens": []}', "jsonl", columns=["pos"])
+    told = wrong(tmp_path, '{"tokens": []}', "jsonl", columns=["pos"])
+    assert "the column does not exist; got 'word'; wanted 'pos'" in told
     assert "`columns` must be a list of names" in wrong(tmp_path, '{"tokens": []}', "jsonl", columns="pos")
 
 
@@ -208,7 +209,7 @@ def test_a_column_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
 def test_values_that_are_no_json(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileError, match="a value is not JSON"):
         write(tmp_path / "x", [Example({"word": ["a"]}, given={"set": {1}})], name)
-    with pytest.raises(FileError, match="has no room for this column; got 'given'"):
+    with pytest.raises(FileError, match="cannot store this column; got 'given'"):
         write(tmp_path / "x", [Example({"word": ["a"], "given": ["b"]})], name)
     assert list(tmp_path.iterdir()) == []
 

@@ -70,11 +70,11 @@ def test_ascii_is_cut_as_by_the_simple_pattern(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "starts", "message"),
     [
-        ("He left", None, "come together; got no starts"),
-        (None, [0, 3], "come together; got no text"),
-        ("He left", [0], "come together; got 1 starts; wanted a text and 2 starts"),
-        ("He left", [0, 2], "does not stand in the text where it should; got 'left' at 2"),
-        ("He left", [3, 0], "does not stand in the text where it should; got 'He' at 3"),
+        ("He left", None, "pass both `text` and `starts`, or neither; got no starts"),
+        (None, [0, 3], "pass both `text` and `starts`, or neither; got no text"),
+        ("He left", [0], "pass both `text` and `starts`, or neither; got 1 starts; wanted a text and 2 starts"),
+        ("He left", [0, 2], "is not in the text at its offset; got 'left' at 2"),
+        ("He left", [3, 0], "is not in the text at its offset; got 'He' at 3"),
         ("He left", [0, 3.0], "got 'left' at 3.0"),
         ("He left", [0, -4], "got 'left' at -4"),
     ],

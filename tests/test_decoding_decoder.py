@@ -50,7 +50,7 @@ def test_the_plan_says_why() -> None:
     assert plan(r.forbid("A", at=0), ONCE) == ("search", f"masks cannot express: {ONCE}")
     assert plan(ONCE, r.present("A"), r.present("O")) == ("search", f"masks cannot express: {ONCE} and 2 more")
     assert plan(r.forbid("A", at=0).soft(1.0))[0] == "search"
-    assert plan(ONCE, engine="product") == ("product", "you asked for it")
+    assert plan(ONCE, engine="product") == ("product", "you selected it")
     assert repr(Decoder(LABELS, [ONCE])) == "Decoder(2 labels, 1 rules, engine='search')"
 
 
@@ -100,7 +100,7 @@ def test_explain_prices_are_differences_of_scores() -> None:
 
 def test_explain_when_nothing_bites() -> None:
     told = Decoder(LABELS, [r.present("A")]).explain(TWICE)
-    assert told.effects == [] and told.cost == 0 and told.changed == [] and "no rule bites" in str(told)
+    assert told.effects == [] and told.cost == 0 and told.changed == [] and "no rule changes the labels" in str(told)
     empty = Decoder(LABELS, [r.present("A").soft(1.0)]).explain(Lattice(np.zeros((0, 2))))
     assert empty.cost == 1.0 and len(empty.effects) == 1
 

@@ -198,7 +198,7 @@ def test_errors_name_the_lattice(threads: int) -> None:
     lattices: list[Any] = [Lattice(np.zeros((3, M)))] * 300
     rules = [r.fix("O", 2)]
     narrow, prefix = Lattice(np.zeros((3, 2))), f"sequence {WRONG}: "
-    for wrong, text in ((narrow, prefix + "the scores"), (np.zeros((3, M)), prefix + "this is not")):
+    for wrong, text in ((narrow, prefix + "the scores"), (np.zeros((3, M)), prefix + "not a Lattice")):
         lattices[WRONG] = wrong
         with pytest.raises(bridle.LatticeError, match=text):
             Decoder(LABELS, rules).decode_batch(lattices, threads=threads)

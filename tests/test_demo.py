@@ -76,7 +76,7 @@ def test_the_command(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(demo, "tell", lambda say: say("telling") or story())
     result = run("demo")
     assert result.exit_code == 0 and "plain Viterbi" in result.stdout and "telling" in result.stderr
-    assert result.stdout.endswith("The report: bridle-demo.html\n")
+    assert result.stdout.endswith("Report: bridle-demo.html\n")
     assert Path("bridle-demo.html").read_text().rstrip("\n") == demo.page(story()).rstrip("\n")
     result = run("demo", "--json", "-o", "x.html")
     assert json.loads(result.stdout) == json.loads(json.dumps(story().to_dict())) and Path("x.html").stat().st_size

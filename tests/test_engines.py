@@ -233,7 +233,7 @@ def test_a_second_run_of_highs_has_all_the_time_that_is_left() -> None:
     solver: Any = Solver()
     assert highs.solve(solver, Deadline.after(50), relaxed=True) == highs.DONE
     assert 1000 < solver.set["time_limit"] <= 1050
-    assert highs.solve(solver, Deadline.after(0), relaxed=True) == highs.LIMIT
+    assert highs.solve(solver, Deadline.after(0), relaxed=True) == highs.GONE
 
 
 def test_highs_is_left_alone_when_it_does_not_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_highs_is_left_alone_when_it_does_not_stop(monkeypatch: pytest.MonkeyPat
     began = time.perf_counter()
     assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.GONE
     assert time.perf_counter() - began < 0.45 and any(thread.is_alive() for thread in highs._gone)
-    assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.LIMIT  # there is no room for it
+    assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.GONE  # there is no room for it
     assert highs.solve(Solver(0.0), Deadline.after(5), relaxed=True) == highs.DONE  # when the first has ended
     assert not any(thread.is_alive() for thread in highs._gone)
 

@@ -117,5 +117,5 @@ BAD = [("max_group_states", 0), ("decompose_after", -1), ("decompose_after", 1.5
 
 @pytest.mark.parametrize(("option", "value"), BAD)
 def test_bad_options(option: str, value: object) -> None:
-    with pytest.raises(bridle.EngineError, match=f"bad option {option}"):
+    with pytest.raises(bridle.EngineError, match=f"invalid value of `{option}`"):
         Search(**{option: value})  # type: ignore[arg-type]

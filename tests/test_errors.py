@@ -92,7 +92,7 @@ def test_errors_inside_a_rule_name_it_once() -> None:
     with pytest.raises(BridleError) as caught:
         rule.holds(["A"], Labels(["A"]))
     assert str(caught.value).count("in the rule") == 1 and str(rule) in str(caught.value)
-    assert (caught.value.got, caught.value.cause) == ("'Z'", "A misspelt name, or other labels?")
+    assert (caught.value.got, caught.value.cause) == ("'Z'", "A misspelled name, or a different set of labels?")
     with pytest.raises(BridleError) as caught, named(r.present("B")), named(rule):
         raise GivenError("x", got=1)
     assert type(caught.value) is GivenError and str(caught.value).count("in the rule") == 1
@@ -156,7 +156,7 @@ def test_arguments_are_spelt_when_the_message_is_made() -> None:
         (
             Argument("given", {"verb": ...}),
             "given={'verb': ...}",
-            '"given": {"verb": ...} in the JSON line of the sequence',
+            '"given": {"verb": ...} in the JSON line of the sequence, or a column of that name',
         ),
         (
             Argument("given", {"tokens": ...}),

@@ -123,7 +123,7 @@ def test_alternatives_are_the_next_best(roles: Explanation) -> None:
     assert [d.labels for d in roles.alternatives(4)] == [d.labels for d in ranked[1:]]
     assert roles.alternatives(0) == []
     assert len(Decoder(AB, [r.fix("A", 0)]).explain(Lattice(np.zeros((2, 3)))).alternatives(99)) == 2
-    with pytest.raises(bridle.EngineError, match="k is not a number"):
+    with pytest.raises(bridle.EngineError, match="`k` must be"):
         roles.alternatives(-1)
 
 
@@ -197,7 +197,7 @@ def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(why, "PATIENCE", 0.0)
     told = hard()
     assert told.best.optimal and not all(effect.proved for effect in told.effects)
-    assert told.alternatives() == [] and told.alternatives_missing() == "a limit came before any was found"
+    assert told.alternatives() == [] and told.alternatives_missing() == "a limit was reached before any was found"
     asked: list[float | None] = []
     monkeypatch.setattr(
         Decoder, "with_rules", lambda self, rules, **options: asked.append(options.get("time_limit")) or self
@@ -211,7 +211,7 @@ def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyP
 
 def test_alternatives_that_a_limit_cut_off_say_so() -> None:
     told = hard(max_states=5)
-    assert told.alternatives() == [] and "a limit came before" in told.alternatives_missing()
+    assert told.alternatives() == [] and "a limit was reached before" in told.alternatives_missing()
     for text in (printed(told, None), told.html(), json.dumps(to_dict(told, [""] * 60, 5))):
         assert told.alternatives_missing()[1:] in text
     assert hard().alternatives_missing() == "" and len(hard().alternatives()) == 5
@@ -224,10 +224,10 @@ def test_rules_that_ask_for_the_same_are_priced_together(roles: Explanation) -> 
     same = {str(effect.rule): together(told, effect) for effect in told.effects}
     assert same == {"forbid C at 1": "", "forbid A": "together with 3", "fix B at 0": "together with 2"}
     text = printed(told, None)
-    assert "forbid A  (together with 3)" in text and "Prices need not add up." in " ".join(text.split())
+    assert "forbid A  (together with 3)" in text and "Prices do not have to add up." in " ".join(text.split())
     dear = [effect for effect in roles.effects if effect.price and 5 in effect.at]
     assert len(dear) > 1 and not any(together(roles, effect) for effect in dear)  # each changes something by itself
-    assert "together with 3" in told.html() and "Prices need not add up." in told.html()
+    assert "together with 3" in told.html() and "Prices do not have to add up." in told.html()
 
 
 def test_a_terminal_does_not_wait_for_what_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ def test_the_terminal_tells_it_all(roles: Explanation) -> None:
     assert "( 52)" in text and "the rules helped" in text and "A3 A1 x2" in text
     for effect in roles.effects:
         assert str(effect.rule).split("  [")[0] in " ".join(text.split()) and f"{effect.price:.4f}" in text
-    assert "what soft rules charged" in text and "next best under the rules" in text and "proved optimal" in text
+    assert "penalties of soft rules" in text and "next best under the rules" in text and "proved optimal" in text
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -345,7 +345,7 @@ def test_long_and_empty_sequences_and_no_bites() -> None:
     told = Decoder(AB, [r.forbid("A", at=40)]).explain(Lattice([[1.0, 0, 0]] * 80))
     text = printed(told, None)
     assert "..37.." in text and "..36.." in text and " 39 " in text and " 20 " not in text
-    assert ".." not in printed(told, None, show="all").split("where they part")[0]
+    assert ".." not in printed(told, None, show="all").split("where they differ")[0]
     idle = printed(Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])), ["x"])
     assert "none: the best labels by scores alone obey all rules" in idle and "( )" not in idle
     empty = printed(Decoder(AB).explain(Lattice(np.zeros((0, 3)))), [])
@@ -369,8 +369,8 @@ def test_the_page_tells_it_all(roles: Explanation) -> None:
     assert page.count('<polyline class="best"') >= 1 and "<h1>s1</h1>" in page and "the rules helped" in page
     for effect in roles.effects:
         assert f"<td>{effect.rule}</td>" in page.replace("&#x27;", "'")
-    assert "What soft rules charged" in page and "next best" in page and "Rules that clash" not in page
-    assert "Rules that clash" in clashing().html()
+    assert "Penalties of soft rules" in page and "next best" in page and "Rules that contradict each other" not in page
+    assert "Rules that contradict each other" in clashing().html()
     assert "obey all rules" in Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).html()
     assert "none: there are no rules" in Decoder(AB).explain(Lattice([[1.0, 0, 0]])).html().lower()
 

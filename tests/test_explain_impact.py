@@ -104,7 +104,7 @@ def test_the_impact_of_nothing() -> None:
     found = impact(Decoder(AB), [Lattice(np.zeros((2, 3)))], gold=[["A", "A"]])
     assert found.rules == ()
     for text in (printed(found, ["a"]), impact_page(found, ["a"], title="t").html().partition("</style>")[2]):
-        assert "1 sequence, 2 tokens. There are no rules to ask about: pass --rules FILE." in " ".join(text.split())
+        assert "1 sequence, 2 tokens. Pass --rules FILE to see the effect of rules." in " ".join(text.split())
         assert "changed" not in text and "rules\n" not in text and "<table" not in text
 
 
@@ -116,10 +116,10 @@ def test_the_impact_leaves_out_what_a_limit_stopped() -> None:
     found = impact(decoder, [lost if b in (3, 50) else fine for b in range(70)], gold=gold, threads=1)
     assert found.unanswered == (3, 50) and (found.sequences, found.tokens) == (68, 136)
     assert (found.right_plain, found.right, len(found.changes)) == (68, 136, 68)
-    assert "Left out: 2 sequences in which a limit came before any labelling." in shares(found)
+    assert "Left out: 2 sequences in which a limit was reached before any labelling was found." in shares(found)
     assert found.to_dict(range(70))["unanswered"] == [3, 50]
     page = impact_page(found, range(70), title="t").html()
-    assert "<h2>Left out: a limit came before any labelling</h2>" in page
+    assert "<h2>Left out: a limit was reached before any labelling was found</h2>" in page
     assert re.search(r"left out +3, 50 *\n", printed(found, range(70)))
 
 
@@ -132,10 +132,10 @@ def test_the_impact_tells_what_is_not_proved() -> None:
     assert found.unproved == (0,) and {impact.unproved for impact in found.rules} == {1}
     prices = [row[-2] for row in impact_rows(found)[1]]
     assert prices[0].startswith("about ") and all(text == "?" or text.startswith("about ") for text in prices)
-    assert "In 1 sequence a limit came before the proof: better labels may be there." in shares(found)
+    assert "In 1 sequence a limit was reached before the proof; better labels may exist." in shares(found)
     made = found.to_dict(["a", "b"])
     assert made["unproved"] == ["a"] and made["rules"][0]["unproved"] == 1
-    assert "A limit came before the proof" in impact_page(found, ["a", "b"], title="t").html()
+    assert "A limit was reached before the proof" in impact_page(found, ["a", "b"], title="t").html()
     assert re.search(r"not proved +a *\n", printed(found, ["a", "b"]))
 
 
@@ -189,7 +189,7 @@ def test_the_impact_in_the_terminal_and_on_a_page(found_impact: Impact) -> None:
     ids = [f"s{b}" for b in range(30)]
     text = printed(found_impact, ids, look="bridle explain " + "x" * 90)
     assert "30 sequences" in text and f"s{found_impact.helped[0].sequence} (+" in text and "x" * 90 in text
-    assert all(len(line) <= 80 for line in text.splitlines() if "look at one" not in line)
+    assert all(len(line) <= 80 for line in text.splitlines() if "explain one sequence" not in line)
     page = impact_page(found_impact, ids, title="All", look="bridle explain ...").html()
     assert "Most helped sequences" in page and f"<td>s{found_impact.hurt[0].sequence}</td>" in page
     for one_rule in found_impact.rules:

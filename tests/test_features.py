@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridle.errors import FeatureError
-from bridle.features import FEATURES, SETS, Encoded, Features, PlainFeatures, Templates, features_of
+from bridle.features import (
+    FEATURE_SETS,
+    FEATURES,
+    FUNCTIONS,
+    SETS,
+    Encoded,
+    Features,
+    Function,
+    PlainFeatures,
+    Templates,
+    features_of,
+)
 from bridle.features.derived import OF_PLACE, OF_TEXT
 from bridle.features.templates import split
 
@@ -66,13 +78,13 @@ def test_comments_and_empty_lines() -> None:
         "word[-1001]",
         "label[0]",
         "label[-2]",
-        "label[-1] word[0]",
-        "word[0] label[-1]",
+        "label[-1] label[-1]",
+        "word[0] label[-2]",
         f"word[{'9' * 5000}]",
     ],
 )
 def test_what_is_no_template(line: str) -> None:
-    with pytest.raises(FeatureError, match="line 2 is no template"):
+    with pytest.raises(FeatureError, match="line 2 is not a template"):
         Templates.parse(["word[0]", line])
 
 
@@ -127,6 +139,7 @@ def test_the_19_templates_of_chunking() -> None:
 DERIVED = {
     "lower": [("USA", "usa"), ("ÄÖ", "äö")],
     "shape": [("McDonald-24b", "XxXx-dx"), ("U.S.", "X.X."), ("", ""), ("日本", "x")],
+    "caps": [("McDonald-24b", "XxXx-dx"), ("iPod", "xXx"), ("ibm", ""), ("日本", ""), ("", "")],
     "zeros": [("1993.", "0000."), ("B2", "b0")],
     "bare": [("(U.S.)", "us"), ("--", ""), ("l'été", "lété")],
     "tail": [("1993.", "."), ("end", ""), ("", ""), (")", ")")],
@@ -149,6 +162,28 @@ def test_derived_columns() -> None:
     for column, examples in DERIVED.items():
         for text, value in examples:
             assert rows(features_of([f"{column}[0]"]), [[text]]) == [[f"{column}[0]={value}"] if value else []]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lambda one: one.name)
+def test_a_function_does_what_its_example_says(function: Function) -> None:
+    found = rows(features_of([f"{function.name}[0]"]), [list(function.tokens)])
+    assert found == [[f"{function.name}[0]={value}"] if value else [] for value in function.values]
+    assert function.about and any(function.values)
+    assert (function.of == "text") == (function.name in OF_TEXT)
+
+
+def test_every_function_is_described() -> None:
+    assert list(FUNCTIONS) == [*OF_TEXT, *OF_PLACE]
+
+
+def test_the_page_of_features_has_all_functions_and_sets() -> None:
+    """docs/features.md says what the code says."""
+    page = (Path(__file__).parents[1] / "docs" / "features.md").read_text(encoding="utf-8")
+    for one in FUNCTIONS.values():
+        values = " ".join(value or "-" for value in one.values)
+        assert f"| `{one.name}` | {one.about} | `{' '.join(one.tokens)}` | `{values}` |\n" in page
+    for name, each in FEATURE_SETS.items():
+        assert f"| `{name}` | {each.about} | {len(each.templates.splitlines())} |\n" in page
 
 
 def test_columns_of_the_place() -> None:
@@ -340,7 +375,7 @@ ONE, TWO = ["word[0]"], "chunking"
         (ONE, [{"word": None}], "."),
         (ONE, [{"word": 5}], "."),
         (ONE, [[{"word": "a"}, "b"]], "."),
-        (TWO, [["a"]], "need the columns word, pos"),
+        (TWO, [["a"]], "columns word, pos"),
         (TWO, [{"word": ["a"]}], "no column 'pos'"),
         (TWO, [[{"word": "a", "pos": "X"}, {"word": "b"}]], "no column 'pos'"),
         (TWO, [{}], "no column"),

@@ -45,7 +45,7 @@ LARGER: dict[str, Callable[[Path], None]] = {
     "rules--and": text("present A and " * 5000 + "present A"),
     "rules--long": text("at most 1 segment of " + "x" * 100_000),
     "config--deep": text("[" * 100_000),
-    "checkpoint--best": checkpoint(lambda head, _: head["progress"].update(best_accuracy=[])),  # type: ignore[attr-defined]
+    "checkpoint--best": checkpoint(lambda head, _: head["progress"].update(best_score=[])),  # type: ignore[attr-defined]
     "checkpoint--losses": checkpoint(lambda head, _: head["progress"].update(losses=["x"] * 3)),  # type: ignore[attr-defined]
     "checkpoint--memory": checkpoint(lambda _, arrays: arrays["state.counts"].__setitem__(0, 2**51)),  # type: ignore[attr-defined]
     "model--header": lambda path: path.write_bytes(signed(b"[" * 100_000, [])) and None,

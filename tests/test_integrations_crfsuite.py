@@ -82,7 +82,7 @@ DAMAGED = {
     "the labels are not where": number(32, 48),
     "a feature is impossible": number(48 + 12, 2),  # its type
     "features lie outside": number(48 + 8, 2**32 - 1),  # how many there are
-    "a feature is there twice": SMALL[: 48 + 32] + SMALL[48 + 12 : 48 + 32] + SMALL[48 + 52 :],
+    "a feature occurs twice": SMALL[: 48 + 32] + SMALL[48 + 12 : 48 + 32] + SMALL[48 + 52 :],
     "table of labels is damaged": number(place_of("labels") + 12, 0),  # byte order
     "table of attributes is damaged": number(24, 8),  # more than there are
     "a text with another number": number(FIRST_LABEL, 1),
@@ -432,7 +432,7 @@ def test_other_threads_run_while_many_labels_are_weighed() -> None:
 
 
 def test_rules_and_options_are_looked_at_when_the_tagger_is_made() -> None:
-    with pytest.raises(bridle.RuleError, match="rules are not a list"):
+    with pytest.raises(bridle.RuleError, match="`rules` must be a list"):
         Tagger(rules="at most 1 token of A")
     with pytest.raises(bridle.RuleSyntaxError):
         Tagger(rules=["at most at most"])

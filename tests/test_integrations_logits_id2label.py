@@ -30,7 +30,7 @@ def test_wherever_they_are() -> None:
         ({0: "O", 10**12: "X"}, "id2label has gaps; got no name for 1, 2, 3, 4, 5, 6; wanted"),
         ({-1: "O", 0: "X"}, "id2label has gaps"),
         ({0: "O", "0": "X"}, "id2label has gaps"),
-        ({"O": 0, "X": 1}, "keys that are no numbers"),
+        ({"O": 0, "X": 1}, "keys of id2label must be integers"),
         ({}, "label set is empty"),
         ({0: "O", 1: "O"}, "label names repeat; got O"),
         ({0: "O", 1: None}, "a label is not a name"),

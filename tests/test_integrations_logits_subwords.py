@@ -81,7 +81,7 @@ def test_scores_of_transitions_come_along() -> None:
         (np.zeros((1, 2, 3)), None, [[0, 1]] * 2, "word_ids do not fit"),
         (np.full((1, 2, 3), np.nan), None, None, r"logits\[0, 0\] are not scores; got \[nan, nan, nan\]"),
         ("abc", None, None, "logits is not an array of numbers"),
-        (np.zeros((1, 2, 0)), None, None, "logits are of no labels"),
+        (np.zeros((1, 2, 0)), None, None, "the logits have no labels"),
         *(
             (np.zeros((1, 2, 3)), None, word_ids, "word_ids are not the numbers of words")
             for word_ids in ([0, 1], [["a", 0]], ["ab"], [[np.nan, 0]], [[0.5, 1]], [[2**70, 0]], [None], 7)
@@ -127,7 +127,7 @@ def test_word_ids_and_masks_of_other_kinds() -> None:
 def test_decodings_of_another_batch(other: Any) -> None:
     _, back = batch(np.zeros((1, 3, 2)))
     found = bridle.Decoder(["A", "B"]).decode_batch(batch(other)[0])
-    with pytest.raises(bridle.LatticeError, match=r"of another batch; got . sequences.*wanted 1 sequences of 3 words"):
+    with pytest.raises(bridle.LatticeError, match=r"to another batch; got . sequences.*wanted 1 sequences of 3 words"):
         back(found)
 
 

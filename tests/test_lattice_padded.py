@@ -90,13 +90,19 @@ def test_padding_may_hold_anything() -> None:
 BAD: dict[str, tuple[Any, str]] = {
     "two dimensions": (lambda: Batch.from_padded(np.zeros((2, 3))), "scores has a wrong shape"),
     "no labels": (lambda: Batch.from_padded(np.zeros((2, 3, 0))), "unary has no labels"),
-    "too long": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [4]), "a length is beyond the scores; got 4"),
-    "negative": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [-1]), "a length is beyond the scores; got -1"),
+    "too long": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [4]), "a length exceeds the number of tokens; got 4"),
+    "negative": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [-1]), "a length exceeds the number of tokens; got -1"),
     "too many lengths": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [1, 2]), "lengths has a wrong shape"),
-    "lengths of a float": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [1.5]), "lengths are not whole numbers"),
+    "lengths of a float": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [1.5]), "lengths must be integers"),
     "mask of another shape": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), mask=[[1, 1]]), "mask has a wrong shape"),
-    "mask with holes": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), mask=[[1, 0, 1]]), "mask has holes"),
-    "both": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), [1], [[1, 0, 0]]), "lengths and mask say the same"),
+    "mask with holes": (
+        lambda: Batch.from_padded(np.zeros((1, 3, 2)), mask=[[1, 0, 1]]),
+        "the mask has padding between tokens",
+    ),
+    "both": (
+        lambda: Batch.from_padded(np.zeros((1, 3, 2)), [1], [[1, 0, 0]]),
+        "`lengths` and `mask` cannot be combined",
+    ),
     "pairwise": (lambda: Batch.from_padded(np.zeros((1, 3, 2)), pairwise=np.zeros((3, 3))), "pairwise has a wrong"),
     "words": (lambda: Batch.from_padded([[["a"]]]), "scores is not an array of numbers"),
 }

@@ -17,6 +17,7 @@ from bridle import rules as r
 from bridle.errors import FileError, GivenError, LabelError, LatticeError, ModelError
 from bridle.learn.audit_result import COLUMNS, Audit, Figures
 from bridle.learn.auditing import audit, audit_model
+from bridle.learn.hints import hints
 from bridle.models import CRF
 from bridle.report import score
 from bridle.rules.base import Rule
@@ -143,7 +144,7 @@ def test_bad_input() -> None:
         audit(RULES, gold[1:], LABELS, lattices=lattices)
     with pytest.raises(LabelError, match="guesses do not fit"):
         audit(RULES, gold, LABELS, guesses=gold[1:])
-    with pytest.raises(LatticeError, match="two sources"):
+    with pytest.raises(LatticeError, match="cannot be combined"):
         audit(RULES, gold, LABELS, lattices=lattices, guesses=gold)
     with pytest.raises(ModelError, match="leave_out"):
         audit(RULES, gold, LABELS, leave_out="some")  # type: ignore[arg-type]
@@ -177,3 +178,15 @@ def test_without_matplotlib_drawing_says_so(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(modules, "matplotlib.figure", None)
     with pytest.raises(FileError, match=r"pip install 'bridle\[plot\]'"):
         example().plot(tmp_path / "gains.svg")
+
+
+def test_hints_name_the_order_that_was_meant() -> None:
+    """Only where gold breaks the rule often, and obeys the other one more often."""
+    labels = bridle.Labels(["O", "A", "B"])
+    gold = [["A", "B", "A"]] * 3 + [["B", "A"]]
+    rules = [r.before("A", "B").soft(2), r.before("B", "A"), r.before("O", "A"), r.present("B"), r.present("O")]
+    found = hints(audit(rules, gold, labels), gold, labels)
+    assert [(str(hint.instead), hint.gold, hint.gold_instead) for hint in found] == [
+        ("first A before first B  [penalty 2.0]", 0.0, 0.75)
+    ]
+    assert found[0].to_dict()["rule"] == "A before B  [penalty 2.0]"

@@ -149,7 +149,7 @@ def test_random_labels_give_no_rules(seed: int) -> None:
         y.append(drawn)
     miner = RelationalRules(select="all").fit(X, y)
     assert [str(one) for one in miner.learned_] == []
-    assert "may be chance" in miner.report_.dropped
+    assert "may be due to chance" in miner.report_.dropped
     assert "0 rules kept" in str(miner.report_)
 
 
@@ -243,7 +243,7 @@ def test_too_little_data_give_no_rules_and_a_reason() -> None:
     for y in ([["A", "B"]], [["A", "B"], ["C", "B"], ["B"]]):
         miner = RelationalRules().fit(None, y)
         assert miner.learned_ == [] and miner.rules_ == []
-        assert miner.report_.dropped["speak in too few sequences"] > 0
+        assert miner.report_.dropped["apply to too few sequences"] > 0
         assert miner.report_.skipped == ("change", "tokens")
         assert "without tokens" in str(miner.report_)
 
@@ -292,7 +292,7 @@ def test_bad_settings_are_typed_errors(settings: Any) -> None:
 
 
 def test_kinds_of_tokens_without_tokens_are_an_error() -> None:
-    with pytest.raises(ModelError, match="look at tokens"):
+    with pytest.raises(ModelError, match="need tokens"):
         RelationalRules(["tokens"]).fit(None, ORDER)
     with pytest.raises(GivenError, match="given"):
         RelationalRules().fit(None, ORDER, given=[{}])

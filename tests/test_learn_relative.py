@@ -63,7 +63,7 @@ def test_what_it_says() -> None:
     lines = fitted().lines()
     assert lines[0].startswith(f"priced for model {model().fingerprint_} on 140 sequences in 4 folds, each fold scored")
     assert "without rules" in lines[1] and "95 % interval" in lines[1]
-    assert lines[-1] == f"{len(fitted().rules)} of {fitted().candidates} candidate rules earn their place"
+    assert lines[-1] == f"{len(fitted().rules)} of {fitted().candidates} candidate rules were kept"
     told = fitted().to_dict()
     assert told["won"] is True and told["exact"]["gain"] == fitted().exact.gain
     assert all("held in" in str(one) and "better in" in str(one) for one in fitted().priced)
@@ -182,7 +182,7 @@ def test_bad_arguments(error: type[Exception], bad: dict[str, Any]) -> None:
 
 def test_bad_data() -> None:
     X, y = data("train")
-    with pytest.raises(ModelError, match="no model"):
+    with pytest.raises(ModelError, match="not a trained model"):
         fit_rules(3, X, y)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="not been trained"):
         fit_rules(CRF(), X, y)

@@ -68,5 +68,5 @@ def test_the_table_and_the_plot(tmp_path: Path) -> None:
 def test_bad_arguments(error: type[Exception], bad: dict[str, Any]) -> None:
     with pytest.raises(error):
         tune_rules(model(), **{"rules": [rules.parse("present DATE")], **bad}, X=data("train")[0], y=data("train")[1])
-    with pytest.raises(ModelError, match="no model"):
+    with pytest.raises(ModelError, match="not a trained model"):
         tune_rules(1, [rules.parse("present DATE")], [], [])  # type: ignore[arg-type]

@@ -147,7 +147,7 @@ def test_learned_weights_order_the_rules_and_decode_no_worse_than_counts(scale: 
     by_counts = [one.rule for one in counts]
     made = JointWeights(by_counts, LABELS, scale=scale, iterations=10, threads=1).fit(*train, dev=dev)
     assert right(made.rules_, dev) >= right(by_counts, dev)
-    assert made.progress_.best_accuracy == pytest.approx(right(made.rules_, dev))
+    assert made.progress_.best_score == pytest.approx(right(made.rules_, dev))
     blind = JointWeights(KNOWN, LABELS, scale=scale, iterations=10, threads=1).fit(*train)
     assert np.argsort(-blind.weights_).tolist() == [0, 1, 2, 3]
     assert right(blind.rules_, dev) > right([], dev)
@@ -218,7 +218,7 @@ def test_a_model_and_its_own_sequences() -> None:
     made = JointWeights(rules, model, iterations=2).fit(X, y, dev=(X, y))
     pairs = zip(model.predict(X, made.rules_), y, strict=True)
     right_ones = [a == b for ours, gold in pairs for a, b in zip(ours, gold, strict=True)]
-    assert made.progress_.best_accuracy == pytest.approx(np.mean(right_ones))
+    assert made.progress_.best_score == pytest.approx(np.mean(right_ones))
 
 
 def test_watching_stopping_and_interrupting() -> None:
@@ -227,7 +227,7 @@ def test_watching_stopping_and_interrupting() -> None:
     made = JointWeights(KNOWN, LABELS, iterations=30, patience=2).fit(
         lattices, gold, dev=(lattices, gold), watch=steps.append
     )
-    assert len(steps) == made.progress_.iteration < 30 and steps[0].accuracy is not None
+    assert len(steps) == made.progress_.iteration < 30 and steps[0].score is not None
 
     def interrupt(step: Step) -> None:
         if step.iteration == 2:

@@ -22,6 +22,8 @@ X = [["the", "cat", "sat"], ["a", "dog", "ran"], ["the", "dog", "sat", "down"]] 
 Y = [["O", "B-A", "B-B"], ["O", "B-A", "I-A"], ["O", "B-A", "B-B", "O"]] * 2
 KINDS: dict[str, Any] = {
     "crf": lambda n: CRF(features=["word[0]", "word[-1] word[0]", "suffix2[0]", "label[-1]"], iterations=n),
+    "edges": lambda n: CRF(features=["word[0]", "label[-1] word[0]", "label[-1]"], iterations=n),
+    "edges, perceptron": lambda n: CRF("perceptron", features=["word[0]", "label[-1] shape[0]"], iterations=n),
     "owl-qn": lambda n: CRF(features=["word[0]"], iterations=n, c1=0.1, pairs="all"),
     "ibt": lambda n: CRF(algorithm="ibt", features=["word[0]"], iterations=n, rules=(r.at_most(1, of="A"),)),
     "plain": lambda n: LocalTagger(iterations=n),
@@ -129,24 +131,26 @@ def test_weights_that_training_does_not_have(tmp_path: Path) -> None:
         {"losses": None},
         {"best_iteration": 3},
         {"best_iteration": None},
-        {"best_accuracy": "good"},
+        {"best_score": "good"},
+        {"best_score": [1]},
         {"best_accuracy": [1]},
         {"why": 3},
+        {"measure": 3},
         {"more": 1},
     ],
 )
 def test_progress_that_makes_no_sense(change: dict[str, Any]) -> None:
-    fine = {"iteration": 2, "losses": [2.0, 1], "best_accuracy": 0.5, "best_iteration": 1, "why": None}
+    fine = {"iteration": 2, "losses": [2.0, 1], "best_score": 0.5, "best_iteration": 1, "why": None, "measure": "f1"}
     assert Progress.restored(fine) == Progress(**fine)  # type: ignore[arg-type]
     with pytest.raises((TypeError, ValueError)):
         Progress.restored({**fine, **change})
 
 
-def test_the_best_weights_and_their_accuracy_come_together(tmp_path: Path) -> None:
+def test_the_best_weights_and_their_score_come_together(tmp_path: Path) -> None:
     path, dev = tmp_path / "c", (X[:2], Y[:2])
     KINDS["crf"](2).fit(X, Y, checkpoint=path, every=1, dev=dev)
     stored: Stored = files.open_file(path)
     without = {name: array for name, array in stored.arrays.items() if not name.startswith("best.")}
     files.save(path, stored.kind, stored.head, without)
-    with pytest.raises(ModelFileError, match="best weights and their accuracy"):
+    with pytest.raises(ModelFileError, match="best weights and their score"):
         KINDS["crf"](4).fit(X, Y, resume=path, dev=dev)

@@ -112,7 +112,7 @@ def test_labels_that_a_model_does_not_know() -> None:
     model = CRF(features=WORD, c2=1, iterations=2).fit(X, y)
     with pytest.raises(LabelError, match="unknown label"):
         model.cross_fit(X, [["C"] * len(one) for one in y])
-    with pytest.raises(ModelError, match="number of folds"):
+    with pytest.raises(ModelError, match="invalid value of `folds`"):
         model.cross_fit(X, y, folds=1)
     with pytest.raises(ModelError, match="too few sequences"):
         model.cross_fit(X[:1], y[:1])

@@ -192,7 +192,7 @@ def test_places_that_hold_no_file(tmp_path: Path) -> None:
         refused(place)
     for bad in ("a\0b", tmp_path / "circle", 3, None):
         for use in (open_file, lambda path: save(path, "x", {}, {})):
-            with pytest.raises(ModelFileError, match="no place for a file"):
+            with pytest.raises(ModelFileError, match="not a valid file name"):
                 use(bad)  # type: ignore[arg-type]
 
 
@@ -387,7 +387,7 @@ def test_devices_and_folders_are_not_replaced_or_made(tmp_path: Path) -> None:
         with pytest.raises(ModelFileError, match="folder or a device"):
             save(place, "x", {}, {})
         assert place.stat().st_mode == mode
-    with pytest.raises(ModelFileError, match="Is the folder there"):
+    with pytest.raises(ModelFileError, match="Does the folder exist"):
         save(tmp_path / "none" / "m", "x", {}, {})
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
 

@@ -280,7 +280,7 @@ def test_lbfgs_reaches_the_optimum(c1: float, seed: int) -> None:
     while learner.finished is None:
         learner.step()
     assert learner.finished == "converged"
-    unary, pair = learner.weights()
+    unary, pair, _ = learner.weights()
     w = np.concatenate([unary, np.asarray(pair).ravel()])
     gradient = Objective(task, 0.1, 1)(w)[1]
     np.testing.assert_allclose(gradient[w != 0], -c1 * np.sign(w[w != 0]), atol=1e-4)

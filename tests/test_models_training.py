@@ -150,8 +150,8 @@ def test_the_watcher_sees_every_iteration(name: str) -> None:
     model = MODELS[name](iterations=5).fit(*DATA, dev=DEV, watch=steps.append)
     assert [step.iteration for step in steps] == [1, 2, 3, 4, 5]
     assert [step.loss for step in steps] == model.progress_.losses
-    accuracies = [step.accuracy or 0.0 for step in steps]
-    assert model.progress_.best_accuracy == max(accuracies)
+    accuracies = [step.score or 0.0 for step in steps]
+    assert model.progress_.best_score == max(accuracies) and {step.measure for step in steps} == {"accuracy"}
     assert model.progress_.best_iteration == 1 + accuracies.index(max(accuracies))
     assert [step.best for step in steps] == [k == 0 or a > max(accuracies[:k]) for k, a in enumerate(accuracies)]
     if name != "ibt":  # that one counts what is right under its rules

@@ -65,7 +65,7 @@ def test_everything_that_is_asked_for_is_pinned() -> None:
     extras = project["optional-dependencies"]
     run_time = [*SETTINGS["build-system"]["requires"], *project["dependencies"]]
     everything = {name_of(one) for one in [*run_time, *(one for some in extras.values() for one in some)]}
-    plugged_into = set(pins("integrations.txt")) | set(pins("gliner.txt"))
+    plugged_into = set(pins("integrations.txt")) | set(pins("gliner.txt")) | set(pins("distributed.txt"))
     assert everything - set(pins("constraints.txt")) - plugged_into == set(), "make pins"
     assert {name_of(one) for one in extras["integrations"]} <= set(pins("integrations.txt")), "make pins"
     assert {name_of(one) for one in [*run_time, *extras["test"]]} - set(pins("oldest.txt")) == set(), "make pins"
@@ -157,3 +157,88 @@ def test_wheels_refuses_what_is_no_python() -> None:
 def test_a_taken_name_is_not_published() -> None:
     done = tool("release.py")
     assert done.returncode == (1 if SETTINGS["project"]["name"] == "bridle" else 0), done.stdout
+
+
+# ---- prose ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Rules cost almost nothing at run time.\n", ""),
+        ("There is no other rule, and this one is no longer needed.\n", ""),
+        (
+            "`seed` must be a non-negative integer; `is no` and [speaks of](x.md) `so that` are code.\n\n    anew\n",
+            "1: 'speaks of'",
+        ),
+        ("A seed is not a seed.\n", "1: 'seed is not a seed'"),
+        ("It is fast,\nso that there is no\nreason to leave rules out.\n", "2: 'so that there is no reason'"),
+        ("A token\nis no label.\n", "2: 'is no'"),
+        ("| a | b |\n|---|---|\n| a rule | which rules bit |\n", "3: 'rules bit'"),
+        ("```text\nwritten anew\n```\n\nWritten anew.\n", "5: 'anew'"),
+        (" ".join(["word"] * 40) + ".\n", ""),
+        ("Short.\n" + " ".join(["word"] * 41) + ".\n", "1: a sentence of 41 words"),
+    ],
+)
+def test_prose(text: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(text, encoding="utf-8")
+    done = tool("prose.py", path)
+    assert done.returncode == bool(fault), done.stdout + done.stderr
+    assert done.stdout.startswith(f"{path}:{fault}" if fault else "")
+    assert len(done.stdout.splitlines()) == bool(fault)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It costs nothing, so that there is no reason to leave rules out.",
+        '"in" is one that this verb does not have, and two arguments are cut to pieces.',
+        "Most references break rules by plain Viterbi, so that most of them are searched.",
+        "It says whether everything else is as it is told.",
+        "Look at the one that is called so.",
+        "Of all that is drawn at random.",
+        "The seed is not a seed.",
+        "A penalty is not a price.",
+        "The option says nothing to this learner.",
+        "Say that something is waited for, lest people wait too.",
+    ],
+)
+def test_prose_that_readers_stumbled_over_is_found(sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(f"{sentence}\n", encoding="utf-8")
+    assert tool("prose.py", path).returncode == 1
+
+
+def test_prose_of_python(tmp_path: Path) -> None:
+    """Docstrings, help texts and messages are read; code, doctests and short strings are not."""
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""Made anew.\n\nAs code::\n\n    anew\n\nPlain.\n"""\n\n\n'
+        'def f(x):\n    """Say it.\n\n    >>> f("anew")\n    """\n    anew = "is no"\n'
+        '    raise ValueError(f"the value {x} is no\\nnumber at all")\n',
+        encoding="utf-8",
+    )
+    found = tool("prose.py", path).stdout.splitlines()
+    assert [line.partition(": write")[0] for line in found] == [f"{path}:1: 'anew'", f"{path}:17: 'is no'"]
+
+
+def test_the_documentation_is_plain_english() -> None:
+    done = tool("prose.py")
+    assert done.returncode == 0, done.stdout
+
+
+# ---- citation -------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_are_cited_alike() -> None:
+    """CITATION.cff, README and the page of the documentation name the same papers, with the same links."""
+    citation = read(ROOT / "CITATION.cff")
+    assert {"cff-version", "title", "message", "authors", "version", "license", "type"} <= set(citation)
+    assert len(citation["references"]) == 4
+    for page in ("README.md", "docs/cite.md"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        for paper in citation["references"]:
+            assert {"type", "title", "authors", "year"} <= set(paper)
+            assert paper["title"] in text and f"({paper['year']})" in text
+            assert paper.get("doi", "") in text and paper.get("url", "") in text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blocks import BASH, ROOT, Block, blocks, expected, run, told, where
-from bridle.cli.base import ORDER
+from bridle.cli.base import COMMANDS
 from bridle.engines import engine_names
 from bridle.rules.text import parse
 
@@ -42,7 +42,7 @@ def test_every_rule_sentence_of_the_tables_is_one() -> None:
 
 def test_every_command_stands_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in ORDER if f"| `bridle {name} " not in text and f"| `bridle {name}`" not in text] == []
+    assert [name for name in COMMANDS if f"| `bridle {name} " not in text and f"| `bridle {name}`" not in text] == []
 
 
 def test_every_engine_is_described() -> None:

@@ -378,7 +378,7 @@ def test_wrong_input(gold: Any, guess: Any, says: str) -> None:
 
 def test_the_sequence_is_named_in_later_chunks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "_AT_ONCE", 3)
-    gold: list[Any] = [["O", "O"]] * 7 + [["O", None]]
+    gold: list[Any] = [["O", "O"]] * 7 + [["O", 3]]
     with pytest.raises(LabelError, match="sequence 7: a label"):
         score(gold, [["O", "O"]] * 8)
 

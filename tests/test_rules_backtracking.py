@@ -37,11 +37,11 @@ def test_what_cannot(pattern: str) -> None:
 def test_it_is_true(pattern: str) -> None:
     """A few letters more take many times as long."""
     seconds = []
-    for n in (12, 22):
+    for n in (2, 12, 22):  # the first time compiles the pattern
         begin = time.perf_counter()
         assert not re.fullmatch(pattern, "a" * n + "!")
         seconds.append(time.perf_counter() - begin)
-    assert seconds[1] > 10 * seconds[0]
+    assert seconds[2] > 10 * seconds[1]
 
 
 def test_the_linter_warns_where_re_was_chosen() -> None:

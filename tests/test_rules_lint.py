@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from bridle import FileError, Labels, rules
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lint import Finding, lint
+from bridle.rules.loading import read_files
 from strategies import random_labels, random_rule, random_soft, seeds
 
 IO = Labels(["O", "A0", "A1"], "IO")
@@ -53,6 +55,15 @@ def found(*lines: str, labels: Labels | None = IO) -> list[tuple[int, str, str]]
         ),
         (["label at 0 is A0", "forbid A0"], [(2, "error", "clash")]),
         (["length of A0 at least 20000"], [(1, "info", "too-large")]),
+        (["present A0 [penalty 1]", "exactly 1 segment of A0 [penalty 2]"], [(1, "warning", "charged-twice")]),
+        (
+            ["at most 1 segment of A0 [penalty 1]", "no duplicates of A0, A1 [penalty 2]"],
+            [(1, "warning", "charged-twice")],
+        ),
+        (["present A0 [penalty 1]", "not (forbid A0) [penalty 2]"], [(1, "warning", "charged-twice")]),
+        (["present A0 [penalty 1]", "at most 1 segment of A0 [penalty 2]"], []),
+        (["present A0", "exactly 1 segment of A0 [penalty 2]"], []),
+        (["A0 before A1 [penalty 1]", "first A0 before first A1 [penalty 1]"], [(2, "warning", "charged-twice")]),
     ],
 )
 def test_findings(lines: list[str], wanted: list[tuple[int, str, str]]) -> None:
@@ -68,12 +79,12 @@ def test_messages_help() -> None:
     assert "line 1 (starts with A0); line 3 (forbid A0)" in message("starts with A0", "present A1", "forbid A0")
     assert message("present A0", "at most 1 segment of A1", "at most 2 segments of A1").endswith("line 2")
     assert message("at most 1 token of given frame at") != ""
-    texts = 'look at the texts of tokens: data files have them, score files need "tokens"'
+    texts = 'use the texts of tokens: data files have them, score files need "tokens"'
     fixed = ["fix A0 at tokens /a/", "fix A0 at tokens /b/", "fix A0 at tokens /c/", "", "fix A0 at tokens /d/"]
     assert message(*fixed) == f"lines 1-3, 5 {texts}"
-    assert message("fix A0 at given a", "", "forbid A1 at given a") == "lines 1, 3 want given['a'] with each sequence"
+    assert message("fix A0 at given a", "", "forbid A1 at given a") == "lines 1, 3 need given['a'] with each sequence"
     assert message("PER next to O", labels=BIO) == (
-        "leaves PER only segments of one token; for longer ones: PER next to PER, O"
+        "allows PER only segments of one token; for longer segments, write: PER next to PER, O"
     )
 
 
@@ -125,7 +136,7 @@ def test_verdicts_agree_with_enumeration() -> None:
         for _ in range(int(rng.integers(1, 5))):
             rule, _ = random_rule(rng, labels, 0, depth=1)
             if not rule.places() and all(field.fixed for field in rule.names()):
-                rules.append(random_soft(rng, rule) if rng.random() < 0.3 else rule)
+                rules.append(random_soft(rng, rule) if rng.random() < 0.4 else rule)
         texts = [str(rule) for rule in rules]
         words = [w for n in range(1, 5) for w in product(range(len(labels)), repeat=n)]
         for finding in lint(texts, labels):
@@ -136,7 +147,7 @@ def test_verdicts_agree_with_enumeration() -> None:
         if not codes & {"clash", "never-holds", "too-large"} and len(labels) > 0:
             longer = [*words, *product(range(len(labels)), repeat=6)]
             assert any(all(rule.holds(w, labels) for rule in hard) for w in longer), texts
-    assert {"clash", "never-holds", "always-holds", "redundant", "never-bites"} <= seen
+    assert {"clash", "never-holds", "always-holds", "redundant", "never-bites", "charged-twice"} <= seen
 
 
 def agrees(f: Finding, rules: list[Rule], words: list[tuple[int, ...]], labels: Labels) -> None:
@@ -152,8 +163,36 @@ def agrees(f: Finding, rules: list[Rule], words: list[tuple[int, ...]], labels: 
         assert rule is not None and all(rule.holds(w, labels) for w in words), f
     elif f.code in ("redundant", "never-bites"):
         assert rule is not None and all(rule.holds(w, labels) for w in legal), f
+    elif f.code == "charged-twice":
+        named = [int(number) for number in re.findall(r"line (\d+)", f.message)]
+        assert rule is not None and named
+        for other in named:
+            assert not any(rules[other - 1].holds(w, labels) and not rule.holds(w, labels) for w in words), f
     elif f.code == "always-broken":
         assert rule is not None and not any(rule.holds(w, labels) for w in legal), f
+
+
+def test_several_files_are_checked_together(tmp_path: Path) -> None:
+    """Each line is named with its file; a file that is met again is told, and not charged again."""
+    one, two = tmp_path / "a.rules", tmp_path / "b.rules"
+    one.write_text("present A0  [penalty 1]\ninclude b.rules\n")
+    two.write_text("# nothing\nno duplicate of A0\nexactly 1 segment of A0  [penalty 2]\nforbid A9\n")
+    told = lint(read_files([one, two]), IO)
+    assert [(Path(f.file).name, f.line, f.level, f.code) for f in told] == [
+        ("a.rules", 1, "warning", "charged-twice"),
+        ("b.rules", 2, "error", "syntax"),
+        ("b.rules", 4, "error", "unknown-label"),
+        ("b.rules", 0, "warning", "read-once"),
+    ]
+    assert f"also breaks line 3 of {two} (exactly 1 segment of A0" in told[0].message
+    assert told[1].message.endswith(f"Did you mean: no duplicates of A0 {two} is included by {one}:2.")
+    two.write_text("present A0  [penalty 1]\npresent A0\n")
+    told = lint(read_files([one]), IO)
+    assert [(Path(f.file).name, f.line, f.code) for f in told] == [
+        ("a.rules", 1, "never-bites"),
+        ("b.rules", 1, "duplicate"),
+    ]
+    assert told[1].message == f"the same rule as line 1 of {one}; both penalties are paid"
 
 
 def test_large_files_of_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -161,13 +200,12 @@ def test_large_files_of_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     labels = Labels(["A", "B"])
     lines = [f"at most {k} tokens of A  [penalty 1]" for k in range(1, 9)] * 2
     assert "too-large" not in {finding.code for finding in lint(lines, labels)}
-    monkeypatch.setattr("bridle.rules.lint._MOST_STATES", 20)
+    monkeypatch.setattr("bridle.rules.lint_automata._MOST_STATES", 20)
     assert "too-large" in {finding.code for finding in lint(lines, labels)}
     path = tmp_path / "x.rules"
     path.write_text("\n".join(lines))
     assert len(rules.load(path)) == 16
-    monkeypatch.setattr("bridle.rules.files.MOST_RULES", 15)
-    monkeypatch.setattr("bridle.rules.lint.MOST_RULES", 15)
+    monkeypatch.setattr("bridle.rules.loading.MOST_RULES", 15)
     with pytest.raises(FileError, match=r"x\.rules: there are too many rules; got more than 15"):
         rules.load(path)
     with pytest.raises(FileError, match="there are too many rules"):

@@ -139,7 +139,7 @@ def test_bad_arguments() -> None:
         r.tokens("a", engine="pcre")  # type: ignore[arg-type]
     with pytest.raises(RuleError, match="65,536"):
         r.tokens("a" * (LONGEST + 1))
-    with pytest.raises(RuleError, match="bad regular expression"):
+    with pytest.raises(RuleError, match="invalid regular expression"):
         r.tokens("(", engine="re")
 
 

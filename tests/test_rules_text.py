@@ -14,7 +14,7 @@ import bridle.rules as r
 from bridle import CRF, Decoder, Labels
 from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError
 from bridle.rules.base import Rule
-from bridle.rules.files import load_lines
+from bridle.rules.loading import load_lines
 from strategies import odd_names, penalties, random_labels, random_rule, random_soft, seeds, token_patterns
 
 # ---- there and back ---------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ def test_other_ways_to_write(text: str, rule: Rule) -> None:
     [
         ("", "the end of the line", "a rule"),
         ("# only a comment", "the end of the line", "a rule"),
-        ("at most", "the end of the line", "a whole number"),
-        ("at most one segment of A", "'one segment of A'", "a whole number"),
+        ("at most", "the end of the line", "an integer"),
+        ("at most one segment of A", "'one segment of A'", "an integer"),
         ("at most 1 word of A", "'word of A'", "'segment'"),
         ("A befor B", "'befor B'", "'before'"),
         ("A before", "the end of the line", "a label name"),
@@ -181,8 +181,8 @@ def test_other_ways_to_write(text: str, rule: Rule) -> None:
         ("present A)", "')'", "the end of the rule"),
         ("present A and", "the end of the line", "a rule"),
         ("not", "the end of the line", "a rule"),
-        ("fix A at x", "'x'", "a whole number"),
-        ("fix A at 0,", "the end of the line", "a whole number"),
+        ("fix A at x", "'x'", "an integer"),
+        ("fix A at 0,", "the end of the line", "an integer"),
         ("fix A at tokens x", "'x'", "between slashes"),
         ("same label over 3", "'3'", "4:7"),
         ("matches A", "'A'", "in quotation marks"),
@@ -253,14 +253,15 @@ def test_a_file_is_its_lines(tmp_path: Path) -> None:
     assert [line.comment for line in lines] == ["", 'held in 348/350 of "all"', "5 digits", "", ""]
     assert lines[2].rule == r.fix("ZIP", r.tokens(r"\d{5}#")) and lines[3].rule == r.present("#")
     assert r.load(path) == r.load(str(path)) == [line.rule for line in lines]
-    assert r.parse_lines(FILE.split("\n")) == lines
+    assert r.parse_lines(FILE.split("\n"), str(path)) == lines
+    assert {line.file for line in lines} == {str(path)} and lines[0].where == f"{path}:3"
 
 
 @pytest.mark.parametrize("written", [FILE.replace("\n", "\r\n"), FILE.rstrip(), "\ufeff" + FILE, FILE + "\n\n  \n"])
 def test_line_ends_and_byte_order_mark(tmp_path: Path, written: str) -> None:
     path = tmp_path / "my.rules"
     path.write_bytes(written.encode())
-    assert load_lines(path) == r.parse_lines(FILE.split("\n"))
+    assert load_lines(path) == r.parse_lines(FILE.split("\n"), str(path))
 
 
 def test_saved_rules_are_loaded_the_same(tmp_path: Path) -> None:
@@ -296,9 +297,9 @@ def test_quotation_marks_are_advised_only_where_they_help() -> None:
             r.parse(text)
         return caught.value.cause
 
-    assert cause("present not") == 'A label of that name goes between quotation marks: "not".'
+    assert cause("present not") == 'Put a label of that name in quotation marks: "not".'
     assert r.parse('present "not"') == r.present("not")
-    for text in ("exactly one segment of A", "A bfore B", "what", "at most 1 segment of"):
+    for text in ("what", "at most 1 segment of"):
         assert cause(text) is None
 
 

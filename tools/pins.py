@@ -1,8 +1,9 @@
 """Write the files of requirements/ anew from pyproject.toml: `make pins`.
 
 constraints.txt has a version of every package that a build, a test, a check or the documentation needs, for all
-supported versions of Python and all platforms; oldest.txt has the oldest that pyproject.toml allows. integrations.txt
-and gliner.txt have what the tests beside other systems need: those packages are heavy, and not all of them agree.
+supported versions of Python and all platforms; oldest.txt has the oldest that pyproject.toml allows. integrations.txt,
+gliner.txt and distributed.txt have what the tests beside other systems need: those packages are heavy, and not all of
+them agree.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HEAD = "# Written by `make pins` from pyproject.toml; do not edit.\n"
-PLUGGED_INTO = {"datasets", "gliner", "integrations", "onnx", "presidio", "spacy", "transformers"}  # heavy extras
+PLUGGED_INTO = {  # heavy extras
+    *("datasets", "distributed", "gliner", "integrations", "onnx", "presidio", "ray", "spacy", "spark", "transformers")
+}
 SAME = ["--universal", "--constraint", str(ROOT / "requirements" / "constraints.txt")]
 # torch is pinned by hand: which build it is (for which processor) depends on where pip finds it.
 TORCH = "torch==2.13.0\n"
@@ -25,6 +28,7 @@ FILES = {  # extras, options of uv
     "oldest.txt": (["test"], ["--resolution=lowest-direct"]),
     "integrations.txt": (["test", "integrations"], SAME),
     "gliner.txt": (["test", "gliner"], SAME),
+    "distributed.txt": (["test", "distributed"], SAME),
 }
 
 
@@ -63,7 +67,7 @@ def main() -> None:
             python = ["--python-version", settings["project"]["requires-python"].removeprefix(">=")]  # type: ignore[attr-defined]
             options = [*options, "--override", str(without), "--output-file", str(made)]
             subprocess.run([*uv, *python, *options, str(asked)], check=True)
-            torch = TORCH if PLUGGED_INTO & set(extras or ()) else ""
+            torch = TORCH if {"integrations", "gliner"} & set(extras or ()) else ""
             target.write_text(HEAD + made.read_text(encoding="utf-8") + torch, encoding="utf-8")
         print(f"{target.relative_to(ROOT)}: {len(target.read_text(encoding='utf-8').splitlines()) - 1} packages")
     pin_hooks()

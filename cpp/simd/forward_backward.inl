@@ -91,39 +91,80 @@ void add_outer(const Real* a, const Real* v, int count, int m, int w, Real* sum)
                 fma(V::set(a[i]), V::load(v + j), V::load(sum + i * w + j)).store(sum + i * w + j);
 }
 
+// a := U * (before M), scaled to the sum 1; before: null at the first position. Returns the scale.
+template <class Real>
+BRIDLE_INLINE Real forward_row(const Real* before, const Real* M, const Real* U, int m, int w, Real* a) {
+    using V = typename VectorOf<Real>::type;
+    if (before) times(before, M, m, w, a);
+    V sum = V::set(0);
+    for (int j = 0; j < w; j += V::lanes) {
+        const V now = before ? V::load(a + j) * V::load(U + j) : V::load(U + j);
+        now.store(a + j);
+        sum = sum + now;
+    }
+    const Real scale = 1 / sum.sum();
+    for (int j = 0; j < w; j += V::lanes) (V::load(a + j) * V::set(scale)).store(a + j);
+    return scale;
+}
+
+// v := c U b, p := a b; b: null at the last position
+template <class Real>
+BRIDLE_INLINE void weigh_row(Real c, const Real* U, const Real* a, const Real* b, int w, Real* v, Real* p) {
+    using V = typename VectorOf<Real>::type;
+    for (int j = 0; j < w; j += V::lanes) {
+        const V here = b ? V::load(b + j) : V::set(1);
+        (V::set(c) * V::load(U + j) * here).store(v + j);
+        (V::load(a + j) * here).store(p + j);
+    }
+}
+
 template <class Real>
 void forward(const Real* U, const Real* E, int n, int m, int w, Real* a, Real* c) {
-    using V = typename VectorOf<Real>::type;
-    for (int t = 0; t < n; ++t, a += w, U += w) {
-        if (t) times(a - w, E, m, w, a);
-        V sum = V::set(0);
-        for (int j = 0; j < w; j += V::lanes) {
-            const V now = t ? V::load(a + j) * V::load(U + j) : V::load(U + j);
-            now.store(a + j);
-            sum = sum + now;
-        }
-        c[t] = 1 / sum.sum();
-        for (int j = 0; j < w; j += V::lanes) (V::load(a + j) * V::set(c[t])).store(a + j);
-    }
+    for (int t = 0; t < n; ++t, a += w, U += w) c[t] = forward_row(t ? a - w : nullptr, E, U, m, w, a);
 }
 
 template <class Real>
 void backward(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v,
               Real* p) {
-    using V = typename VectorOf<Real>::type;
     for (int t = n - 1; t >= 0; --t) {
         const size_t row = static_cast<size_t>(t) * w;
         if (t < n - 1) times(v + row + w, back, m, w, b);
-        for (int j = 0; j < w; j += V::lanes) {
-            const V here = t < n - 1 ? V::load(b + j) : V::set(1);
-            (V::set(c[t]) * V::load(U + row + j) * here).store(v + row + j);
-            (V::load(a + row + j) * here).store(p + row + j);
-        }
+        weigh_row(c[t], U + row, a + row, t < n - 1 ? b : nullptr, w, v + row, p + row);
     }
 }
 
+// One position, where each has a table of its own.
 template <class Real>
-constexpr SumKernels<Real> kSumKernels{score_entries<Real>, expect_entries<Real>, lift<Real>,
-                                       forward<Real>,       backward<Real>,       add_outer<Real>};
+Real forward_step(const Real* before, const Real* M, const Real* U, int m, int w, Real* a) {
+    return forward_row(before, M, U, m, w, a);
+}
+
+template <class Real>
+void weigh(Real c, const Real* U, const Real* a, const Real* b, int w, Real* v, Real* p) {
+    weigh_row(c, U, a, b, w, v, p);
+}
+
+// b[i] = sum over j of M[i][j] v[j] and sum[i][j] += a[i] M[i][j] v[j], in one go over M.
+template <class Real>
+void backward_step(const Real* M, const Real* v, const Real* a, int m, int w, Real* b, Real* sum) {
+    using V = typename VectorOf<Real>::type;
+    for (int i = 0; i < m; ++i, M += w, sum += w) {
+        const V share = V::set(a[i]);
+        V total = V::set(0);
+        for (int j = 0; j < w; j += V::lanes) {
+            const V both = V::load(M + j) * V::load(v + j);
+            total = total + both;
+            fma(share, both, V::load(sum + j)).store(sum + j);
+        }
+        b[i] = total.sum();
+    }
+    for (int i = m; i < w; ++i) b[i] = 0;
+}
+
+template <class Real>
+constexpr SumKernels<Real> kSumKernels{
+    score_entries<Real>, expect_entries<Real>, lift<Real>,  forward<Real>,       backward<Real>,
+    add_outer<Real>,     forward_step<Real>,   weigh<Real>, backward_step<Real>,
+};
 
 }  // namespace

@@ -87,6 +87,10 @@ struct SumKernels {
                      Real* v, Real* p);
     // sum[i][j] += over `count` positions of a[i] v[j]
     void (*add_outer)(const Real* a, const Real* v, int count, int m, int w, Real* sum);
+    // The same position by position, M (m, w) being the table that leads to it (edge_likelihood.cpp).
+    Real (*forward_step)(const Real* before, const Real* M, const Real* U, int m, int w, Real* a);
+    void (*weigh)(Real c, const Real* U, const Real* a, const Real* b, int w, Real* v, Real* p);
+    void (*backward_step)(const Real* M, const Real* v, const Real* a, int m, int w, Real* b, Real* sum);
 };
 
 // Steps and changes of the gradient that L-BFGS remembers, in single or in double precision.

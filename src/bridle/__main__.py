@@ -1,17 +1,14 @@
 """`bridle`, or `python -m bridle`, is the command line."""
 
-import sys
+from bridle.interrupts import stop_at_once
 
 
 def main() -> None:
-    """Import all commands, which takes a moment, and run one."""
-    try:
-        from bridle.cli import app
+    """Import a command, which takes a moment, and run it."""
+    stop_at_once()
+    from bridle.cli import app
 
-        app(prog_name="bridle")
-    except KeyboardInterrupt:  # outside of any command
-        sys.stderr.write("bridle: interrupted\n")
-        sys.exit(130)
+    app(prog_name="bridle")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
         device = str(getattr(values, "device", "cpu"))
-        cause = None if "cpu" in device.lower() else f"It lies on the device {device}; move it with .cpu()."
+        cause = None if "cpu" in device.lower() else f"It is on the device {device}; move it with .cpu()."
         raise LatticeError(
             f"{name} is not an array of numbers", got=type(values).__name__, wanted="floats", cause=cause
         ) from (error if cause else None)
@@ -65,7 +65,7 @@ def not_a_score(name: str, array: AnyScores, at: tuple[int, ...]) -> LatticeErro
     return LatticeError(
         f"{name}[{', '.join(map(str, at))}] is not a score",
         got=float(array[at]),
-        wanted=f"a number from -{LARGEST:g} to {LARGEST:g}, or -inf for what is impossible",
+        wanted=f"a number between -{LARGEST:g} and {LARGEST:g}, or -inf for an impossible label",
         cause="An overflow or a log of a negative number upstream?",
     )
 
@@ -131,10 +131,10 @@ def check_square(m: int) -> None:
     """Raise if transition scores would be too large, before anything is copied."""
     if m > MOST_SQUARE:
         raise LatticeError(
-            "pairwise scores are for fewer labels",
+            "too many labels for pairwise scores",
             got=f"{m:,} labels",
             wanted=f"at most {MOST_SQUARE:,}",
-            cause="Leave pairwise out: without it, scores of so many labels can be decoded.",
+            cause="Without pairwise scores, you can decode this many labels.",
         )
 
 
@@ -151,13 +151,13 @@ def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
 
 
 def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """An array of whole numbers."""
+    """An array of integers."""
     try:
         array = np.asarray(values)
     except ValueError:  # ragged lists
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "iu":
-        raise LatticeError(f"{name} are not whole numbers", got=shown(values), wanted="a list of whole numbers")
+        raise LatticeError(f"{name} must be integers", got=shown(values), wanted="a list of integers")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -167,7 +167,7 @@ def extents(
     """How many tokens each padded sequence has, and where they begin."""
     begin = np.zeros(count, dtype=np.int64)
     if lengths is not None and mask is not None:
-        raise LatticeError("lengths and mask say the same thing", got="both", wanted="one of them")
+        raise LatticeError("`lengths` and `mask` cannot be combined", got="both", wanted="one of them")
     if mask is not None:
         inside = np.asarray(mask)
         if inside.shape != (count, length):
@@ -180,9 +180,9 @@ def extents(
         at = np.arange(length)
         if (inside != ((at >= begin[:, None]) & (at < (begin + sizes)[:, None]))).any():
             raise LatticeError(
-                "mask has holes",
+                "the mask has padding between tokens",
                 got="tokens on both sides of padding",
-                wanted="the tokens of a sequence side by side",
+                wanted="contiguous tokens in every sequence",
                 cause="Is it a mask of sub-words? Choose the scores of whole words first.",
             )
         return sizes, begin
@@ -194,5 +194,5 @@ def extents(
     if count and not 0 <= sizes.min() <= sizes.max() <= length:
         wrong = sizes[(sizes < 0) | (sizes > length)][0]
         wanted = f"0 to {length}, the tokens there are"
-        raise LatticeError("a length is beyond the scores", got=int(wrong), wanted=wanted)
+        raise LatticeError("a length exceeds the number of tokens", got=int(wrong), wanted=wanted)
     return sizes, begin

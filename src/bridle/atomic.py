@@ -4,13 +4,15 @@ While FILE is written it is called FILE.PID-HOST-RANDOM.part. Two writers never 
 mix. The writer holds a lock (flock) on it, which ends with its process, however that ends:
 
 - A part whose lock is held is being written. Who wants to write the same FILE waits (`patience`), or is refused.
-- A part of this host without a lock, whose process is gone, is what a killed process left. The next writer of the same
-  FILE removes it.
+- A part of this host whose lock is free and whose process is gone is what a killed process left. The next writer of the
+  same FILE removes it. In a container, where each run may have the same process id, a part with the id of this process
+  that this process did not make is one too.
 - What is kept on purpose (the lines before Ctrl-C, say) is renamed to FILE.part, or FILE.part.2 if that is taken. It
   belongs to the user: nothing here removes it or writes over it.
 
-Where files cannot be locked (Windows, some network file systems) nobody is refused and, on Windows, nothing is removed;
-of two writers the last one wins, with a file that is whole. Devices and pipes are written as they are.
+Where files cannot be locked (Windows, some network file systems) nobody is refused and nothing is removed; of two
+writers the last one wins, with a file that is whole. Parts of other hosts are never removed. Devices and pipes are
+written as they are.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ WAIT = 10.0  # seconds that a file which is written in one go waits for another 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LONGEST = 180  # bytes of a name: most file systems take 255, and something is added
 _claims: set[Path] = set()  # parts by which this process holds a place for itself
+_own: set[Path] = set()  # parts that this process has made and that may still be there
 
 
 class Replacement:
@@ -96,7 +99,12 @@ class Replacement:
             own = f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
             part = self.place.with_name(f"{_stem(self.place.name)}.{own}.part")
             mode = 0o666 if self._mode is None else stat.S_IMODE(self._mode)  # never more open than what it replaces
-            self.raw = _opened(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            _own.add(part)  # before it is there: another thread may look
+            try:
+                self.raw = _opened(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            except OSError:
+                _own.discard(part)
+                raise
             self.part = part
             _lock(self.raw.fileno())
         return None
@@ -112,6 +120,7 @@ class Replacement:
             if self._mode is not None:
                 self.part.chmod(stat.S_IMODE(self._mode))
             os.replace(self.part, self.place)  # noqa: PTH105  (as tests let it fail)
+            _own.discard(self.part)
         except OSError as failed:
             raise self.failed(failed) from None
         if flush_to == "disk":
@@ -124,6 +133,7 @@ class Replacement:
         if self.part is not None:
             with suppress(OSError):
                 self.part.unlink(missing_ok=True)
+                _own.discard(self.part)
 
     def keep(self) -> Path | None:
         """Leave what was written as FILE.part, for the user; where it is."""
@@ -134,6 +144,7 @@ class Replacement:
             kept = self.place.with_name(_stem(self.place.name) + ".part" + (f".{k}" if k > 1 else ""))
             with suppress(FileExistsError):
                 _rename_new(self.part, kept)
+                _own.discard(self.part)
                 return kept
         return None
 
@@ -144,21 +155,21 @@ class Replacement:
             return self.error(
                 "cannot write this file",
                 got=error.strerror or error,
-                wanted="a file name in a folder with room",
+                wanted="a file name in a writable folder on a disk with space",
                 where=str(self.path),
-                cause="The disk is full." if full else "Is the folder there, and may you write to it?",
+                cause="The disk is full." if full else "Does the folder exist, and do you have write permission?",
             )
         got = f"{self.path!r} ({error})"
-        return self.error("no place for a file", got=got, wanted="the name of a file", cause="A wrong name?")
+        return self.error("not a valid file name", got=got, wanted="the name of a file", cause="A wrong name?")
 
     def _refused(self, writer: int) -> FileError:
         own = writer == os.getpid()
         return self.error(
-            "somebody else is writing this file",
+            "another process is writing this file",
             got="another thread of this process" if own else f"process {writer}",
             wanted="one writer at a time",
             where=str(self.path),
-            cause="Wait until it has ended, or choose another name for the output.",
+            cause="Wait until it has finished, or choose another output file.",
         )
 
     def _close(self) -> None:
@@ -199,7 +210,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def claimed(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
     """Hold the places of files that are written later, so that a second run is refused before its work, not after.
 
-    This process can write them; None and "-" are passed over.
+    This process can write them; None and "-" are skipped.
     """
     with ExitStack() as stack:
         for path in paths:
@@ -235,7 +246,7 @@ def _mode_of(path: str | os.PathLike[str]) -> int | None:
 
 
 def _is_descriptor(path: str | os.PathLike[str]) -> bool:
-    """/dev/stdout and the like: a file that somebody has opened already, not a place."""
+    """/dev/stdout and similar ones: a file that is already open, not a path."""
     return re.match(r"/(dev/(stdout|stderr|fd/)|proc/)", str(path)) is not None
 
 
@@ -288,33 +299,37 @@ def _writer_of(place: Path) -> int | None:
                 continue
             if not entry.is_file(follow_symlinks=False):
                 continue
-            if _held(part):
+            lock = _lock_of(part)
+            if lock == "held":
                 found = int(match[1])
-            elif match[2] == _host() and not _alive(int(match[1])):
+            elif lock == "free" and match[2] == _host() and not _alive(int(match[1]), part):
                 with suppress(OSError):
                     part.unlink(missing_ok=True)
     return found
 
 
-def _held(part: Path) -> bool:
-    """Does somebody hold the lock? No, if that cannot be known."""
+def _lock_of(part: Path) -> Literal["held", "free", "unknown"]:
+    """Does somebody hold the lock of a part?"""
     try:
         descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return False
+        return "unknown"
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        return False
+        return "free"
     except BlockingIOError:
-        return True
+        return "held"
     except OSError:  # no locks here
-        return False
+        return "unknown"
     finally:
         os.close(descriptor)
 
 
-def _alive(process: int) -> bool:
+def _alive(process: int, part: Path) -> bool:
+    """May the process with this id, which made a part, still write it?"""
+    if process == os.getpid():
+        return part in _own
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

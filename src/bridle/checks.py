@@ -7,6 +7,8 @@ from typing import TypeGuard
 
 import numpy as np
 
+MISSING = -2  # the id of a label that is not known: the token is neither learned from nor counted
+
 
 def is_integer(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
     """Is it an integer, Python's or NumPy's, from `low` to `high`? Truth values are not.

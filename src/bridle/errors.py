@@ -20,6 +20,7 @@ An error carries data (which sequence, which rule, which argument); its text is 
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def shown(value: object, most: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument that an error speaks of, with a value that it has or should have; `...` is any value.
+    """An argument that an error is about, with a value that it has or should have; `...` is any value.
 
     >>> print(Argument("scheme", None), Argument("given", {"verb": ...}))
     scheme=None given={'verb': ...}
@@ -144,13 +145,14 @@ class BridleError(Exception):
                 setattr(self, name, value)
         return self
 
-    def message(self, spell: Callable[[Argument], str] = str) -> str:
+    def message(self, spell: Callable[[Argument], str | None] = str) -> str:
         """Make the text of the error from its fields.
 
         Parameters
         ----------
         spell : callable, optional
-            How to write the argument that the error is about; as in a Python call by default.
+            How to write the argument that the error is about; as in a Python call by default. None if whoever reads
+            the message cannot set it: sentences of the cause that advise it are left out.
 
         Returns
         -------
@@ -166,9 +168,13 @@ class BridleError(Exception):
         'bad --time-limit; wanted seconds >= 0.'
         """
 
+        word = None if self.argument is None else spell(self.argument)
+
         def spelt(text: object) -> str:
             cut = clipped(text)
-            return cut if self.argument is None else cut.replace("{argument}", clipped(spell(self.argument)))
+            if self.argument is None:
+                return cut
+            return cut.replace("{argument}", f"another `{self.argument.name}`" if word is None else clipped(word))
 
         what = self.what if self.what[-2:-1] in ("", " ", "/", ".") else self.what.removesuffix(".")  # "cannot read ."
         what = spelt(what)
@@ -185,7 +191,10 @@ class BridleError(Exception):
             parts.append(f"wanted {spelt(self.wanted)}")
         text = "; ".join(parts)
         text += "" if text.endswith("?") else "."
-        return f"{text}\n{spelt(self.cause)}" if self.cause else text
+        cause = self.cause or ""
+        if self.argument is not None and word is None:
+            cause = " ".join(one for one in re.split(r"(?<=[.?!])\s+", cause) if "{argument}" not in one)
+        return f"{text}\n{spelt(cause)}" if cause else text
 
     def __str__(self) -> str:
         return self.message()
@@ -245,7 +254,7 @@ class RuleSyntaxError(RuleError):
         self.others: tuple[RuleSyntaxError, ...] = ()
         super().__init__(what, where=":".join(str(x) for x in (file, line) if x is not None) or None, **parts)
 
-    def message(self, spell: Callable[[Argument], str] = str) -> str:
+    def message(self, spell: Callable[[Argument], str | None] = str) -> str:
         """Make the text of the error, followed by the first lines of those in `others`.
 
         Parameters
@@ -272,7 +281,7 @@ class RuleSyntaxError(RuleError):
 
 
 class GivenError(RuleError):
-    """A rule speaks of a value that should have come with the sequence."""
+    """A rule refers to a value that should have come with the sequence."""
 
 
 class FileError(BridleError):

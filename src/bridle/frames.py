@@ -29,7 +29,7 @@ class Table(Protocol):
 
 
 Sequences = Sequence[Any] | Table  # X
-LabelLists = Sequence[Sequence[str]] | Table  # y
+LabelLists = Sequence[Sequence[str | None]] | Table  # y; None: the label is missing
 
 _KEEPING = "ColumnTransformer(..., verbose_feature_names_out=False).set_output(transform='pandas')"
 # The likely cause where a token is a list:
@@ -51,7 +51,7 @@ def rows(data: Any) -> Any:
         return _listed(data) if _is_column(data) else data
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise FeatureError(f"the column {twice!r} is there twice", got=", ".join(map(repr, names)), wanted="each once")
+        raise FeatureError(f"the column {twice!r} occurs twice", got=", ".join(map(repr, names)), wanted="each once")
     return [dict(zip(names, row, strict=True)) for row in zip(*(_listed(data[name]) for name in names), strict=True)]
 
 
@@ -78,7 +78,7 @@ def is_missing(cell: Any) -> bool:
 
 def sequences(
     table: Any, *, by: str | Sequence[str], columns: Sequence[str] | None = None, label: str | None = None
-) -> tuple[list[dict[str, list[str]]], list[list[str]] | None]:
+) -> tuple[list[dict[str, list[str]]], list[list[str | None]] | None]:
     """Make sequences of a long table, which has one row per token.
 
     The rows of a sequence must stand together, in the order of its tokens. Sequences come in the order of the table, so
@@ -89,7 +89,7 @@ def sequences(
     table : pandas.DataFrame, polars.DataFrame, pyarrow.Table or similar
         One row per token.
     by : str or list of str
-        The column, or the columns, that tell sequences apart, for example ``["document", "sentence"]``.
+        The column, or the columns, that identify sequences, for example ``["document", "sentence"]``.
     columns : list of str, optional
         The columns of text that features are made of; all others by default.
     label : str, optional
@@ -100,14 +100,14 @@ def sequences(
     X : list of dict
         One mapping of columns per sequence.
     y : list of list of str, or None
-        The labels; None without `label`.
+        The labels, None where a cell is empty; None without `label`.
 
     Raises
     ------
     FeatureError
-        If a column is not there, a cell is empty or is no string, or the rows of a sequence are scattered.
+        If a column is not there, a cell is empty or not a string, or the rows of a sequence are scattered.
     LabelError
-        The same for a label.
+        If a label is neither a string nor an empty cell.
 
     Examples
     --------
@@ -136,15 +136,16 @@ def sequences(
                 f"there is no column {name!r}", got=", ".join(map(repr, known)), wanted="a column of the table"
             )
     if not keys or not texts:
-        what = "column tells sequences apart" if not keys else "column of text is left"
+        what = "column identifies sequences" if not keys else "column of text is left"
         raise FeatureError(f"no {what}", got=f"by={by!r}, columns={columns!r}", wanted="at least one")
     bounds = _bounds(keys, [_listed(table[name]) for name in keys])
     of_texts = {name: _strings(name, _listed(table[name]), FeatureError) for name in texts}
     X = [{name: column[low:high] for name, column in of_texts.items()} for low, high in bounds]
     if label is None:
         return X, None
-    labels = _strings(label, _listed(table[label]), LabelError)
-    return X, [labels[low:high] for low, high in bounds]
+    cells = [None if is_missing(cell) else cell for cell in _listed(table[label])]
+    _strings(label, ["" if cell is None else cell for cell in cells], LabelError)
+    return X, [cells[low:high] for low, high in bounds]
 
 
 def _bounds(keys: Sequence[str], values: Sequence[list[Any]]) -> list[tuple[int, int]]:
@@ -190,14 +191,14 @@ def _strings(name: str, column: list[Any], error: type[BridleError]) -> list[str
 
 
 def _opened(data: Any) -> tuple[list[str] | None, Any]:
-    """The names of the columns of a table, and the table; no names: it is no table."""
+    """The names of the columns of a table, and the table; None instead of names if it is not a table."""
     if isinstance(data, _PLAIN):
         return None, data
     if _has(data, "__len__") and _has(data, "__getitem__"):
         names = getattr(data, "column_names", getattr(data, "columns", None))
         return None if names is None else list(names), data
     if _has(data, "__arrow_c_stream__"):
-        table = needed("pyarrow", "arrow", "data that only speaks Arrow needs PyArrow").table(data)
+        table = needed("pyarrow", "arrow", "reading Arrow data needs PyArrow").table(data)
         return list(table.column_names), table
     return None, data
 

@@ -84,7 +84,7 @@ class Labels:
         self.outside = outside
         if not self.names:
             raise LabelError(
-                "the label set is empty", got="no names", wanted="at least one name", cause="Was the label list read?"
+                "the label set is empty", got="no names", wanted="at least one name", cause="Was the file empty?"
             )
         if len(self.names) > MOST_LABELS:
             raise LabelError(
@@ -248,7 +248,7 @@ class Labels:
         known = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
         types = f" or a type among {', '.join(sorted(self.types)[:12])}" if self.scheme not in (None, "IO") else ""
         near = get_close_matches(name, [*self.names, *sorted(self.types)], n=1) if isinstance(name, str) else []
-        cause = f"Did you mean {near[0]!r}?" if near else "A misspelt name, or other labels?"
+        cause = f"Did you mean {near[0]!r}?" if near else "A misspelled name, or a different set of labels?"
         return LabelError("unknown label", got=shown(name), wanted=f"one of {known}{types}", cause=cause)
 
     @cached_property
@@ -300,7 +300,7 @@ class Labels:
         return tuple(tag in LAST for tag in self.tag_of)
 
     def begins_at(self, before: int, y: int) -> bool:
-        """Tell whether a segment begins at a token.
+        """Return whether a segment begins at a token.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Labels:
         return self.kinds[before] != self.kinds[y] or self.first[y] or self.last[before]
 
     def starts(self, before: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Bools:
-        """Tell for many tokens whether a segment begins there.
+        """Return for many tokens whether a segment begins there.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class Labels:
                 "there are too many labels for a table of labels x labels",
                 got=f"{len(self):,} labels",
                 wanted=f"at most {MOST_SQUARE:,}",
-                cause="Rules about neighbours and tagging schemes need one. Use fewer labels, or rules that count.",
+                cause="Rules about neighbours and tagging schemes need it. Use fewer labels, or rules that count.",
             )
 
     @cached_property

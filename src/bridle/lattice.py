@@ -25,6 +25,7 @@ from bridle.arrays import (
     own_scores,
 )
 from bridle.errors import LatticeError
+from bridle.steps import Steps
 
 __all__ = ["LARGEST", "AnyScores", "Batch", "Lattice", "Lattices", "Scores", "as_array", "as_scores", "subset"]
 
@@ -132,10 +133,10 @@ class Lattice:
             return 0.0
         if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= self.n_labels:
             raise LatticeError(
-                "a labelling holds what is no label id",
+                "a labelling contains an invalid label id",
                 got=y.tolist() if n <= 12 else f"{y.tolist()[:12]}...",
-                wanted=f"whole numbers 0 .. {self.n_labels - 1}",
-                cause="Names become ids by Labels.ids().",
+                wanted=f"integers 0 .. {self.n_labels - 1}",
+                cause="Convert names to ids with Labels.ids().",
             )
         total = float(self.unary[np.arange(n), y].sum(dtype=np.float64))
         if self.pairwise is not None and n > 1:
@@ -174,7 +175,7 @@ class Batch:
     Raises
     ------
     LatticeError
-        If shapes do not fit together, offsets do not cut the tokens into sequences, or a score is not a number.
+        If shapes do not fit together, `offsets` does not divide the tokens into sequences, or a score is not a number.
 
     Examples
     --------
@@ -193,6 +194,7 @@ class Batch:
     end: AnyScores | None = None  # (m,)
     first: npt.NDArray[np.int64] | None = None  # (sequences,)  None: packed
     length: int | None = None  # T of (B, T, m), if it was padded
+    steps: Steps | None = None  # what tokens add to pairwise, if it depends on them
 
     def __init__(
         self,
@@ -207,12 +209,12 @@ class Batch:
         cuts = as_integers("offsets", offsets)
         if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != total or (cuts[1:] < cuts[:-1]).any():
             raise LatticeError(
-                "offsets do not cut the tokens into sequences",
+                "`offsets` must divide the tokens into sequences",
                 got=f"{cuts.tolist()[:6]}..." if cuts.size > 6 else cuts.tolist(),
-                wanted=f"rising numbers from 0 to {total}",
+                wanted=f"increasing integers from 0 to {total}",
                 cause="offsets has one entry more than there are sequences: [0, n0, n0 + n1, ...].",
             )
-        values = (u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None)
+        values = (u, cuts, *_shared(u.shape[1], pairwise, start, end), None, None, None)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -258,7 +260,7 @@ class Batch:
         Raises
         ------
         LatticeError
-            If shapes do not fit, a length is beyond T, a mask has holes, or a token has a score that is no number.
+            If shapes do not fit, a length is beyond T, a mask has holes, or the score of a token is not a number.
 
         Examples
         --------
@@ -287,7 +289,11 @@ class Batch:
             for k, (low, size) in enumerate(zip(first.tolist(), sizes.tolist(), strict=True)):
                 if (bad := first_bad(rows[low : low + size])) is not None:
                     raise not_a_score("scores", grid, (k, int(begin[k]) + bad // m, bad % m))
-        return cls._made(rows, offsets, *_shared(m, pairwise, start, end), first, length)
+        return cls._made(rows, offsets, *_shared(m, pairwise, start, end), first, length, None)
+
+    def _with_steps(self, steps: Steps | None) -> Batch:
+        """The same scores, and what tokens add to those of transitions."""
+        return self._made(*(getattr(self, name) for name in self.__slots__[:-1]), steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self)._made, tuple(getattr(self, name) for name in self.__slots__)
@@ -318,8 +324,10 @@ class Batch:
         cuts = self.offsets[low : high + 1] - self.offsets[low]
         shared = (self.pairwise, self.start, self.end)
         if self.first is not None:
-            return self._made(self.unary, cuts, *shared, self.first[low:high], self.length)
-        return self._made(self.unary[self.offsets[low] : self.offsets[high]], cuts, *shared, None, None)
+            return self._made(self.unary, cuts, *shared, self.first[low:high], self.length, None)
+        begin, end = self.offsets[[low, high]].tolist()
+        steps = None if self.steps is None else self.steps.part(begin, end)
+        return self._made(self.unary[begin:end], cuts, *shared, None, None, steps)
 
     def rows(self, k: int) -> AnyScores:
         """Show the unary scores of one sequence.
@@ -341,7 +349,12 @@ class Batch:
         """Sequence k as a Lattice."""
         if not -len(self) <= k < len(self):
             raise IndexError(f"sequence {k} of {len(self)}")
-        return Lattice(self.rows(k % len(self)), self.pairwise, self.start, self.end)
+        k %= len(self)
+        low, high = self.offsets[[k, k + 1]].tolist()
+        pairwise = self.pairwise
+        if self.steps is not None and high - low > 1:
+            pairwise = self.steps.tables(pairwise, low + 1, high, self.n_labels)
+        return Lattice(self.rows(k), pairwise, self.start, self.end)
 
 
 def _shared(
@@ -370,4 +383,5 @@ def subset(lattices: Lattices, chosen: npt.NDArray[np.integer]) -> Lattices:
     cuts = np.concatenate([[0], np.cumsum(lengths)])
     begin = lattices.offsets[:-1] if lattices.first is None else lattices.first
     tokens = np.arange(cuts[-1]) + np.repeat(begin[chosen] - cuts[:-1], lengths)
-    return Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)
+    made = Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)
+    return made if lattices.steps is None else made._with_steps(lattices.steps.subset(tokens))

@@ -1,7 +1,7 @@
 """Tagging schemes: which labels make a segment.
 
     None   every label stands for itself; a segment is a maximal run of one label
-    IO     the same, but the outside label (O) is no segment; "I-A0" and "A0" both have the type A0
+    IO     the same, but the outside label (O) is not a segment; "I-A0" and "A0" both have the type A0
     BIO    B-x begins a segment, I-x goes on
     BIOES  B-x I-x* E-x, or S-x alone
     BMES   B M* E, or S alone (with or without "-x"); no outside label is needed
@@ -30,7 +30,7 @@ LAST = frozenset("ES")  # tags that end one
 
 
 def scheme_of(names: Iterable[str], outside: str = "O") -> Scheme | None:
-    """Tell the tagging scheme that label names look like.
+    """Return the tagging scheme that label names look like.
 
     Parameters
     ----------

@@ -108,19 +108,19 @@ def test_data_sets_in_memory() -> None:
 
 
 def test_what_is_no_data_set() -> None:
-    with pytest.raises(FileError, match=r"this is no data set; got DatasetDict.*\nChoose a split"):
+    with pytest.raises(FileError, match=r"not a data set; got DatasetDict.*\nChoose a split"):
         list(examples(DatasetDict({"train": made()})))
-    with pytest.raises(FileError, match="this is no data set; got list"):
+    with pytest.raises(FileError, match="not a data set; got list"):
         list(examples([]))
     with pytest.raises(FileError, match=r"sequence 0: there are no tokens; .*wanted the key 'words'"):
         list(examples(made(), tokens="words"))
     with pytest.raises(FileError, match=r"sequence 0: integers of 'tags' have no names.*\n.*cast_column"):
         list(examples(Dataset.from_dict({"tokens": [["a"]], "tags": [[3]]}), label="tags"))
     bad = Dataset.from_dict(
-        {"tokens": [["a", "b"]], "ner_tags": [[-1, 0]]},
+        {"tokens": [["a", "b"]], "ner_tags": [[-2, 0]]},
         features=Features({k: KINDS[k] for k in ("tokens", "ner_tags")}),
     )
-    with pytest.raises(FileError, match="sequence 0: 'ner_tags' has a label without a name; got -1; wanted 0 to 2"):
+    with pytest.raises(FileError, match="sequence 0: 'ner_tags' has a label without a name; got -2; wanted 0 to 2"):
         list(examples(bad))
 
 
@@ -151,5 +151,7 @@ def test_labels_are_chosen_by_the_name_of_their_column() -> None:
     assert shown(examples(Dataset.from_dict(rows))) == [(None, {"word": ["Ann", "left"]}, ["B-PER", "O"])]
     with pytest.raises(FileError, match="sequence 0: integers of 'ner_tags' have no names"):
         list(examples(Dataset.from_dict(rows | {"ner_tags": [[1, 0]]})))
-    with pytest.raises(FileError, match="sequence 0: there is no such column; got 'tokens', 'ner_tags'; wanted 'ner'"):
+    with pytest.raises(
+        FileError, match="sequence 0: the column does not exist; got 'tokens', 'ner_tags'; wanted 'ner'"
+    ):
         list(examples(Dataset.from_dict(rows), label="ner"))

@@ -10,9 +10,10 @@ from blocks import ROOT, is_run, run_page
 
 FOLDER = ROOT / "docs" / "integrations"
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in FOLDER.glob("*.md"))
+ELSEWHERE = {"docs/integrations/ray.md", "docs/integrations/spark.md"}  # run by tests/distributed
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if is_run(name)])
+@pytest.mark.parametrize("name", [name for name in PAGES if is_run(name) and name not in ELSEWHERE])
 def test_a_page_runs(name: str, tmp_path: Path) -> None:
     run_page(name, tmp_path, seconds=180)
 

@@ -52,7 +52,8 @@ def plain() -> bridle.CRF:
 
 @frames
 def test_a_table_is_as_good_as_lists(frame: Any, plain: bridle.CRF) -> None:
-    model = bridle.CRF(**MODEL.get_params()).fit(frame, frame["label"], dev=(frame, frame["label"]))
+    dev = frame, frame["label"]
+    model = bridle.CRF(**MODEL.get_params()).fit(*dev, dev=dev, measure="accuracy")
     assert model.predict(frame) == plain.predict(SEQUENCES)
     assert model.score(frame, frame["label"]) == plain.score(SEQUENCES, LABELS)
     assert np.array_equal(model.lattices(frame).unary, plain.lattices(SEQUENCES).unary)
@@ -122,7 +123,7 @@ def test_a_column_transformer_keeps_names() -> None:
     small = [[word.lower() for word in words] for words in WORDS]
     assert model[-1].top_weights() == MODEL.fit(pd.DataFrame({"word": small, "case": CASES}), LABELS).top_weights()
     advice = r"ColumnTransformer\(\.\.\., verbose_feature_names_out=False\)\.set_output\(transform='pandas'\)"
-    with pytest.raises(FeatureError, match=rf"no column '\w+'(.|\n)*'(text|rest)__\w+' has the name.*{advice}"):
+    with pytest.raises(FeatureError, match=rf"no column or function(.|\n)*'(text|rest)__\w+' has the name.*{advice}"):
         make_pipeline(columns.set_params(verbose_feature_names_out=True), MODEL).fit(frame, frame["label"])
     with pytest.raises(FeatureError, match=advice):
         make_pipeline(columns.set_output(transform="default"), MODEL).fit(frame, frame["label"])
@@ -175,7 +176,7 @@ def test_sentences_that_are_numbered_on_their_first_row() -> None:
         (pl.Series([["a"], [None]]), "sequence 1: a token is not a string; got None"),
         (pl.Series([[1], [2]]), "sequence 0: a token is not a string; got 1"),
         (pd.Series(["a", "b"]), "cut into tokens first"),
-        (pd.DataFrame({"text": [["a"], ["b"]]}), "no column 'word'; got 'text'"),
+        (pd.DataFrame({"text": [["a"], ["b"]]}), "no column or function 'word'; got .*one of the columns text"),
         (pd.DataFrame({"word": ["a", "b"]}), r"bridle\.frames\.sequences"),
     ],
 )

@@ -169,9 +169,9 @@ def test_scores_that_are_no_numbers_stop_one_document(score: Any) -> None:
         ({"existing": "add"}, r"setting existing .*got 'add'; wanted 'overwrite' or 'keep'"),
         ({"overlap": "allow"}, r"setting overlap .*got 'allow'"),
         ({"scores": "logits"}, r"setting scores .*got 'logits'; wanted 'probability' or 'log_odds'"),
-        ({"threshold": 2.0}, r"threshold; got 2.0; wanted a probability between 0 and 1"),
-        ({"threshold": -3.0}, r"threshold; got -3.0; wanted a probability between 0 and 1"),
-        ({"beam_width": 0}, r"a beam has no analyses; got beam_width=0; wanted 1 or more"),
+        ({"threshold": 2.0}, r"threshold`; got 2.0; wanted a probability between 0 and 1"),
+        ({"threshold": -3.0}, r"threshold`; got -3.0; wanted a probability between 0 and 1"),
+        ({"beam_width": 0}, r"the beam needs at least one analysis; got beam_width=0; wanted 1 or more"),
         ({"on_infeasible": "relax"}, r"setting on_infeasible .*got 'relax'; wanted 'raise' or 'skip'"),
     ],
 )
@@ -226,7 +226,7 @@ def test_the_beam_of_a_recognizer() -> None:
     before = partly.to_array(["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]).tolist()
     beam_spans(nlp.get_pipe("ner"), [partly])
     assert partly.to_array(["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]).tolist() == before
-    with pytest.raises(bridle.ModelError, match=r"a beam has no analyses; got beam_width=0"):
+    with pytest.raises(bridle.ModelError, match=r"the beam needs at least one analysis; got beam_width=0"):
         beam_spans(nlp.get_pipe("ner"), [partly], beam_width=0)
     nlp.add_pipe("bridle_spans", config={"scores_from": "ner"})
     assert [found(doc.ents) for doc in nlp.pipe([TEXT, "", TEXT])] == [plain, [], plain]

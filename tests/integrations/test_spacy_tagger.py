@@ -364,7 +364,7 @@ def test_a_model_by_its_path(tmp_path: Path, parts_of_speech: Model) -> None:
         ({"sequences": "sentences"}, "setting sequences .*got 'sentences'; wanted 'doc' or 'sents'"),
         ({"scores": "yes"}, "setting scores .*got 'yes'; wanted 'none' or 'marginals'"),
         ({"on_infeasible": "ignore"}, "setting on_infeasible .*got 'ignore'; wanted 'raise', 'relax' or 'skip'"),
-        ({"model": "a.bridle", "scores_from": "tagger"}, "scores come from two sides.*wanted one of them"),
+        ({"model": "a.bridle", "scores_from": "tagger"}, "cannot be combined.*wanted one of them"),
         ({"rules": ["at mst 1 token of N"]}, "cannot read|not a rule"),
     ],
 )
@@ -431,3 +431,19 @@ def test_labels_are_known_once_the_model_is(names: Model) -> None:
     assert nlp.pipe_labels["bridle_tagger"] == ["LOC", "PER"]
     assert nlp.get_pipe("bridle_tagger").rules == ["at most 1 segment of PER"]
     assert with_tagger(None).pipe_labels["bridle_tagger"] == []
+
+
+def test_lists_that_rules_name_are_saved_with_the_pipeline(names: Model, tmp_path: Path) -> None:
+    (tmp_path / "cities.txt").write_text("ada\n")
+    (tmp_path / "my.rules").write_text('well formed\nfix LOC at tokens in "cities.txt" ignoring case\n')
+    nlp = with_tagger(names, sets="ents", rules=str(tmp_path / "my.rules"))
+    nlp.to_disk(tmp_path / "pipeline")
+    (tmp_path / "my.rules").unlink()
+    (tmp_path / "cities.txt").unlink()
+    for one in (nlp, spacy.load(tmp_path / "pipeline")):
+        assert next((ent.text, ent.label_) for ent in one("Ada met London .").ents) == ("Ada", "LOC")
+
+
+def test_a_column_that_spacy_does_not_pass_is_named(names: Model) -> None:
+    with pytest.raises(bridle.GivenError, match="there is no column 'pos'"):
+        with_tagger(names, sets="ents", rules=["fix LOC at pos /NNP/"])("Ada met London .")

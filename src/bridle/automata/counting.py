@@ -1,7 +1,7 @@
 """Deterministic automata that count violations while they read a labelling.
 
 A rule describes its automaton lazily, as a `LazyAutomaton` (a start state and a step function over hashable states);
-`CountingAutomaton.build` explores it, merges states that no input can tell apart and lays it out as tables.
+`CountingAutomaton.build` explores it, merges states that no input can distinguish and lays it out as tables.
 
 Labels that it treats alike share a *class*, and its tables have one column per class: a rule about one label of
 a thousand has two. Positions may matter through *marks*: position t carries a small number (0: nothing special), and
@@ -141,7 +141,7 @@ def _explore(automaton: LazyAutomaton, labels: list[int], marks: Sequence[int]) 
 
 
 def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) -> CountingAutomaton:
-    """States that no input can tell apart, merged. Its labels are the classes themselves."""
+    """States that no input can distinguish, merged. Its labels are the classes themselves."""
     step, violations, final, room = tables
     shown = np.concatenate([final[:, None], room[:, None], violations.reshape(len(final), -1)], axis=1)
     block = refine(shown, step.reshape(len(final), -1))

@@ -86,7 +86,7 @@ class DFA:
         return DFA(block[step[first]], accepting[first])
 
     def empty(self) -> bool:
-        """Is no sequence accepted?"""
+        """Does the automaton accept nothing?"""
         return not self.minimal().accepting.any()
 
     def shortest(self) -> list[int] | None:

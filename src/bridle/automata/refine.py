@@ -1,4 +1,4 @@
-"""Partition refinement: the coarsest grouping of states that no input can tell apart.
+"""Partition refinement: the coarsest grouping of states that no input can distinguish.
 
 Most automata are settled after a few rounds over all their states (Moore). A long chain, such as that of a count up to
 800, needs a round per state: after some rounds, blocks are split by the predecessors of one block at a time (Hopcroft),
@@ -19,7 +19,7 @@ _ROUNDS = 8  # over all states, before blocks are split one by one
 def refine(output: Ints, step: Ints) -> Ints:
     """Block of each state, numbered in order of first appearance.
 
-    output (S, x)  what a state shows by itself        step (S, C)  its successors
+    output (S, x)  what a state itself shows           step (S, C)  its successors
     """
     block = number(output)
     for _ in range(_ROUNDS):

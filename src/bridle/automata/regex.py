@@ -142,7 +142,7 @@ class _Parser:
             elif kind == "rep" and self.at == after_atom:
                 return self.counted(part, begin, text)
             elif kind == "rep":
-                raise self.fail("parentheses around what is counted")
+                raise self.fail("parentheses around the counted part")
             else:
                 break
             self.at += 1
@@ -155,7 +155,7 @@ class _Parser:
         high = int(high_text) if high_text else (None if comma else low)
         stop = self.at
         if max(low, high or 0) * max(1, stop - begin) > MAX_STATES or (high is not None and high < low):
-            raise self.fail("a smaller count, the first not above the second")
+            raise self.fail("a smaller count, with the first number not above the second")
         copies = [part]
         for _ in range(max(low, high if high is not None else low + 1, 1) - 1):
             self.at = begin
@@ -210,12 +210,12 @@ class _Parser:
 
 
 def check_regex(text: str) -> None:
-    """Raise if the text is no expression, whatever the labels are."""
+    """Raise an error if the text is not an expression, whatever the labels are."""
     _Parser(text, lambda _name: frozenset(), 0).expression()
 
 
 def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) -> DFA:
-    """Compile an expression; `find` tells which label ids a name stands for."""
+    """Compile an expression; `find` returns the label ids of a name."""
     dfa, class_of = compile_regex(text, find, n_labels)
     return DFA(dfa.step[:, class_of], dfa.accepting)
 
@@ -223,7 +223,7 @@ def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) 
 def compile_regex(
     text: str, find: Callable[[str], frozenset[int]], n_labels: int
 ) -> tuple[DFA, npt.NDArray[np.uint16]]:
-    """The same over classes of labels, and the class of each label (m,): labels that no place tells apart share one."""
+    """The same over classes of labels, and the class of each label (m,): one for labels that no place distinguishes."""
     parser = _Parser(text, find, n_labels)
     part = parser.expression()
     class_of = np.zeros(n_labels, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Bars that show how far a command is; they stay out of pipes and files."""
+"""Progress bars. They are shown only on terminals."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 class Source(Protocol):
-    """What is read, and how far."""
+    """Something that is read, and how much of it has been read."""
 
     @property
     def total(self) -> int | None:
-        """All there is."""
+        """The total size."""
 
     @property
     def done(self) -> Callable[[], int]:
         """How much has been read."""
 
+    # It may have a method `note` with more to show, such as a rate.
+
 
 def on_terminal(stream: IO[Any] | None) -> bool:
-    """Does somebody look at it? A stream may be closed."""
+    """Is this stream a terminal? It may be closed."""
     return stream is not None and stream.isatty()
 
 
 def shown(asked: bool | None) -> bool:
-    """Is progress to be told? On a terminal, unless the options say otherwise."""
+    """Should progress be shown? On a terminal, unless the options say otherwise."""
     return on_terminal(sys.stderr) if asked is None else asked
 
 
 @contextmanager
 def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
-    """A bar on stderr: when asked for, or after a second if stderr is a terminal that shows nothing else."""
+    """A bar on stderr: if the options ask for it, or after a second if stderr is a terminal that shows nothing else."""
     step = Bar(source, doing)
     free = on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
     if asked is True or (asked is None and free):
@@ -53,7 +55,7 @@ def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str
 
 @dataclass
 class Bar:
-    """Moves the bar; makes it when it is time."""
+    """Updates the bar, and creates it after the waiting time."""
 
     source: Source
     doing: str
@@ -65,8 +67,10 @@ class Bar:
         if time.monotonic() - self.begun < self.wait:
             return
         if self.bar is None:
-            parts = (TextColumn(self.doing), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            more = (TextColumn("{task.description}"),) if hasattr(self.source, "note") else ()
+            parts = (TextColumn(self.doing), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *more)
             self.bar = Progress(*parts, console=Console(stderr=True))
             self.bar.add_task("", total=self.source.total)
             self.bar.start()
-        self.bar.update(self.bar.task_ids[0], completed=self.source.done())
+        note = self.source.note() if hasattr(self.source, "note") else ""
+        self.bar.update(self.bar.task_ids[0], completed=self.source.done(), description=note)

@@ -7,27 +7,62 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import fields
 from enum import StrEnum
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 from typer.core import TyperGroup
 
 import bridle
-from bridle.cli.bars import on_terminal
-from bridle.cli.stream import Tally
 from bridle.errors import Argument, BridleError, FileError, Infeasible, LabelError, LimitReached
-from bridle.labels import Scheme as KnownScheme
-from bridle.models.files import MAGIC
-from bridle.report.text import visible
-from bridle.rules.files import text_of
+from bridle.interrupts import INTERRUPTED, stop_as_usual
 
-LOOK, BAD, NO_ANSWER, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141  # exit codes, as told below
-ORDER = ("train", "tag", "eval", "learn", "rules", "decode", "explain", "convert", "reproduce", "demo", "info")
-_OWN_OPTIONS = {"on_infeasible", "on_unknown", "format", "scheme", "label"}  # others are options of a format
+if TYPE_CHECKING:
+    from bridle.cli.stream import Tally
+    from bridle.labels import Scheme as KnownScheme
+
+LOOK, BAD, NO_ANSWER, NO_READER = 1, 2, 3, 141  # exit codes, described below
+# Every command, in the order of work: the modules that hold it, and what it does. They are imported when it is called.
+COMMANDS = {
+    "split": (["splitting"], "Split labelled sequences into training, development and test data."),
+    "train": (["training"], "Train a tagger on labelled sequences."),
+    "tag": (["tagging"], "Label sequences with a model, optionally under rules."),
+    "eval": (["evaluating"], "Compare labels with gold labels."),
+    "learn": (["learning"], "Learn rules from labelled sequences, with their evidence and penalties."),
+    "rules": (["rules", "rules_test", "rules_tune"], "Check, show, test and tune rules."),
+    "decode": (["decoding"], "Decode your own scores under rules."),
+    "explain": (["explaining"], "Explain labels: which rules changed them, where, and at what cost."),
+    "features": (
+        ["features"],
+        "List feature functions, print a ready-made feature set, or show the features of a text.",
+    ),
+    "convert": (["converting"], "Convert a CRFsuite model into a Bridle model."),
+    "reproduce": (["reproducing"], "Reproduce an experiment from a paper on real data."),
+    "demo": (["demo"], "Show what rules do, on references that ship with Bridle."),
+    "info": (["info"], "Describe a model, or print versions, the processor and its vector instructions."),
+}
+_deserves_a_look = ContextVar("_deserves_a_look", default=False)  # was there a warning?
+# arguments of the library that are options of their own; others are options of a format
+_OWN_OPTIONS = {
+    "on_infeasible",
+    "on_unknown",
+    "format",
+    "scheme",
+    "label",
+    "max_memory",
+    "memory",
+    "resume",
+    "shard_size",
+    "time_limit",
+    "predicted_format",
+    "predicted_option",
+}
 _Misuse = cast(type[Exception], typer.BadParameter.__base__)  # the root of what is wrong with a command line
 
 _EPILOG = """\b
@@ -35,33 +70,58 @@ Examples:
   bridle demo                                                      a first look
   bridle train train.txt -o np.bridle --columns word,pos,chunk     learn a tagger
   bridle tag np.bridle new.txt --rules my.rules -o tagged.txt      label under rules
-  bridle COMMAND --help                                            what a command takes, with examples
+  bridle COMMAND --help                                            options of a command, with examples
 
 \b
 Exit codes:
-  0    fine
-  1    done, but look at it: sequences relaxed or left out, warnings, no rule found
+  0    success
+  1    finished with warnings: sequences were relaxed or left out, or no rule was found
   2    bad input, bad usage, or the output cannot be written
   3    no labelling obeys the rules, or none was found in time
-  130  stopped by Ctrl-C; what was done is kept
-  141  the reader of the output went away, as head does
+  130  stopped by Ctrl-C; finished work is kept
+  141  the reader of the output closed it, as head does
 """
 
 
 class Commands(TyperGroup):
-    """The commands in the order of work. What goes wrong around them ends as within: one message, an exit code."""
+    """The commands, each imported when it is called. An error ends in one message and an exit code."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.commands: dict[str, Any] = {**dict.fromkeys(COMMANDS), **self.commands}  # None: not imported yet
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """In the order of work; what is new comes last."""
-        names = list(self.commands)
-        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER) + names.index(name))
+        """Command names, in the order of work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Import a command."""
+        if name in COMMANDS and self.commands[name] is None:
+            for module in COMMANDS[name][0]:
+                import_module(f"bridle.cli.{module}")
+            self.commands[name] = cast(TyperGroup, typer.main.get_command(app)).commands[name]
+        stop_as_usual()
+        return self.commands.get(name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List all commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Typer would let Ctrl-C pass without a word."""
+        """Run a command. Typer alone would not report Ctrl-C."""
+        _deserves_a_look.set(False)
         try:
-            return super().invoke(ctx)
+            done = super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise typer.Exit(_told(error)) from None
+        except typer.Exit as end:
+            if end.exit_code or not _deserves_a_look.get():
+                raise
+            raise typer.Exit(LOOK) from None
+        if _deserves_a_look.get():
+            raise typer.Exit(LOOK)
+        return done
 
     def main(self, *args: Any, **named: Any) -> Any:
         """Run a command line, and exit."""
@@ -77,14 +137,22 @@ class Commands(TyperGroup):
                 raise
             code = _misused(error, words)
         except BaseException as error:
-            code = _told(error)
+            code = _told(error, self.options_of(words))
         if not alone:
             return code
         sys.exit(code if isinstance(code, int) else 0)
 
+    def options_of(self, words: Sequence[str]) -> set[str]:
+        """The options of the command that a command line names."""
+        command: Any = self
+        for word in words:
+            found = command.get_command(None, word) if hasattr(command, "get_command") else None
+            command = found or command
+        return {name for one in command.params for name in one.opts}
+
 
 def _misused(error: Any, words: Sequence[str]) -> int:
-    """Say what is wrong with a command line, with what was got where that is not said."""
+    """Print what is wrong with a command line, and the value that it got."""
     if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return BAD
@@ -97,7 +165,7 @@ def _misused(error: Any, words: Sequence[str]) -> int:
     command = error.ctx.command_path
     more = "?" if "Did you mean" in what else "." if not got or got in what else f"; got {got!r}."
     tell(f"{command}: {what[:1].lower()}{what[1:]}{more}")
-    tell(f"{error.ctx.get_usage()}\n'{command} --help' tells more, with examples.")
+    tell(f"{error.ctx.get_usage()}\n'{command} --help' lists all options, with examples.")
     return BAD
 
 
@@ -123,9 +191,11 @@ class OnInfeasible(StrEnum):
     RAISE, RELAX, SKIP = "raise", "relax", "skip"
 
 
-Names = Annotated[str | None, typer.Option("--labels", metavar="A,B,...", help="The labels, in column order.")]
-NamesFile = Annotated[Path | None, typer.Option("--labels-file", metavar="FILE", help="The labels, one per line.")]
-TheScheme = Annotated[Scheme, typer.Option("--scheme", help="How labels make segments.")]
+Names = Annotated[str | None, typer.Option("--labels", metavar="A,B,...", help="Labels, in the order of the columns.")]
+NamesFile = Annotated[
+    Path | None, typer.Option("--labels-file", metavar="FILE", help="File with the labels, one per line.")
+]
+TheScheme = Annotated[Scheme, typer.Option("--scheme", help="Tagging scheme of the labels.")]
 
 
 def _version(asked: bool) -> None:
@@ -140,17 +210,17 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """The best labelling of a sequence that obeys your rules: exact, fast, and with a proof."""
+    """Find the best labelling of a sequence that obeys your rules: exactly, fast, and with a proof."""
 
 
-def _told(error: BaseException) -> int:
-    """Say in one message on stderr what ended a command; its exit code."""
+def _told(error: BaseException, known: Collection[str] | None = None) -> int:
+    """Print what ended a command in one message on stderr; return its exit code. known: options of the command."""
     code, message = BAD, ""
     match error:
         case Infeasible() | LimitReached():
-            code, message = NO_ANSWER, error.message(option)
+            code, message = NO_ANSWER, error.message(lambda argument: option(argument, known))
         case BridleError():
-            message = error.message(option)
+            message = error.message(lambda argument: option(argument, known))
         case MemoryError():
             message = "out of memory"
         case KeyboardInterrupt() | typer.Abort():
@@ -160,71 +230,102 @@ def _told(error: BaseException) -> int:
             return NO_READER
         case OSError():  # standard output, mostly: files are looked after where they are written
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            wanted = "; wanted a place with room for the output" if full else ""
-            message = f"cannot {'write' if full else 'go on'}; got {error.strerror or error}{wanted}."
+            wanted = "; wanted a disk with space for the output" if full else ""
+            message = f"cannot {'write' if full else 'continue'}; got {error.strerror or error}{wanted}."
         case _:
             raise error
     warn(message)
     return code
 
 
+def look_at_it() -> None:
+    """Let the command end with exit code 1 unless something worse happens: there was a warning."""
+    _deserves_a_look.set(True)
+
+
 def tell(text: str) -> None:
     """Print on stderr, with control characters escaped."""
+    from bridle.report.text import visible
+
     typer.echo(visible(text, keep="\n\t"), err=True)
 
 
 def warn(message: str) -> None:
-    """Say something on stderr."""
+    """Print a message on stderr."""
     tell(f"bridle: {message}")
 
 
 def on_screen(line: str) -> str:
-    """A line as a terminal may have it: with control characters escaped."""
+    """Escape control characters of a line that a terminal shows."""
+    from bridle.report.text import visible
+
     return visible(line, keep="\t")
 
 
 def show(lines: Iterable[str]) -> None:
-    """Print lines that people read, with control characters escaped; machines have --json."""
+    """Print lines for people, with control characters escaped; scripts use --json."""
     typer.echo("\n".join(map(on_screen, lines)))
 
 
 def show_data(line: str) -> None:
-    """Print a line that may be read again: as it is, but for a terminal."""
+    """Print a line of data: unchanged in a pipe, with control characters escaped on a terminal."""
+    from bridle.cli.bars import on_terminal
+
     typer.echo(on_screen(line) if on_terminal(sys.stdout) else line, color=True)  # False would drop escapes
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say what is wrong and end."""
+    """Print what is wrong and exit."""
     warn(message)
     raise typer.Exit(code) from None
 
 
-def option(argument: Argument) -> str:
-    """An argument of the library as the command line has it.
+def option(argument: Argument, known: Collection[str] | None = None) -> str | None:
+    """The option for an argument of the library; None if the command, which has the `known` options, has none for it.
 
     >>> print(option(Argument("on_infeasible", "relax")), option(Argument("comment", "# ")))
     --on-infeasible relax --option comment='# '
+    >>> option(Argument("on_unknown", "wrong"), known={"--model", "--tune"})
     """
+    text = _spelt(argument, known)
+    if known is None or not text.startswith("--") or text.split()[0] in known:
+        return text or None
+    from bridle.data.base import format_kind, formats
+
+    of_format = any(field.name == argument.name for name in formats() for field in fields(format_kind(name)))
+    if argument.name in _OWN_OPTIONS and of_format and "--option" in known:
+        return f"--option {argument.name}={_word(argument.value)}"
+    return None
+
+
+def _spelt(argument: Argument, known: Collection[str] | None) -> str:
+    """How commands spell an argument, if they have an option for it; labels have two options."""
     name, value = argument.name, argument.value
     if name == "given":
         keys = dict(value)
         texts = ['"tokens": [...]'] if "tokens" in keys else []
         texts += [f'"given": {{"{key}": ...}}' for key in keys if key != "tokens"]
-        return ", ".join(texts) + " in the JSON line of the sequence"
+        column = "" if keys.keys() <= {"tokens"} else ", or a column of that name"
+        return ", ".join(texts) + f" in the JSON line of the sequence{column}"
     if name == "labels":
-        return "--labels or --model"
+        return " or ".join(one for one in ("--labels", "--model") if known is None or one in known)
     if name == "columns":
         return "--columns A,B,..."
     if name == "names" and value is ...:
         return "--option names=A,B,..."
-    word = "NAME" if value is ... else shlex.quote("none" if value is None else str(value))
+    if value is True:
+        return f"--{name}"
     if name in _OWN_OPTIONS:
-        return f"--{name.replace('_', '-')} {word}"
-    return f"--option {name}={word}"
+        return f"--{name.replace('_', '-')} {_word(value)}"
+    return f"--option {name}={_word(value)}"
+
+
+def _word(value: Any) -> str:
+    return "NAME" if value is ... else shlex.quote("none" if value is None else str(value))
 
 
 def keep(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -> None:
-    """What is read, or written too, must not be written over: a slip of the fingers would cost the data."""
+    """Refuse to overwrite a file that is also read, or also another output: a typing error would cost the data."""
     for path in others:
         if path is not None and out not in (None, "-") and Path(path).resolve() == Path(str(out)).resolve():
             got, wanted = f"{flag} {out}", "another name for the output"
@@ -232,33 +333,39 @@ def keep(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -
 
 
 def check_place(path: Path) -> None:
-    """Can a file be written there? Better to know before the work than after."""
+    """Check that a file can be written, before the work starts."""
     folder = path.resolve().parent
     written = path if path.exists() and not path.is_file() else folder  # a device is written as it is
     if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(written, os.W_OK):
         wanted = "the name of a file in a folder that exists and can be written to"
-        raise FileError("cannot write this file", got="no such place", wanted=wanted, where=str(path))
+        raise FileError(
+            "cannot write this file", got="the folder does not exist or is not writable", wanted=wanted, where=str(path)
+        )
 
 
 def check_kind(path: Path) -> None:
-    """A model may be written over, but not something else that happens to have its name."""
+    """Check that an existing output file is a model: other files are not overwritten."""
+    from bridle.models.files import MAGIC
+
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                got, wanted = "a file that is no model", "another name for the output"
+                got, wanted = "a file that is not a model", "another name for the output"
                 raise FileError("this file would be overwritten", got=got, wanted=wanted, where=str(path))
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON; what UTF-8 cannot hold (in the name of a file, say) is escaped."""
+    """One line of JSON; what UTF-8 cannot encode (in a file name, for example) is escaped."""
     line = json.dumps(value, ensure_ascii=False)
     return line if line.isprintable() else json.dumps(value)
 
 
 def names_of(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
     """Label names from the command line or from a file."""
+    from bridle.rules.files import text_of
+
     if listed is not None and file is not None:
-        raise LabelError("labels are given twice", got="--labels and --labels-file", wanted="one of them")
+        raise LabelError("--labels and --labels-file cannot be combined", got="both", wanted="one of them")
     if file is not None:
         return tuple(line.strip() for line in text_of(file).splitlines() if line.strip())
     return None if listed is None else tuple(name.strip() for name in listed.split(","))
@@ -266,11 +373,11 @@ def names_of(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
 
 def labels_of(names: tuple[str, ...], scheme: Scheme) -> bridle.Labels:
     """Labels under a scheme."""
-    return bridle.Labels(names, None if scheme is Scheme.NONE else cast(KnownScheme, scheme.value))
+    return bridle.Labels(names, None if scheme is Scheme.NONE else cast("KnownScheme", scheme.value))
 
 
 def ended(tally: Tally) -> NoReturn:
-    """Tell what did not go as it should, and end with its exit code."""
+    """Report sequences without a proper labelling, and exit with the matching code."""
     look = tally.infeasible or tally.relaxed or tally.unfound
     if look or tally.unproved:
         warn(str(tally))

@@ -11,6 +11,7 @@ from typing import Any
 import bridle
 from bridle.cli.base import Scheme, labels_of, warn
 from bridle.cli.decoding import agreed
+from bridle.cli.matching import model_reader
 from bridle.cli.reading import Reader, at_the_keyboard, called, reader_of, reading, tell_unknown
 from bridle.data import Example, open_scores
 from bridle.data.tokenizer import TOKENS, tokenize
@@ -26,13 +27,13 @@ Reads = tuple[str | None, str | None, str | None, list[str] | None]  # --format,
 
 @dataclass(frozen=True)
 class Chosen:
-    """Sequences with all that came with them."""
+    """The chosen sequences, with their scores, ids, tokens and gold labels."""
 
     source: str
     decoder: Decoder
     lattices: Sequence[Lattice] | Batch
     givens: Sequence[dict[str, Any]] | None
-    ids: list[Any]  # what the file calls each; its number where it has no name
+    ids: list[Any]  # of each in the file; its number if it has none
     where: list[str]
     tokens: list[list[str]]
     gold: list[list[str]] | None
@@ -41,55 +42,72 @@ class Chosen:
         return len(self.ids)
 
     def called(self, b: int) -> str:
-        """A sequence, as people may call it."""
+        """The name of a sequence in output for people."""
         where = f" ({self.where[b]})" if self.where[b] else ""
         return f"{self.ids[b]}{where}"
 
 
 @dataclass
 class Wanted:
-    """Which sequences: one by its number, by its name, a text, or all. Remembers those that it was asked about."""
+    """Which sequences to choose: one by its number or its id, a text, or all. Counts the sequences that it has seen."""
 
     sequence: int | None = None
     name: str | None = None
     text: str | None = None
-    alone: str | None = None  # an option that is for one sequence only
+    alone: str | None = None  # an option that needs a single sequence
     count: int = 0
-    others: list[str] = field(default_factory=list)  # names of those that were not meant
+    others: list[str] = field(default_factory=list)  # ids of those that were not chosen
 
     def check(self, model: Path | None, data: str | None, scores: str | None, options: set[str]) -> None:
-        """Do the arguments make sense together?"""
+        """Check that the arguments can be combined."""
         asked = [
             flag
             for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
             if value is not None
         ]
         if len(asked) > 1:
-            raise FileError("more than one sequence is asked for", got=" and ".join(asked), wanted="one of them")
+            raise FileError(
+                "--sequence, --id and --text cannot be combined", got=" and ".join(asked), wanted="one of them"
+            )
         if model is None and scores is None:
             raise FileError(
                 "there is nothing to explain",
                 got="no MODEL and no --scores",
                 wanted="MODEL and DATA, MODEL and --text, or --scores FILE",
-                cause="Rules alone choose no labels.",
+                cause="Rules need scores: pass MODEL or --scores.",
             )
         if scores is not None and (model is not None or self.text is not None):
             got = f"--scores and {'MODEL' if model is not None else '--text'}"
-            raise FileError("there are two sources of scores", got=got, wanted="--scores alone, or MODEL without it")
+            raise FileError(
+                "--scores cannot be combined with MODEL or --text",
+                got=got,
+                wanted="--scores alone, or MODEL without it",
+            )
         if scores is None and (data is None) == (self.text is None):
-            got = "MODEL alone" if data is None else "DATA and --text"
-            raise FileError("what is to be labelled is not clear", got=got, wanted="DATA (- is stdin), or --text TEXT")
+            what = "DATA or --text is missing" if data is None else "DATA and --text cannot be combined"
+            got = "MODEL alone" if data is None else "both"
+            raise FileError(what, got=got, wanted="DATA (- reads stdin), or --text TEXT")
         if scores is not None and (idle := sorted(options & {"--format", "--columns", "--label", "--option"})):
-            raise FileError("a score file has one format", got=" and ".join(idle), wanted="--scores without that")
+            raise FileError(
+                "options for data files have no effect with --scores",
+                got=" and ".join(idle),
+                wanted="--scores without them",
+            )
         if scores is None and (idle := sorted(options & {"--labels", "--labels-file", "--scheme"})):
-            raise LabelError("the model brings its labels", got=" and ".join(idle), wanted="MODEL without that")
+            raise LabelError(
+                "--labels and --scheme have no effect with MODEL", got=" and ".join(idle), wanted="MODEL without them"
+            )
 
     def means(self, name: Any) -> bool:
-        """Is it the next sequence, which the file calls so?"""
+        """Is the next sequence, which has this id, one of the chosen ones?"""
         number, self.count = self.count, self.count + 1
         if number and self.alone is not None and not self.single:
-            wanted = "--sequence or --id too"
-            raise FileError(f"{self.alone} is for one sequence", got=f"{self.alone} and more than one", wanted=wanted)
+            wanted = "--sequence or --id as well"
+            raise FileError(
+                f"{self.alone} needs --sequence, --id or --text",
+                got=f"{self.alone} and several sequences",
+                wanted=wanted,
+            )
         if self.sequence is not None:
             return number == self.sequence
         if self.name is not None and str(number if name is None else name) != self.name:
@@ -99,23 +117,23 @@ class Wanted:
 
     @property
     def single(self) -> bool:
-        """Is one sequence asked for?"""
+        """Do the options ask for a single sequence?"""
         return self.sequence is not None or self.name is not None
 
     def missing(self, source: str) -> FileError:
-        """The error that tells that nothing was found."""
+        """The error for a source without the wanted sequence."""
         if not self.count:
             return FileError("there are no sequences", got="an empty file", wanted="at least one", where=source)
         if self.sequence is not None:
             wanted = "0" if self.count == 1 else f"0 to {self.count - 1}"
             got = f"--sequence {self.sequence}"
-            return FileError("there is no such sequence", got=got, wanted=wanted, where=source)
+            return FileError("the sequence does not exist", got=got, wanted=wanted, where=source)
         near = get_close_matches(self.name or "", self.others, n=3, cutoff=0.5) or self.others[:5]
         return FileError(
             "no sequence has this id",
             got=f"--id {self.name}",
             wanted="such as " + ", ".join(near),
-            cause="The id of a sequence without a name is its number, from 0.",
+            cause="A sequence without an id is identified by its number, counted from 0.",
             where=source,
         )
 
@@ -162,11 +180,11 @@ def from_model(
     decoder = decoder_of(tagger.labels_)
     before = Reader.noted(tagger.notes_)
     if wanted.text is not None:
-        found = [_example(wanted.text, reader_of(*reads, before))]
+        found = [example_of(wanted.text, reader_of(*reads, before))]
     else:
         tags = Reader.noted(tagger.notes_, "missing")
         # Labels may be missing; but where the markup is the labels, it is wanted.
-        reader = reader_of(*reads, before if tags.format == "text" else tags)
+        reader = model_reader(tagger, *reads, "there" if tags.format == "text" else "missing")
         with reading(reader, str(data), progress, "reading") as (examples, bar):
             found = list(_picked(examples, wanted, bar))
     source = "--text" if data is None else called(data)
@@ -188,20 +206,21 @@ def from_model(
 
 
 def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]] | None:
-    """The labels of the data, if all sequences have some; what is odd about them is told."""
-    gold = [list(e.labels) for e in examples if e.labels is not None]
+    """The labels of the data, if all sequences have some. Prints a warning if labels are missing or unknown."""
+    gold = [e.known_labels for e in examples if e.labels is not None and None not in e.labels]
     if not gold:
         return None
     if len(gold) < len(examples):
         count = f"{len(examples) - len(gold):,} of {len(examples):,} sequences"
-        warn(f"{source}: {count} have no labels, so those of the others are not compared")
+        which = "missing" if any(None in (e.labels or ()) for e in examples) else "no"
+        warn(f"{source}: {count} have {which} labels; accuracy is not computed")
         return None
     tell_unknown((name for labels in gold for name in labels), known)
     return gold
 
 
 def _picked(examples: Iterable[Example], wanted: Wanted, bar: Callable[[], None]) -> Iterator[Example]:
-    """The sequences that are meant."""
+    """The chosen sequences."""
     for example in examples:
         if wanted.count % 1000 == 0:
             bar()
@@ -220,12 +239,12 @@ def _scored(tagger: Tagger, examples: list[Example]) -> Batch:
         raise
 
 
-def _example(text: str, reader: Reader) -> Example:
-    """A text as tokens of the kind that the model was trained on."""
+def example_of(text: str, reader: Reader) -> Example:
+    """Split a text into tokens of the kind that the model was trained on."""
     kind = reader.tokens or str(reader.options.get("tokens") or "blanks")
     kind = "characters" if reader.format == "segmented" else kind
     if kind not in TOKENS:
-        raise FileError("unknown way to cut a text", got=repr(kind), wanted="--option tokens=" + ", ".join(TOKENS))
+        raise FileError("unknown tokenizer", got=repr(kind), wanted="--option tokens=" + ", ".join(TOKENS))
     tokens, starts = tokenize(text, kind)
     if not tokens:
         raise FileError("the text has no tokens", got=f"--text {text!r}", wanted="words", cause=f"Tokens are: {kind}.")

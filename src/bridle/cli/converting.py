@@ -1,4 +1,4 @@
-"""`bridle convert`: a model of another system as a model of Bridle."""
+"""`bridle convert`: convert a model of another system into a Bridle model."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from bridle.cli.options import AnyScheme, AsJson, DataScheme
 
 @app.command()
 def convert(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file of CRFsuite.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="CRFsuite model file.", show_default=False)],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE", help="The model of Bridle to write.", show_default=False)
+        Path, typer.Option("-o", "--out", metavar="FILE", help="Bridle model to write.", show_default=False)
     ],
     scheme: DataScheme = AnyScheme.AUTO,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model of CRFsuite, python-crfsuite or sklearn-crfsuite.
+    """Convert a CRFsuite model into a Bridle model.
 
     \b
-    The model gives the same scores in Python: bridle.load(FILE).predict(X, rules=[...]), where X holds features as
-    it was trained on. CRFsuite files do not say how features are made of text, so that "bridle tag" cannot use it.
+    The model gives the same scores in Python: bridle.load(FILE).predict(X, rules=[...]), where X contains the same
+    kind of features as its training data. CRFsuite files do not record how features are made from text, so
+    "bridle tag" cannot use the model.
 
     \b
     Examples:
@@ -33,8 +34,8 @@ def convert(
 
     \b
     Exit codes:
-      0    fine
-      2    bad usage, MODEL is not a model of CRFsuite, or FILE cannot be written
+      0    success
+      2    bad usage, MODEL is not a CRFsuite model, or FILE cannot be written
       130  interrupted by Ctrl-C
     """
     from bridle.integrations.crfsuite import load  # it brings models along

@@ -1,4 +1,4 @@
-"""`bridle decode`: scores in, labellings with their proof out."""
+"""`bridle decode`: read scores, write labellings with their proof."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from bridle.cli.base import (
 )
 from bridle.cli.options import (
     TheEngine,
+    TheLenient,
     TheLimit,
     TheMemory,
     TheOut,
@@ -41,8 +42,11 @@ from bridle.errors import LabelError
 
 @app.command()
 def decode(
-    scores: Annotated[str, typer.Argument(metavar="SCORES", help="npz, JSON lines (also .gz), or - for stdin.")],
+    scores: Annotated[
+        str, typer.Argument(metavar="SCORES", help="Score file: npz or JSON lines, optionally gzipped; - reads stdin.")
+    ],
     rules: TheRules = None,
+    lenient: TheLenient = False,
     labels: Names = None,
     labels_file: NamesFile = None,
     scheme: TheScheme = Scheme.NONE,
@@ -50,30 +54,32 @@ def decode(
     threads: TheThreads = 0,
     time_limit: TheLimit = None,
     max_states: Annotated[
-        int | None, typer.Option(metavar="N", help="States that may be looked at for each sequence.")
+        int | None, typer.Option(metavar="N", help="Maximum number of search states for each sequence.")
     ] = None,
     max_memory: TheMemory = None,
     on_infeasible: Annotated[
-        OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
+        OnInfeasible,
+        typer.Option(
+            help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence."
+        ),
     ] = OnInfeasible.RAISE,
     k: Annotated[
-        int | None, typer.Option("--k", metavar="N", min=1, help="Give the N best labellings of each sequence too.")
+        int | None, typer.Option("--k", metavar="N", min=1, help="Also print the N best labellings of each sequence.")
     ] = None,
     out: TheOut = None,
     progress: TheProgress = None,
 ) -> None:
-    """Decode scores of your own under rules.
+    """Decode your own scores under rules.
 
-    What comes out is for machines already: JSON lines, one per sequence, in the order of the input.
+    The output is JSON lines, one per sequence, in the order of the input.
 
     \b
-    SCORES is an npz file with the arrays
-      unary (N, labels), offsets (sequences + 1; left out: one sequence),
-      pairwise (labels, labels), start, end (labels), labels, tokens (N)
-    of which only unary must be there, or JSON lines such as
+    SCORES is an npz file with these arrays, of which only unary is required:
+      unary (N, labels), offsets (sequences + 1; if missing: one sequence),
+      pairwise (labels, labels), start, end (labels), labels, tokens (N).
+    Or it contains JSON lines, optionally with pairwise, start and end; null and "-inf" mean minus infinity:
       {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "tokens": ["I", "left"],
        "given": {"verb": 1}, "labels": ["O", "A0"]}
-    with pairwise, start, end if need be; null and "-inf" stand for minus infinity.
 
     \b
     Examples:
@@ -83,14 +89,14 @@ def decode(
 
     \b
     Exit codes:
-      0    fine
-      1    done, but some sequences are infeasible (skip), relaxed, or had no labelling in time
+      0    success
+      1    finished, but some sequences are infeasible (skip), relaxed, or have no labelling: time ran out
       2    bad input, bad usage, or the output cannot be written
       3    a sequence has no labelling under the rules, or none was found in time (raise)
-      130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
-      141  the reader of the output went away
+      130  interrupted by Ctrl-C; written lines are complete, and -o FILE is kept as FILE.part
+      141  the reader of the output closed it
     """
-    keep(out, scores, rules, labels_file)
+    keep(out, scores, *(rules or ()), labels_file)
     memory = bytes_of(max_memory)
     names = names_of(labels, labels_file)
     rules_of(rules, None)
@@ -101,7 +107,7 @@ def decode(
         known = labels_of(agreed(names, source.labels), scheme)
         decoder = bridle.Decoder(
             known,
-            rules_of(rules, known),
+            rules_of(rules, known, lenient=lenient),
             engine,
             time_limit=time_limit,
             max_states=max_states,
@@ -130,14 +136,16 @@ def _work(chunk: Chunk, decoder: bridle.Decoder, threads: int) -> Work:
 
 
 def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The names of the columns: from the options, from the score file, or the same from both."""
+    """The names of the columns: from the options or from the score file, which must agree."""
     if asked is None and found is None:
-        raise LabelError("the labels are not known", got="none in the score file", wanted="--labels or --labels-file")
+        raise LabelError(
+            "the score file does not name its labels", got="none in the score file", wanted="--labels or --labels-file"
+        )
     if asked is not None and found is not None and asked != found:
         raise LabelError(
-            "the labels of the score file are others",
+            "--labels differs from the labels in the score file",
             got=", ".join(found),
             wanted=", ".join(asked),
-            cause="They name the columns, so the order counts. Leave --labels out to take those of the file.",
+            cause="Labels name the columns, so their order matters. Leave out --labels to use those of the file.",
         )
     return asked or found or ()

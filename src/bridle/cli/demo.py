@@ -1,4 +1,4 @@
-"""`bridle demo`: references in styles that the tagger has never seen, without and with rules."""
+"""`bridle demo`: label references in styles that the tagger has never seen, without and with rules."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PAGE = "bridle-demo.html"
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The report, an HTML page.")] = Path(PAGE),
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="HTML report to write.")] = Path(PAGE),
     as_json: AsJson = False,
 ) -> None:
-    """See what rules do, on references that come with Bridle.
+    """Show what rules do, on references that ship with Bridle.
 
     \b
-    A table, three references before and after, and a report; in some seconds. A CRF learns from a few references in two
-    citation styles and labels other works in four styles that it has never seen: by plain Viterbi, with rules learned
-    from the training references, and with eleven written ones.
+    The demo takes a few seconds. It prints a table and three references before and after, and writes a report.
+    A CRF learns from a few references in two citation styles. Then it labels other works in four styles that it has
+    never seen: by plain Viterbi, with rules learned from the training references, and with eleven written rules.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def demo(
 
     \b
     Exit codes:
-      0    fine
+      0    success
       2    bad usage, or the report cannot be written
       130  interrupted by Ctrl-C
     """
@@ -50,6 +50,6 @@ def demo(
         demonstration.show(story, console if console.is_terminal else Console(width=100))
     write_text(out, demonstration.page(story) + "\n")
     if as_json:
-        tell(f"The report: {out}")
+        tell(f"Report: {out}")
     else:
-        show([f"The report: {out}"])
+        show([f"Report: {out}"])

@@ -1,20 +1,23 @@
-"""`bridle eval`: gold against guess."""
+"""`bridle eval`: compare predicted labels with gold labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice, tee
+from itertools import tee
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import bridle
-from bridle.cli.base import app, json_line, show, warn
-from bridle.cli.options import AsJson, TheProgress, TheThreads
+from bridle.atomic import write_text
+from bridle.cli.base import app, json_line, keep, show, warn
+from bridle.cli.comparing import Comparison, Pair
+from bridle.cli.matching import model_reader
+from bridle.cli.options import FORMATS, AsJson, TheLenient, TheProgress, TheThreads
 from bridle.cli.reading import (
     Reader,
     TheColumns,
@@ -22,18 +25,22 @@ from bridle.cli.reading import (
     TheLabel,
     TheOptions,
     called,
+    given_of,
+    labels_in,
     reader_of,
     reading,
     rules_for,
-    tell_unknown,
+    rules_of,
+    settings_of_format,
 )
-from bridle.data import Example
-from bridle.errors import FileError, shown
+from bridle.errors import FileError
+from bridle.learn.weights import violations
 from bridle.models import Tagger
-from bridle.report import Scores, score
-from bridle.report.metrics import COLUMNS, rows
+from bridle.report import score
+from bridle.report.evaluation import LABELS, Evaluation, RuleCount, WrongSequence
+from bridle.report.scoring import UNANSWERED
 
-_AT_ONCE = 1024  # sequences
+_ON_PAGE = 50  # wrong sequences that a page shows
 
 
 class Segments(StrEnum):
@@ -44,153 +51,174 @@ class Segments(StrEnum):
 
 @app.command("eval")
 def evaluate(
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - is stdin.", show_default=False)],
-    guess: Annotated[
-        str | None, typer.Argument(metavar="GUESS", help="The same ones, labelled by a tagger.", show_default=False)
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - reads stdin.", show_default=False)],
+    predicted: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PREDICTED", help="The same sequences, labelled by a tagger, in any format.", show_default=False
+        ),
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Tag GOLD with this model.")] = None,
-    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Rules for --model.")] = None,
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--rules",
+            metavar="FILE",
+            help="Count the sequences that break each rule; with --model, also obey the rules. Can be repeated.",
+        ),
+    ] = None,
+    lenient: TheLenient = False,
     format: TheFormat = None,
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
+    predicted_format: Annotated[
+        str | None,
+        typer.Option(
+            "--predicted-format",
+            metavar="NAME",
+            autocompletion=FORMATS,
+            help="Format of PREDICTED. Default: by the suffix or the first lines, or that of GOLD.",
+        ),
+    ] = None,
+    predicted_option: Annotated[
+        list[str] | None,
+        typer.Option("--predicted-option", metavar="KEY=VALUE", help="Option of that format; can be repeated."),
+    ] = None,
     scheme: Annotated[
         Segments,
         typer.Option(
             "--scheme",
             metavar="|".join(Segments),
             case_sensitive=False,
-            help="How labels make segments; none: runs of a label.",
+            help="Tagging scheme of the labels; none: a segment is a run of one label.",
         ),
     ] = Segments.AUTO,
-    by_label: Annotated[bool, typer.Option("--by-label", help="Tokens by label too.")] = False,
+    by_label: Annotated[
+        bool, typer.Option("--by-label", help=f"Show all labels, even if there are more than {LABELS}.")
+    ] = False,
+    wrong: Annotated[
+        int | None,
+        typer.Option(
+            "--wrong",
+            metavar="N",
+            min=0,
+            help="Show the first N sequences with a wrong label. Default with --html: 50.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write an HTML page with all tables and wrong sequences."),
+    ] = None,
     threads: TheThreads = 0,
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
     """Compare labels with gold labels.
 
-    Accuracy of tokens; precision, recall and F1 of segments, as conlleval counts them.
+    Print the shares of tokens and sequences that are right; precision, recall and F1 of segments, as conlleval counts
+    them, and of labels; and which labels are confused.
 
     \b
     Examples:
-      bridle eval tagged.txt                    the last two columns are gold and guess (what bridle tag writes)
-      bridle eval gold.txt guess.txt            two files
-      bridle eval gold.txt --model m.bridle     tag and compare, with --rules if you like
-      bridle eval tagged.txt --json             all figures, those by label too
+      bridle eval tagged.txt                    one file with both, as bridle tag writes it for labelled data
+      bridle eval gold.txt tagged.jsonl         two files, in any formats
+      bridle eval gold.txt --model m.bridle     tag and compare, optionally under --rules
+      bridle eval gold.txt tagged.txt --wrong 5 --html report.html
+      bridle eval tagged.txt --json             all figures, with the complete confusion matrix
+
+    \b
+    Sequences of two files are matched by their ids if both files have ids, otherwise by their order. In one file, the
+    gold labels are in the column "gold" or, in CoNLL, in the last column but one. A sequence without predicted labels
+    counts as wrong.
 
     \b
     Exit codes:
-      0    compared, whatever came out
+      0    success, whatever the figures are
       2    bad input or bad usage
       3    the scores allow no labelling at all (--model)
       130  stopped by Ctrl-C
     """
-    if model is not None and guess is not None:
-        raise FileError("there are two guesses", got="GUESS and --model", wanted="one of them")
+    if model is not None and predicted is not None:
+        raise FileError("PREDICTED and --model cannot be combined", got="both", wanted="one of them")
+    if gold == predicted == "-":
+        raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")
+    keep(html, gold, predicted, model, *(rules or ()), flag="--html")
     tagger = None if model is None else bridle.load(model)
-    if rules is not None and tagger is None:
-        raise FileError("rules are for tagging", got="--rules without --model", wanted="--model MODEL too")
-    before = None if tagger is None else Reader.noted(tagger.notes_)
-    reader = reader_of(format, columns, label, option, before)
+    reads = format, columns, label, option
+    reader = reader_of(*reads) if tagger is None else model_reader(tagger, *reads)
+    other = Reader(predicted_format, settings_of_format(predicted_option, "--predicted-option"))
+    if predicted is None and (other.format or other.options):
+        got = "--predicted-format" if other.format else "--predicted-option"
+        raise FileError("PREDICTED is missing", got=got, wanted="GOLD and PREDICTED")
+    made, comparison = _Made(_ON_PAGE if wrong is None and html else wrong or 0), Comparison()
     with ExitStack() as files:
         examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
-            pairs = _by_model(examples.labelled(), tagger, rules, threads)
-        elif guess is not None:
-            other = files.enter_context(replace(reader, format=examples.format).open(guess))
-            pairs = ((_labels(a), _labels(b)) for a, b in _together(examples, other))
+            obeyed = rules_for(rules, tagger, lenient=lenient)
+            pairs = comparison.by_model(examples.labelled(), tagger, obeyed, threads)
+        elif predicted is not None:
+            pairs = comparison.two_files(examples, reader, predicted, other)
         else:
-            pairs = map(_side_by_side, examples)
-        found = _scores(pairs, None if scheme is Segments.NONE else scheme.value, bar)
-    if not found.sequences:
+            pairs = comparison.one_file(examples)
+        kept = list(pairs) if rules else pairs
+        left, right = tee(made.watched(kept, bar))
+        scores = score(
+            (a.labels or () for a, _ in left), (b for _, b in right), None if scheme is Segments.NONE else scheme.value
+        )
+    if not scores.sequences:
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=called(gold))
-    if not found.correct_tokens and guess is None and tagger is None:
-        warn("gold and guess never agree; are they the last two columns?")
+    if not scores.correct_tokens and predicted is None and tagger is None:
+        warn("no predicted label equals its gold label; are they in the last two columns?")
+    if comparison.left_out:
+        warn(f"{gold}: left out {comparison.left_out:,} texts without annotations")
+    broken = _broken(kept, rules, tagger, lenient, threads) if rules and isinstance(kept, list) else []
+    found = Evaluation(scores, made.wrong, broken, comparison.unanswered)
+    if html is not None:
+        below = " against ".join([str(predicted or model or "the last column"), called(gold)])
+        write_text(html, found.page("Evaluation", below).html())
     if as_json:
         typer.echo(json_line(found.to_dict()))
         return
-    show(found.lines())
-    if by_label:
-        show(_table(found))
+    shown = found if wrong is not None else Evaluation(scores, (), broken, comparison.unanswered)
+    show(shown.lines(None if by_label else LABELS))
 
 
-def _scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]], scheme: str | None, bar: Any) -> Scores:
-    def moved() -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        for k, pair in enumerate(pairs):
+@dataclass
+class _Made:
+    """Collects the first sequences with wrong labels."""
+
+    most: int
+    wrong: list[WrongSequence] = field(default_factory=list)
+
+    def watched(self, pairs: Iterable[Pair], bar: Any) -> Iterator[Pair]:
+        for k, (gold, labels) in enumerate(pairs):
             if k % 1000 == 0:
                 bar()
-            yield pair
-
-    left, right = tee(moved())
-    return score((a for a, _ in left), (b for _, b in right), scheme)
-
-
-def _labels(example: Example) -> Sequence[str]:
-    if example.labels is None:
-        raise example.error("a sequence has no labels", got="tokens only", wanted="a label per token")
-    return example.labels
+            if len(self.wrong) < self.most:
+                name = gold.where if gold.id is None else f"{gold.where}: {gold.id}" if gold.where else str(gold.id)
+                one = WrongSequence.of(name or f"sequence {k}", gold.tokens, gold.labels or (), labels)
+                self.wrong += [] if one is None else [one]
+            yield gold, labels
 
 
-def _together(gold: Iterable[Example], guess: Iterable[Example]) -> Iterator[tuple[Example, Example]]:
-    """Sequences of two files; they must have the same tokens."""
-    ours, theirs = iter(gold), iter(guess)
-    while True:
-        a, b = next(ours, None), next(theirs, None)
-        if a is None and b is None:
-            return
-        if a is None or b is None:
-            last = a or b
-            assert last is not None
-            raise last.error("one file has more sequences than the other", wanted="the same sequences in both")
-        if len(a) != len(b):
-            raise b.error(f"another number of tokens than {a.where}", got=len(b), wanted=len(a))
-        if list(a.tokens) != list(b.tokens):
-            pair = next(pair for pair in zip(a.tokens, b.tokens, strict=True) if pair[0] != pair[1])
-            raise b.error(f"another text than {a.where}", got=shown(pair[1]), wanted=shown(pair[0]))
-        yield a, b
+def _broken(
+    pairs: list[Pair], rules: list[Path], tagger: Tagger | None, lenient: bool, threads: int
+) -> list[RuleCount]:
+    """How many sequences break each rule: with gold labels, if all of them are known, and with predicted labels."""
+    predicted = [list(b) for _, b in pairs]
+    gold = {k: a.known_labels for k, (a, _) in enumerate(pairs) if None not in (a.labels or ())}
+    names = [labels for labels in (*gold.values(), *predicted) if set(labels) != {UNANSWERED}]
+    known = labels_in(names, "auto") if tagger is None else labels_in(names, tagger.labels_.scheme, tagger.labels_)
+    obeyed = rules_of(rules, known, lenient=lenient)
+    given = [given_of(a) for a, _ in pairs]
+    answered = [k for k, labels in enumerate(predicted) if set(labels) != {UNANSWERED}]
 
+    def count(labels: list[list[str]], where: Iterable[int]) -> list[int]:
+        broken = violations(obeyed, labels, known, [given[k] for k in where], threads=threads) > 0
+        return [int(n) for n in broken.sum(axis=0)]
 
-def _side_by_side(example: Example) -> tuple[Sequence[str], Sequence[str]]:
-    """Gold and guess in the last two columns."""
-    guess = _labels(example)
-    if len(example.columns) < 2:
-        raise example.error(
-            "there is only one column of labels",
-            got=f"the columns {', '.join(example.columns)} and the labels",
-            wanted="tokens, gold, guess",
-            cause="Pass a second file, or --model.",
-        )
-    return list(example.columns.values())[-1], guess
-
-
-def _by_model(
-    examples: Iterable[Example], tagger: Tagger, rules: Path | None, threads: int
-) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    decoder = tagger.decoder(rules_for(rules, tagger), on_infeasible="relax")
-    relaxed, gold = 0, set[str]()
-    for held in _some(examples):
-        xs = [example.columns for example in held]
-        given = tagger.given(xs, decoder, [example.given for example in held])
-        found = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
-        relaxed += sum(one.relaxed for one in found)
-        gold.update(*(example.labels or () for example in held))
-        yield from ((_labels(example), one.labels) for example, one in zip(held, found, strict=True))
-    tell_unknown(gold, tagger.labels_)
-    if relaxed:
-        warn(f"{relaxed:,} sequences cannot obey the hard rules; they break the fewest")
-
-
-def _some(examples: Iterable[Example]) -> Iterator[list[Example]]:
-    left = iter(examples)
-    while held := list(islice(left, _AT_ONCE)):
-        yield held
-
-
-def _table(found: Scores) -> Iterator[str]:
-    body = [COLUMNS, *rows(found, of="labels")]
-    shown = [[f"{x:.2%}" if isinstance(x, float) else str(x) for x in row] for row in body]
-    widths = [max(len(row[c]) for row in shown) for c in range(len(COLUMNS))]
-    yield ""
-    for row in shown:
-        yield "  ".join(x.ljust(w) if c == 0 else x.rjust(w) for c, (x, w) in enumerate(zip(row, widths, strict=True)))
+    counts = zip(
+        obeyed, count(list(gold.values()), gold), count([predicted[k] for k in answered], answered), strict=True
+    )
+    return [RuleCount(str(rule), a, b) for rule, a, b in counts]

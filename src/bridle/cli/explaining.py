@@ -1,4 +1,4 @@
-"""`bridle explain`: why a sequence has its labels, and what rules did to a data set."""
+"""`bridle explain`: show why a sequence has its labels, and what rules did to a data set."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
 from bridle.cli.options import (
     AsJson,
     TheEngine,
+    TheLenient,
     TheLimit,
     TheMemory,
     TheProgress,
@@ -59,25 +60,30 @@ from bridle.report.trellis import draw_trellis
 def explain(
     context: typer.Context,
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="What bridle train made.", show_default=False)
+        Path | None, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)
     ] = None,
     data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="Sequences, labelled or not; - is stdin.", show_default=False)
+        str | None,
+        typer.Argument(metavar="DATA", help="Sequences, with or without labels; - reads stdin.", show_default=False),
     ] = None,
     rules: TheRules = None,
+    lenient: TheLenient = False,
     scores: Annotated[
-        str | None, typer.Option("--scores", metavar="FILE", help="Scores of your own, as bridle decode reads them.")
+        str | None,
+        typer.Option(
+            "--scores", metavar="FILE", help="Explain these scores instead of a model; same formats as bridle decode."
+        ),
     ] = None,
     sequence: Annotated[
-        int | None, typer.Option("--sequence", metavar="N", min=0, help="Look at this one; the first is 0.")
+        int | None, typer.Option("--sequence", metavar="N", min=0, help="Explain sequence number N, counted from 0.")
     ] = None,
     name: Annotated[str | None, typer.Option("--id", metavar="ID", help="Explain the sequence with this id.")] = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Look at this text.")] = None,
-    k: Annotated[int, typer.Option("--k", metavar="N", min=0, help="How many of the next best labellings.")] = 5,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, too.")] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trellis as a picture, too.")] = None,
+    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Explain this text.")] = None,
+    k: Annotated[int, typer.Option("--k", metavar="N", min=0, help="Number of next best labellings to show.")] = 5,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML page.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the trellis as an SVG picture.")] = None,
     whole: Annotated[
-        bool, typer.Option("--all", help="All tokens of a long sequence, not only those near a change.")
+        bool, typer.Option("--all", help="Show all tokens of a long sequence, not only those near a change.")
     ] = False,
     format: TheFormat = None,
     columns: TheColumns = None,
@@ -93,12 +99,12 @@ def explain(
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
-    """Explain labels: which rules bit, where, at what price.
+    """Explain labels: which rules changed them, where, and at what cost.
 
-    One sequence: the trellis with the best labels without and with rules, where they part, which rules forced that and
-    at what price, what soft rules charged, the next best labellings, and the proof. If the rules cannot hold together:
-    those that clash, and the labels that break the fewest. A data set: how often each rule bit and, if the data has
-    labels, whether that helped.
+    For one sequence, it shows the trellis with the best labels without and with rules, where they differ, and which
+    rules caused that at what cost. Then it shows the penalties of soft rules, the next best labellings, and the proof.
+    If rules contradict each other, it shows those rules, and the labels that break as few as possible. For a data set,
+    it shows how often each rule changed labels and, if the data has labels, whether that helped.
 
     \b
     Examples:
@@ -108,15 +114,15 @@ def explain(
       bridle explain --scores scores.jsonl --rules my.rules --labels O,A0,A1 --scheme IO --id s1
 
     \b
-    MODEL reads DATA as it read its training data (--format, --columns and so on change that: --format text for plain
-    text); labels in DATA are gold. --labels and --scheme are for --scores.
+    DATA is read in the same way as the training data of MODEL. --format, --columns and so on change that; use
+    --format text for plain text. Labels in DATA are gold labels. --labels and --scheme apply to --scores only.
 
     \b
     Exit codes:
-      0    fine
-      1    some sequences of the data set cannot obey the hard rules, or had no labelling in time
+      0    success
+      1    some sequences of a data set cannot obey the hard rules, or time ran out
       2    bad input, bad usage, or a file cannot be written
-      3    the sequence has no labelling under the rules, or none was found in time
+      3    the sequence has no labelling under the rules, or time ran out
       130  stopped by Ctrl-C
     """
     asked = {flag for key, flag in _FLAGS.items() if _typed(context, key)}
@@ -125,15 +131,15 @@ def explain(
     for flag, path in (("--html", html), ("--svg", svg)):
         if str(path) == "-":
             raise FileError(f"{flag} does not write to stdout", got=f"{flag} -", wanted="the name of a file")
-    keep(html, model, data, scores, rules, labels_file, svg, flag="--html")
-    keep(svg, model, data, scores, rules, labels_file, flag="--svg")
+    keep(html, model, data, scores, *(rules or ()), labels_file, svg, flag="--html")
+    keep(svg, model, data, scores, *(rules or ()), labels_file, flag="--svg")
 
     memory = bytes_of(max_memory)
 
     def decoder_of(known: Labels) -> Decoder:
         return Decoder(
             known,
-            rules_of(rules, known),
+            rules_of(rules, known, lenient=lenient),
             engine,
             time_limit=time_limit,
             max_memory=memory,
@@ -146,7 +152,7 @@ def explain(
         found = from_model(model, data, wanted, (format, columns, label, option), decoder_of, progress)
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
     if len(found) == 1:
-        with _busy(progress, "finding out what each rule did"):
+        with _busy(progress, "measuring the effect of each rule"):
             told = found.decoder.explain(found.lattices[0], found.givens[0] if found.givens else None)
             told.alternatives(k)
         output.one(found, told)
@@ -155,7 +161,7 @@ def explain(
     output.many(found, what, _look(context, found, what))
 
 
-# Options that not all uses have.
+# Options that some uses of the command do not have.
 _FLAGS = {
     "svg": "--svg",
     "k": "--k",
@@ -177,7 +183,7 @@ def _typed(context: typer.Context, key: str) -> bool:
 
 @dataclass(frozen=True)
 class _Output:
-    """Where explanations go."""
+    """Writes explanations, as the options ask."""
 
     k: int
     show: Show
@@ -208,7 +214,7 @@ class _Output:
     def many(self, found: Chosen, what: Impact, look: str) -> NoReturn:
         """A data set."""
         if self.html is not None:
-            page = impact_page(what, found.ids, title="What the rules did", below=found.source, look=look)
+            page = impact_page(what, found.ids, title="Effect of the rules", below=found.source, look=look)
             write_text(self.html, page.html() + "\n")
         if self.as_json:
             typer.echo(json_line(what.to_dict(found.ids)))
@@ -220,7 +226,7 @@ class _Output:
 
 @contextmanager
 def _console() -> Iterator[Console]:
-    """Where to print; in a pipe, lines end with their last word."""
+    """The console to print on; in a pipe, lines have no trailing blanks."""
     console = Console()
     if console.is_terminal:
         yield console
@@ -236,19 +242,21 @@ def _clash(told: Explanation) -> str:
 
 
 def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
-    """The command that shows the most telling sequence; "" if the rules changed none, or if stdin is gone."""
+    """The command that explains the most informative sequence; "" if rules changed none, or for stdin."""
     telling = [*what.helped[:1], *what.hurt[:1], *what.dearest[:1]]
     given: dict[str, Any] = context.params
     if not telling or "-" in (given["data"], given["scores"]):
         return ""
     words = ["bridle", "explain", *(str(given[key]) for key in ("model", "data") if given[key] is not None)]
-    named = [("scores", "--scores"), ("rules", "--rules"), ("labels", "--labels"), ("labels_file", "--labels-file")]
+    named = [("scores", "--scores"), ("labels", "--labels"), ("labels_file", "--labels-file")]
     named += [("format", "--format"), ("columns", "--columns"), ("label", "--label"), ("time_limit", "--time-limit")]
     named += [("max_memory", "--max-memory")]
     for key, flag in named:
         words += [flag, str(given[key])] if given[key] is not None else []
-    for setting in given["option"] or []:
-        words += ["--option", str(setting)]
+    for key, flag in (("rules", "--rules"), ("option", "--option")):
+        for value in given[key] or []:
+            words += [flag, str(value)]
+    words += ["--lenient"] if given["lenient"] else []
     if found.decoder.labels.scheme is not None and given["scores"] is not None:
         words += ["--scheme", found.decoder.labels.scheme]
     if given["engine"] != "auto":
@@ -258,7 +266,7 @@ def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
 
 @contextmanager
 def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar while the work goes on, and how to move it; off a terminal, a line that it has begun."""
+    """A progress bar with the function that updates it; without a terminal, a line that says what has begun."""
     console = Console(stderr=True)
     if not shown(asked):
         yield None

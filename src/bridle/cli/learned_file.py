@@ -1,4 +1,4 @@
-"""What `bridle learn` writes: a .rules file that people read and edit, a summary, JSON."""
+"""What `bridle learn` writes: a .rules file that people can read and edit, a summary, and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridle.learn.weights import penalty_of, priced
 
 @dataclass(frozen=True)
 class Found:
-    """Rules, and what was left out and why."""
+    """Learned rules, and how many were left out for which reasons."""
 
     learned: list[Learned]
     dropped: dict[str, int] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Found:
     fitted: FittedRules | None = None  # if they were priced against a model
 
     def softened(self, priced_ones: Sequence[Learned], reason: str) -> Found:
-        """With these penalties, rounded so that people can read them; without rules that cost nothing."""
+        """The same with these penalties, rounded to be readable, and without rules whose penalty is 0."""
         short = [replace(one, rule=priced(one.rule, float(f"{penalty_of(one.rule):.4g}"))) for one in priced_ones]
         kept = [one for one in short if penalty_of(one.rule) > 0]
         less = {reason: len(short) - len(kept)} if len(kept) < len(short) else {}
@@ -41,7 +41,11 @@ class Found:
     def _body(self) -> Iterator[str]:
         """The rules by kind; the kind with the most useful rule first."""
         if not self.learned:
-            yield "# no rule was found" if self.fitted is None else "# no rules: none make the model better"
+            yield (
+                "# no rule was found"
+                if self.fitted is None
+                else "# no rules: none of the candidates makes the model better"
+            )
         notes = {} if self.fitted is None else {id(one.learned): one for one in self.fitted.priced}
         for kind in dict.fromkeys(one.kind for one in self.learned):
             some = [one for one in self.learned if one.kind == kind]
@@ -50,13 +54,13 @@ class Found:
             yield from (str(notes.get(id(one), one)) for one in some)
 
     def summary(self, count: int, out: str) -> Iterator[str]:
-        """For people who wait."""
+        """A summary for people."""
         place = "standard output" if out == "-" else out
         by_kind = ", ".join(f"{n} {kind}" for kind, n in Counter(one.kind for one in self.learned).most_common())
         if not self.learned:
             none = self.fitted is None or not self.fitted.candidates
-            what = "no rule was found" if none else "no rules make the model better"
-            yield f"bridle: {what} in {count:,} sequences; {place} says only so"
+            what = "no rule was found" if none else "none of the candidates makes the model better"
+            yield f"bridle: {what} in {count:,} sequences; {place} contains only this note"
         else:
             yield f"bridle: {count:,} sequences; {len(self.learned)} rules ({by_kind}); written to {place}"
         yield from (f"  {line}" for line in self.told)
@@ -95,19 +99,19 @@ def _head(data: list[str], count: int, miner: RelationalRules, how: str, fitted:
 
 
 def plain(text: str) -> str:
-    """On one line, whatever a file is called."""
+    """Replace characters of a file name that cannot be printed on one line."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def keep_edited(out: str, made: list[str]) -> None:
-    """Somebody may have worked on the file that is there: it stays, as FILE.bak, if it says something else."""
+    """Keep an existing file with other contents as FILE.bak: somebody may have edited it."""
     try:
         before = Path(out).read_bytes() if Path(out).is_file() else b""
         if before.strip() and before.split(b"\n") != [*(line.encode() for line in made), b""]:
             with replacing(f"{out}.bak") as file:
                 file.write(before)
-            warn(f"what was in {out} is kept in {out}.bak")
+            warn(f"the previous contents of {out} are kept in {out}.bak")
     except (OSError, ValueError, FileError) as error:
         got = error.got if isinstance(error, FileError) else getattr(error, "strerror", None) or str(error)
-        what, wanted = f"cannot keep this file as {out}.bak", "a place with room for it"
+        what, wanted = f"cannot keep this file as {out}.bak", "a folder that is writable, and space on the disk"
         raise FileError(what, got=got, wanted=wanted, where=out) from None

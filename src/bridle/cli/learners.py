@@ -1,16 +1,19 @@
-"""Which model `bridle train` trains: what --learner, --features and the settings of learners ask for."""
+"""The model that `bridle train` trains, as --learner, --features and other options ask."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from bridle.cli.reading import Reader
+from bridle.cli.base import warn
 from bridle.data import Example
-from bridle.errors import FeatureError, ModelError
-from bridle.features import SETS, Templates
+from bridle.errors import FeatureError, FileError, ModelError
+from bridle.features import SETS, Templates, choose_features
+from bridle.features.names import no_such_set
 from bridle.models import CRF, LocalTagger, Tagger
 from bridle.rules.base import Rule
 from bridle.rules.files import text_of
@@ -38,7 +41,7 @@ class Pairs(StrEnum):
 
 
 def model_of(learner: Learner, common: dict[str, Any], own: dict[str, Any], rules: list[Rule]) -> Tagger:
-    """The model that the options ask for; options that say nothing to it are refused."""
+    """The model that the options ask for. Options that have no effect on it are errors."""
     local = learner in (Learner.LOCAL, Learner.WINNOW)
     takes = _OF_CRF if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
     if other := sorted(set(own) - takes):
@@ -61,31 +64,74 @@ def strength_of(name: str, asked: str | None) -> float | str | None:
         raise ModelError(f"bad setting {name}", got=repr(asked), wanted="a number >= 0, or auto") from None
 
 
-def templates_of(asked: str, example: Example, reader: Reader) -> list[str]:
-    """Templates: of a set, out of a file, or as the columns suggest. The first column stands for `word`."""
-    names = list(example.columns)
+def features_for(asked: str, examples: Sequence[Example]) -> str | list[str]:
+    """What --features asks for: "auto", or the templates of a set or of a file."""
+    return asked if asked == "auto" else str(templates_of(asked, list(examples[0].columns))).splitlines()
+
+
+def tell_choice(asked: str, examples: Sequence[Example]) -> None:
+    """Print which features the model will choose, and why."""
     if asked == "auto":
-        asked = "characters" if "char" in names else "chunking" if "pos" in names else "pos"
-        if reader.format == "parserator" or reader.tokens is not None:  # texts with markup or spans
-            asked = "fields"
-    templates = Templates.parse(asked) if asked in SETS else _named_templates(asked)
-    if missing := [name for name in templates.sources if name not in names]:
-        raise FeatureError(
-            f"there is no column {missing[0]!r}",
-            got=", ".join(names),
-            wanted=", ".join(templates.sources),
-            cause="Name the columns of the file: --columns word,pos,label.",
-        )
-    return str(templates).splitlines()
+        chosen = choose_features([one.columns for one in examples], [one.labels or () for one in examples])
+        warn(f"features: {chosen}")
 
 
-def _named_templates(asked: str) -> Templates:
-    """Out of a file; or, if there is none, written out."""
-    if "[" in asked:
-        return Templates.parse(asked)
-    if not os.path.exists(asked) and asked.isidentifier():  # noqa: PTH110  (it may be too long for a path)
-        return Templates.parse(asked)  # which says what sets there are
+def class_weight_of(asked: str | None) -> dict[str, float] | str | None:
+    """Weights of labels: LABEL=WEIGHT, separated by commas, or balanced."""
+    if asked is None or asked == "balanced":
+        return asked
+    found: dict[str, float] = {}
+    for part in asked.split(","):
+        name, _, weight = (piece.strip() for piece in part.rpartition("="))
+        try:
+            if not name or name in found:
+                raise ValueError
+            found[name] = float(weight)
+        except ValueError:
+            raise ModelError(
+                "`--class-weight` must be a list of weights, or balanced",
+                got=repr(part),
+                wanted="LABEL=NUMBER, each label once, such as PER=3,ORG=2, or balanced",
+            ) from None
+    return found
+
+
+def list_files(asked: Sequence[str] | None) -> dict[str, str]:
+    """Phrase files, by the names that --list gives them."""
+    found: dict[str, str] = {}
+    for text in asked or ():
+        name, mark, path = text.partition("=")
+        if not mark or not path or not re.fullmatch(r"\w+", name) or name in found:
+            wanted = "--list NAME=FILE, each name once, of letters, digits and _"
+            raise FileError("--list must name a file of phrases", got=f"--list {text}", wanted=wanted)
+        found[name] = path
+    return found
+
+
+def templates_of(asked: str, columns: list[str]) -> Templates:
+    """The templates of a set, of a file, or of the text itself. They must match the columns of the data."""
+    if asked in SETS or "[" in asked:
+        where, text = None, SETS.get(asked, asked)
+    elif not os.path.exists(asked) and asked.isidentifier():  # noqa: PTH110  (it may be too long for a path)
+        raise no_such_set(asked)
+    else:
+        where, text = asked, text_of(Path(asked))
     try:
-        return Templates.parse(text_of(Path(asked)))
+        templates = Templates.parse(text)
     except FeatureError as error:
-        raise error.at(where=asked) from None
+        raise error.at(where=where) from None
+    if (place := templates.first_unknown(columns)) is None:
+        return templates
+    try:
+        templates.check_columns(columns)
+    except FeatureError as error:
+        if asked in SETS or error.cause is None:
+            error.cause = "Name the columns of the file: --columns word,pos,label."
+        raise error.at(where=None if where is None else f"{where}:{_line_with(str(place), text)}") from None
+    return templates
+
+
+def _line_with(place: str, text: str) -> int:
+    """The number of the first line of templates that contains a place."""
+    lines = (line.replace("[+", "[").split() for line in text.splitlines())
+    return next(number for number, words in enumerate(lines, start=1) if place in words)

@@ -1,4 +1,4 @@
-"""`bridle learn`: labelled sequences in, rules out."""
+"""`bridle learn`: learn rules from labelled sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import bridle
 from bridle.atomic import claimed
 from bridle.cli.bars import shown
 from bridle.cli.base import (
-    INTERRUPTED,
     LOOK,
     app,
     check_kind,
@@ -27,7 +26,8 @@ from bridle.cli.base import (
     warn,
 )
 from bridle.cli.learned_file import Found, keep_edited, plain
-from bridle.cli.learners import templates_of
+from bridle.cli.learners import tell_choice
+from bridle.cli.matching import model_reader
 from bridle.cli.options import (
     AnyScheme,
     AsJson,
@@ -43,11 +43,11 @@ from bridle.cli.options import (
     TheThreads,
 )
 from bridle.cli.reading import (
-    Reader,
     TheColumns,
     TheFormat,
     TheLabel,
     TheOptions,
+    gold_of,
     groups_of,
     read_all,
     reader_of,
@@ -56,6 +56,7 @@ from bridle.cli.reading import (
 from bridle.cli.training_run import kept_cross_fit, sayer, trial_teller
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
+from bridle.interrupts import INTERRUPTED
 from bridle.learn import DeterministicRules, fit_rules
 from bridle.learn.joint import JointWeights
 from bridle.learn.relational import ALL, RelationalRules
@@ -79,17 +80,24 @@ class Penalty(StrEnum):
 def learn(
     context: typer.Context,
     data: Labelled,
-    out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="Where the rules go; - is stdout.")],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="File for the rules; - writes to stdout.")],
     kind: Annotated[
-        Kind, typer.Option(help="Between labels (a .rules file), or of single tokens by their context.")
+        Kind,
+        typer.Option(
+            help="relational: rules about the labels of a sequence (a .rules file). "
+            "deterministic: contexts that fix the label of a token."
+        ),
     ] = Kind.RELATIONAL,
     kinds: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help=f"Some of {', '.join(ALL)}. Default: all.")
+        str | None, typer.Option(metavar="A,B,...", help=f"Kinds of rules to learn: {', '.join(ALL)}. Default: all.")
     ] = None,
-    soft: Annotated[bool, typer.Option("--soft/--hard", help="With penalties or without.")] = True,
+    soft: Annotated[bool, typer.Option("--soft/--hard", help="Learn soft rules with penalties, or hard rules.")] = True,
     penalty: Annotated[
         Penalty,
-        typer.Option(help="model: what a rule adds to the model. counts, log-odds: as if the model knew nothing."),
+        typer.Option(
+            help="How to set penalties. model: by what a rule adds to the model. joint: together, by decoding. "
+            "counts, log-odds: by how often a rule held, as if the model knew nothing."
+        ),
     ] = Penalty.MODEL,
     model: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Learn penalties for this model. Default: one trained on DATA.")
@@ -99,31 +107,39 @@ def learn(
     scores: TheScores = Scores.AUTO,
     l1: Annotated[
         float | None,
-        typer.Option(metavar="X", help="model: more leaves fewer rules. Default: 4, or 1 if that is better."),
+        typer.Option(metavar="X", help="--penalty model: more keeps fewer rules. Default: 4, or 1 if that is better."),
     ] = None,
-    tune: Annotated[str | None, typer.Option(metavar="FILE", help="joint: learn penalties here, not on DATA.")] = None,
-    dev: Annotated[str | None, typer.Option(metavar="FILE", help="joint: keep the penalties best on this.")] = None,
+    tune: Annotated[
+        str | None, typer.Option(metavar="FILE", help="--penalty joint: learn penalties on this file, not on DATA.")
+    ] = None,
+    dev: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="--penalty joint: keep the penalties that are best on this file."),
+    ] = None,
     iterations: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="joint: passes over the sequences, at most. Default: 20.")
+        int | None, typer.Option(metavar="N", min=1, help="--penalty joint: maximum number of passes. Default: 20.")
     ] = None,
     patience: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="joint: stop after so many without a gain.")
+        int | None, typer.Option(metavar="N", min=1, help="--penalty joint: stop after N passes without a gain.")
     ] = None,
     min_support: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Sequences in which a rule must speak.")
+        int | None, typer.Option(metavar="N", min=1, help="Minimum number of sequences to which a rule must apply.")
     ] = None,
     significance: Annotated[
-        float | None, typer.Option(metavar="X", help="The share of rules that may be due to chance.")
+        float | None, typer.Option(metavar="X", help="Accepted share of rules that are due to chance.")
     ] = None,
     max_rules: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Keep the most useful ones; model: look at no others.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Keep at most the N most useful rules; --penalty model: consider only N."
+        ),
     ] = None,
     scheme: DataScheme = AnyScheme.AUTO,
     threshold: Annotated[
-        float, typer.Option(metavar="X", help="deterministic: the share of a label in its context, above.")
+        float, typer.Option(metavar="X", help="Deterministic rules: minimum share of a label in its context.")
     ] = 0.99,
     cutoff: Annotated[
-        int, typer.Option(metavar="N", min=0, help="deterministic: a context must occur more often.")
+        int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
     ] = 5,
     format: TheFormat = None,
     columns: TheColumns = None,
@@ -134,11 +150,11 @@ def learn(
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
-    """Learn rules from labelled sequences, with their evidence and what each should cost.
+    """Learn rules from labelled sequences, with their evidence and penalties.
 
-    Penalties are learned against a model, on sequences that it has not seen: each part of DATA is scored by a model
-    trained on the others. A rule stays if it adds to what the model knows; if all of them together do not beat no rules
-    at all, the file holds none and says so.
+    Penalties are learned for a model, on sequences that it has not seen: each part of DATA is scored by a model trained
+    on the others. A rule is kept if it adds to what the model knows. If all rules together do not beat the model
+    without rules, the file contains none and says so.
 
     \b
     Examples:
@@ -150,16 +166,17 @@ def learn(
       bridle learn train.txt -o pos.det --kind deterministic
 
     \b
-    A .rules file is text: read it, edit it, try it with bridle rules test, obey it with bridle tag --rules.
-    Without --model, a CRF with the default settings of bridle train is trained on DATA first, and not kept.
+    A .rules file is text: you can read and edit it, measure it with bridle rules test, and use it with
+    bridle tag --rules. Without --model, a CRF is trained on DATA first, with the default settings of bridle train; it
+    is not saved.
     If MODEL was trained on less than a tenth of DATA, DATA is scored by MODEL itself (--scores).
-    Penalties by counts (--penalty counts) charge again for what a model knows already, and often do harm.
-    Deterministic rules are many; their file is no text.
+    Penalties by counts (--penalty counts) charge again for what the model already knows, and often do harm.
+    Deterministic rules are saved in a binary file, because there are many.
 
     \b
     Exit codes:
       0    rules were found
-      1    none was found, or none make the model better (the file says so)
+      1    no rules were found, or none makes the model better (the file says so)
       2    bad input, bad usage, or the rules cannot be written
       130  stopped by Ctrl-C; if joint penalties were being learned, the best so far are written
     """
@@ -190,8 +207,8 @@ def learn(
         check_kind(cross_fit)
     context.with_resource(claimed(out, cross_fit))
     tagger = None if model is None else bridle.load(model)
-    before = None if tagger is None else Reader.noted(tagger.notes_)
-    examples, reader = read_all(reader_of(format, columns, label, option, before), data, progress)
+    reads = format, columns, label, option
+    examples, reader = read_all(reader_of(*reads) if tagger is None else model_reader(tagger, *reads), data, progress)
     if kind is Kind.DETERMINISTIC:
         _deterministic(examples, out, threshold, cutoff, as_json)
         return
@@ -206,23 +223,26 @@ def learn(
     )
     if relative:
         groups = groups_of(examples, hold_out)
-        tagger = tagger or _trained(examples, reader, scheme, groups, {"seed": seed, "threads": threads}, progress)
+        tagger = tagger or _trained(examples, scheme, groups, {"seed": seed, "threads": threads}, progress)
         settings = {"seed": seed, "threads": threads, "scores": scores.value, "l1": "auto" if l1 is None else l1}
         settings |= {} if significance is None else {"significance": significance}
         found = _relative(miner, tagger, examples, groups, cross_fit, settings, progress)
     else:
-        miner.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
+        miner.fit([list(e.tokens) for e in examples], gold_of(examples))
         found = Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
         if soft and found.learned:
             by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
-            found = found.softened(by(found.learned), "cost nothing: broken half the time")
+            found = found.softened(by(found.learned), "penalty 0: broken in half of the sequences")
             if penalty is Penalty.JOINT and tagger is not None:
                 where = read_all(reader, [tune], progress)[0] if tune is not None else examples
                 held = None if dev is None else read_all(reader, [dev], progress)[0]
                 how_long = {"iterations": iterations or 20, "patience": patience, "seed": seed, "threads": threads}
                 found = _joint(found, tagger, where, held, how_long, _watch(progress))
             elif penalty is not Penalty.JOINT:
-                warn("penalties by counts charge again for what a model knows; --penalty model prices rules for one")
+                warn(
+                    "penalties by counts charge again for what the model already knows; "
+                    "use --penalty model to learn penalties for a model"
+                )
     how = f"penalties by {penalty.value}" if soft else "hard"
     if model is not None:
         asked: dict[str, Any] = {"model": model, "tune": tune, "dev": dev}
@@ -241,7 +261,7 @@ def learn(
 
 
 def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bool) -> None:
-    """Do the options go together? penalty: how penalties are learned, or "none"."""
+    """Check that the options can be combined. penalty: how penalties are learned, or "none"."""
     joint = {"--tune", "--dev", "--iterations", "--patience"}
     relative = {"--cross-fit", "--hold-out", "--scores", "--l1"}
     takes = {"model": relative | {"--model"}, "joint": joint | {"--model"}}.get(penalty, set())
@@ -251,25 +271,24 @@ def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bo
         if value is not None and name not in takes:
             fitting = "joint" if name in joint else "model"
             wanted = f"--penalty {fitting}, --soft"
-            raise ModelError(f"{name} is for other penalties", got=f"{name} {value}", wanted=wanted)
+            raise ModelError(f"{name} has no effect with this --penalty", got=f"{name} {value}", wanted=wanted)
     if out == "-" and (as_json or kind is Kind.DETERMINISTIC):
         why = "--json" if as_json else "--kind deterministic"
-        raise FileError("the rules cannot go to standard output", got=f"-o - with {why}", wanted="-o FILE")
+        raise FileError("only rules or JSON can go to standard output", got=f"-o - with {why}", wanted="-o FILE")
 
 
 def _trained(
     examples: list[Example],
-    reader: Reader,
     scheme: AnyScheme,
     groups: list[str] | None,
     settings: dict[str, Any],
     progress: bool | None,
 ) -> Tagger:
-    """A model as bridle train makes it by default."""
-    warn("there is no --model, so that one is trained on DATA first, with the default settings of bridle train")
+    """A model with the default settings of bridle train."""
+    warn("no --model was given: training one on DATA first, with the default settings of bridle train")
     X, y, given = split(examples)
-    templates = templates_of("auto", examples[0], reader)
-    model = CRF(features=templates, scheme=scheme.asked, **settings)
+    tell_choice("auto", examples)
+    model = CRF(features="auto", scheme=scheme.asked, **settings)
     return model.fit(X, y, given=given, groups=groups, watch_tuning=trial_teller(progress))
 
 
@@ -280,7 +299,7 @@ def scores_of(
     path: Path | None,
     say: Callable[[str], None],
 ) -> CrossFit | None:
-    """Cross-fitted scores: those of a file, or new ones that are kept in it. None: there is no such file."""
+    """Cross-fitted scores: read from a file if it exists, otherwise computed and saved in it. None without a file."""
     if path is None:
         return None
     return CrossFit.load(path) if path.exists() else kept_cross_fit(tagger, examples, groups, path, say)
@@ -295,7 +314,7 @@ def _relative(
     settings: dict[str, Any],
     progress: bool | None,
 ) -> Found:
-    """Rules that are priced against a model."""
+    """Rules with penalties learned for a model."""
     X, y, given = split(examples)
     say = sayer(progress)
     fitted = fit_rules(
@@ -316,17 +335,17 @@ def _relative(
 
 
 def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: int, as_json: bool) -> None:
-    """Rules of single tokens: contexts that nearly always go with one label."""
+    """Rules about single tokens: contexts that nearly always have the same label."""
     characters = "char" in examples[0].columns
     made = DeterministicRules("characters" if characters else "words", threshold=threshold, cutoff=cutoff)
-    made.fit([list(e.tokens) for e in examples], [list(e.labels or ()) for e in examples])
+    made.fit([list(e.tokens) for e in examples], gold_of(examples))
     made.save(out)
     warn(f"{len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}")
     if as_json:
         told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
         typer.echo(json_line(told))
     if not made.n_rules_:
-        fail(f"no context decides a label: lower --cutoff ({cutoff}) or --threshold ({threshold:g})", LOOK)
+        fail(f"no context fixes a label; lower --cutoff ({cutoff}) or --threshold ({threshold:g})", LOOK)
 
 
 def _joint(
@@ -359,18 +378,18 @@ def _joint(
     made = [replace(one, rule=priced(one.rule, weight)) for one, weight in pairs]
     done = learner.progress_
     told = f"penalties: {done.iteration} iterations ({done.why})"
-    if done.best_accuracy is not None:
+    if done.best_score is not None:
         what = f"after {done.best_iteration}" if done.best_iteration else "with those by counts"
-        told += f"; {done.best_accuracy:.2%} right on the development set {what}"
-    found = found.softened(made, "useless to the model: the penalty ends at 0")
+        told += f"; {done.best_score:.2%} right on the development set {what}"
+    found = found.softened(made, "of no use to the model: penalty 0")
     return replace(found, told=(told,), interrupted=interrupted)
 
 
 def _watch(asked: bool | None) -> Callable[[Step], None]:
     def watch(step: Step) -> None:
         if shown(asked):
-            accuracy = "" if step.accuracy is None else f"  dev {step.accuracy:.2%}{' *' if step.best else ''}"
-            now = f"{step.loss:.2%} wrong{accuracy}  {step.seconds:.2f} s"
+            score = "" if step.score is None else f"  dev {step.score:.2%}{' *' if step.best else ''}"
+            now = f"{step.loss:.2%} wrong{score}  {step.seconds:.2f} s"
             tell(f"{step.iteration:4d}/{step.iterations}  {now}")
 
     return watch

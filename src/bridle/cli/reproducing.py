@@ -1,4 +1,4 @@
-"""`bridle reproduce`: the experiments of the papers, on real data."""
+"""`bridle reproduce`: run experiments from papers on real data."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ def reproduce(
         str,
         typer.Argument(
             metavar="NAME",
-            help="srl, pos, segmentation, citations, addresses or learned-rules.",
+            help="Experiment: srl, pos, segmentation, citations, addresses or learned-rules.",
             autocompletion=RECIPES,
         ),
     ],
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="The folder of the data sets. Default: $BRIDLE_DATA.")
+        Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data sets. Default: $BRIDLE_DATA.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A part of the data: minutes, rough figures.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use a part of the data: minutes instead of hours, rough figures.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Write NAME.md, NAME.json and NAME.svg there.")
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for NAME.md, NAME.json and NAME.svg.")
     ] = None,
     seed: TheSeed = 0,
     threads: TheThreads = 0,
     as_json: AsJson = False,
     progress: Annotated[
-        bool, typer.Option("--progress/--no-progress", help="Tell on stderr what is being done.")
+        bool, typer.Option("--progress/--no-progress", help="Show on stderr what is being done.")
     ] = True,
 ) -> None:
-    """Run an experiment of the papers on real data.
+    """Reproduce an experiment from a paper on real data.
 
-    Tables with our figures beside theirs come out, as Markdown.
+    The output is Markdown tables with Bridle's figures next to those of the paper.
 
     \b
     Examples:
@@ -54,8 +56,8 @@ def reproduce(
 
     \b
     Exit codes:
-      0    done, whatever came out
-      2    the data is not there, or bad usage
+      0    success, whatever the figures are
+      2    the data folder was not found, or bad usage
       130  stopped by Ctrl-C
     """
     from bridle.tasks import Run, recipe_named  # they bring models and learners along
@@ -72,12 +74,12 @@ def reproduce(
 def _folder(asked: Path | None) -> Path:
     found = asked or (Path(os.environ["BRIDLE_DATA"]) if "BRIDLE_DATA" in os.environ else None)
     if found is None or not found.is_dir():
-        got = "nothing" if found is None else f"{found}, which is no folder"
+        got = "nothing" if found is None else f"{found}, which is not a folder"
         raise FileError(
-            "the data is not there",
+            "the data folder was not found",
             got=got,
-            wanted="--data DIR, or DIR in the environment as BRIDLE_DATA",
-            cause="DIR is the folder that holds the data sets, one folder each; they are no part of Bridle.",
+            wanted="--data DIR, or the environment variable BRIDLE_DATA",
+            cause="DIR contains one folder for each data set. The data sets are not part of Bridle.",
         )
     return found
 

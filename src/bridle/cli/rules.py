@@ -1,8 +1,9 @@
-"""`bridle rules`: look at .rules files."""
+"""`bridle rules`: check and show .rules files."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -29,28 +30,32 @@ from bridle.cli.base import (
     show,
     show_data,
 )
+from bridle.cli.options import TheLenient
 from bridle.errors import LabelError
 from bridle.report.text import visible
-from bridle.rules.files import load_lines, text_of
 from bridle.rules.lint import Finding, lint
+from bridle.rules.loading import read_files
 
-_HELP = """Look at .rules files: check, show and test them.
+_HELP = """Check, show, test and tune rules.
 
 \b
 Examples:
   bridle rules check my.rules --labels O,A0,A1 --scheme IO     look for mistakes
-  bridle rules show my.rules                                   as Bridle reads them
-  bridle rules test my.rules dev.txt --model m.bridle          what they are worth
+  bridle rules show my.rules                                   print them as Bridle reads them
+  bridle rules test my.rules dev.txt --model m.bridle          measure what they are worth
 
 \b
-Exit codes: each command's help tells them.
+Exit codes: see the help of each command.
 """
 
 rules_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help=_HELP, short_help="Check, show and test rules."
+    no_args_is_help=True, rich_markup_mode=None, help=_HELP, short_help="Check, show, test and tune rules."
 )
 app.add_typer(rules_app, name="rules")
-Rules = Annotated[Path, typer.Argument(metavar="RULES", help="A .rules file.", show_default=False)]
+Rules = Annotated[
+    list[Path],
+    typer.Argument(metavar="RULES", help="One or more .rules files, which are combined.", show_default=False),
+]
 
 
 @rules_app.command("check")
@@ -58,41 +63,56 @@ def rules_check(
     rules: Rules,
     labels: Names = None,
     labels_file: NamesFile = None,
+    lenient: TheLenient = False,
     scheme: TheScheme = Scheme.NONE,
-    model: Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Take its labels and scheme.")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="MODEL", help="Use the labels and the scheme of this model.")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="For machines: one JSON object per finding, a line each.")
+        bool, typer.Option("--json", help="Print one JSON object per finding and line, for scripts.")
     ] = False,
 ) -> None:
     """Look for mistakes in rules.
 
-    Rules that cannot be read, cannot hold, clash with others, or say nothing.
+    Report rules that cannot be parsed, can never hold, contradict others, or have no effect.
 
     \b
     Examples:
       bridle rules check my.rules --labels O,A0,A1 --scheme IO
       bridle rules check my.rules --model m.bridle
       bridle rules check my.rules --labels-file labels.txt --json
+      bridle rules check my.rules more.rules --labels O,A0,A1      check them together, as --rules given twice uses them
 
     \b
     Exit codes:
-      0    clean (infos may be there)
-      1    warnings only
+      0    no problems, or notes of the level "info" only
+      1    warnings, but no errors
       2    errors, or the file cannot be read
     """
     names = names_of(labels, labels_file)
     if model is not None and (names is not None or scheme is not Scheme.NONE):
-        raise LabelError("the model brings its labels", got="--labels or --scheme too", wanted="--model alone")
+        raise LabelError(
+            "--labels and --scheme have no effect with --model",
+            got="--labels or --scheme as well",
+            wanted="--model alone",
+        )
     known = bridle.load(model).labels_ if model is not None else None if names is None else labels_of(names, scheme)
-    found = lint(text_of(rules).split("\n"), known, spell=option)
+    findings = lint(
+        read_files(rules),
+        known,
+        spell=lambda argument: str(option(argument)),
+        unknown="leave out" if lenient else "error",
+    )
+    found = [replace(finding, file=finding.file or ", ".join(map(str, rules))) for finding in findings]
     if as_json:
         for finding in found:
-            typer.echo(json_line({"file": str(rules), **{n: getattr(finding, n) for n in finding.__slots__}}))
+            parts = {n: getattr(finding, n) for n in ("line", "level", "code", "message")}
+            typer.echo(json_line({"file": finding.file, **parts}))
     elif on_terminal(sys.stdout):
-        Console().print(_table(found) if found else "[green]nothing to complain about[/green]")
+        Console().print(_table(found) if found else "[green]no problems found[/green]")
     else:
         for f in found:
-            where = f"{rules}:{f.line}" if f.line else f"{rules}"
+            where = f"{f.file}:{f.line}" if f.line else f.file
             show([f"{where}: {f.level} {f.code} {f.message}"])
     levels = {finding.level for finding in found}
     raise typer.Exit(BAD if "error" in levels else LOOK if "warning" in levels else 0)
@@ -102,7 +122,7 @@ def rules_check(
 def rules_show(
     rules: Rules,
     as_json: Annotated[
-        bool, typer.Option("--json", help="For machines: one JSON object per rule, a line each.")
+        bool, typer.Option("--json", help="Print one JSON object per rule and line, for scripts.")
     ] = False,
 ) -> None:
     """Print rules as Bridle reads them, one per line.
@@ -114,12 +134,12 @@ def rules_show(
 
     \b
     Exit codes:
-      0    printed
-      2    a line is no rule, or the file cannot be read
+      0    success
+      2    a line cannot be parsed as a rule, or the file cannot be read
     """
-    for line in load_lines(rules):
+    for line in read_files(rules).check():
         if as_json:
-            told = {"file": str(rules), "line": line.number, "rule": str(line.rule), "comment": line.comment}
+            told = {"file": line.file, "line": line.number, "rule": str(line.rule), "comment": line.comment}
             typer.echo(json_line(told))
         else:
             show_data(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
@@ -127,9 +147,11 @@ def rules_show(
 
 def _table(found: list[Finding]) -> Table:
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for head in ("line", "level", "code", "message"):
-        table.add_column(head, justify="right" if head == "line" else "left", no_wrap=head != "message")
+    several = len({f.file for f in found if f.line}) > 1
+    for head in (*(["file"] * several), "line", "level", "code", "message"):
+        table.add_column(head, justify="right" if head == "line" else "left", no_wrap=head not in ("file", "message"))
     colour = {"error": "bold red", "warning": "yellow", "info": "cyan"}
     for f in found:
-        table.add_row(str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(visible(f.message)))
+        file = [Text(visible(f.file if f.line else ""))] * several
+        table.add_row(*file, str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(visible(f.message)))
     return table

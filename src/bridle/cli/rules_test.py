@@ -1,4 +1,4 @@
-"""`bridle rules test`: what rules are worth on labelled sequences."""
+"""`bridle rules test`: measure what rules are worth on labelled sequences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from rich.text import Text
 
 import bridle
 from bridle.cli.base import LOOK, Names, NamesFile, json_line, keep, names_of, show
+from bridle.cli.matching import model_reader
 from bridle.cli.options import (
     AnyScheme,
     AsJson,
     DataScheme,
     Labelled,
     TheEngine,
+    TheLenient,
     TheLimit,
     TheMemory,
     TheProgress,
@@ -26,20 +28,22 @@ from bridle.cli.options import (
     bytes_of,
 )
 from bridle.cli.reading import (
-    Reader,
     TheColumns,
     TheFormat,
     TheLabel,
     TheOptions,
+    given_of,
+    gold_of,
     labels_in,
     read_all,
     reader_of,
     rules_of,
 )
-from bridle.cli.rules import Rules, rules_app
+from bridle.cli.rules import rules_app
 from bridle.data import Example
 from bridle.errors import LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
+from bridle.learn.hints import hints
 from bridle.models import Tagger
 from bridle.report.text import visible
 from bridle.rules.base import Rule
@@ -47,10 +51,15 @@ from bridle.rules.base import Rule
 
 @rules_app.command("test")
 def rules_test(
-    rules: Rules,
+    rules: Annotated[Path, typer.Argument(metavar="RULES", help=".rules file to measure.", show_default=False)],
     data: Labelled,
+    more_rules: Annotated[
+        list[Path] | None, typer.Option("--rules", metavar="FILE", help="Another .rules file; can be repeated.")
+    ] = None,
+    lenient: TheLenient = False,
     model: Annotated[
-        Path | None, typer.Option("--model", metavar="MODEL", help="See what the rules do to its labels.")
+        Path | None,
+        typer.Option("--model", metavar="MODEL", help="Measure what the rules do to the labels of this model."),
     ] = None,
     format: TheFormat = None,
     columns: TheColumns = None,
@@ -60,21 +69,22 @@ def rules_test(
     labels_file: NamesFile = None,
     scheme: DataScheme = AnyScheme.AUTO,
     leave_out: Annotated[
-        bool, typer.Option("--leave-out/--no-leave-out", help="Decode with all rules but one, too, for each.")
+        bool, typer.Option("--leave-out/--no-leave-out", help="Also decode without each rule in turn.")
     ] = True,
     engine: TheEngine = "auto",
     time_limit: TheLimit = None,
     max_memory: TheMemory = None,
     threads: TheThreads = 0,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the bars: .png, .svg or .pdf; needs matplotlib.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib."),
     ] = None,
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
-    """See what rules are worth on labelled sequences.
+    """Measure what rules are worth on labelled sequences.
 
-    How often gold labels obey each, and what each does to a model, alone and among all.
+    Show how often gold labels obey each rule, and what each rule does to a model, alone and together with the others.
 
     \b
     Examples:
@@ -83,35 +93,38 @@ def rules_test(
       bridle rules test my.rules dev.txt --model m.bridle --json
 
     \b
-    Columns: the share of the sequences in which gold, and in which the model by itself, obeys the rule; what is gained
-    (points of F1 of segments, and of tokens right) by the rule alone and by the rule among all; sequences in which no
-    labelling obeys the rule, which are relaxed. The rules that gain most come first. DATA should be new to MODEL.
-    Without --model, --scheme says how labels make segments, and --labels names labels that DATA does not hold.
+    The columns are: the share of sequences in which the gold labels, and those of the model without rules, obey the
+    rule; what the rule gains alone and together with the others, in points of segment F1 and of token accuracy; and
+    the number of sequences in which no labelling obeys the rule, which are relaxed. The most useful rules come first.
+    MODEL should not have been trained on DATA. Without --model, --scheme is the tagging scheme of DATA, and --labels
+    adds labels that do not occur in DATA.
 
     \b
     Exit codes:
-      0    fine
-      1    under all rules some sequences had to be relaxed
+      0    success
+      1    some sequences had to be relaxed under all rules
       2    bad input or bad usage
       3    no labelling was found in time
       130  stopped by Ctrl-C
     """
-    keep(plot, rules, *data, model, labels_file, flag="--plot")
+    files = [rules, *(more_rules or ())]
+    keep(plot, *files, *data, model, labels_file, flag="--plot")
     memory = bytes_of(max_memory)
     tagger = None if model is None else bridle.load(model)
-    before = None if tagger is None else Reader.noted(tagger.notes_)
-    examples, _ = read_all(reader_of(format, columns, label, option, before), data, progress)
-    gold = [list(e.labels or ()) for e in examples]
+    reads = format, columns, label, option
+    reader, names = reader_of(*reads) if tagger is None else model_reader(tagger, *reads), set[str | None]()
+    examples, _ = read_all(reader, data, progress, names=names)
+    gold = gold_of(examples)
     extra = names_of(labels, labels_file) or ()
     if extra and tagger is not None:
-        raise LabelError("the model brings its labels", got="--labels", wanted="--model without --labels")
-    known = labels_in(gold, scheme.asked, extra) if tagger is None else tagger.labels_
-    obeyed = rules_of(rules, known)
+        raise LabelError("--labels has no effect with --model", got="--labels", wanted="--model without --labels")
+    known = labels_in([names], scheme.asked, extra) if tagger is None else tagger.labels_
+    obeyed = rules_of(files, known, lenient=lenient)
     if not obeyed:
         got = "an empty file or comments"
-        raise RuleError("there are no rules", got=got, wanted="one rule per line", where=str(rules))
+        raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, files)))
+    given = list(map(given_of, examples))
     if tagger is None:
-        given = [{"tokens": list(e.tokens), **e.given} for e in examples]
         found = audit(obeyed, gold, known, given=given, threads=threads)
     else:
         found = _of_model(
@@ -129,11 +142,14 @@ def rules_test(
         )
     if plot is not None:
         found.plot(plot)
+    meant = hints(found, gold, known, given=given, threads=threads)
     if as_json:
-        typer.echo(json_line(found.to_dict()))
+        typer.echo(json_line({**found.to_dict(), "hints": [hint.to_dict() for hint in meant]}))
     else:
         show(found.lines())
         _bars(found)
+        for hint in meant:
+            show(["", str(hint)])
     raise typer.Exit(LOOK if found.all is not None and found.all.relaxed else 0)
 
 
@@ -144,7 +160,7 @@ def _of_model(
 
 
 def _bars(found: Audit) -> None:
-    """The gains as bars, to the left and right of zero; rules that change nothing have none."""
+    """Print the gains as bars to the left and right of zero; rules without an effect have none."""
     gains = [(rule, gain) for rule, gain in found.gains() if gain]
     if not gains:
         return

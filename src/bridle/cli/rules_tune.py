@@ -1,4 +1,4 @@
-"""`bridle rules tune`: which written rules to keep hard, which soft and at what price, which to leave out."""
+"""`bridle rules tune`: decide which written rules to keep hard, make soft with which penalty, or leave out."""
 
 from __future__ import annotations
 
@@ -13,35 +13,38 @@ from bridle.atomic import claimed
 from bridle.cli.base import LOOK, check_kind, check_place, json_line, keep, on_screen, show, tell
 from bridle.cli.learned_file import keep_edited, plain
 from bridle.cli.learning import scores_of
+from bridle.cli.matching import model_reader
 from bridle.cli.options import (
     AsJson,
     HoldOut,
     Scores,
     TheCrossFit,
     TheHoldOut,
+    TheLenient,
     TheProgress,
     TheScores,
     TheSeed,
     TheThreads,
 )
 from bridle.cli.reading import (
-    Reader,
     TheColumns,
     TheFormat,
     TheLabel,
     TheOptions,
     groups_of,
+    known_lines,
     read_all,
-    reader_of,
-    rules_of,
     split,
 )
 from bridle.cli.rules import Rules, rules_app
 from bridle.cli.training_run import sayer
 from bridle.data import Lines
 from bridle.errors import FileError, RuleError
-from bridle.learn import TunedRules, tune_rules
-from bridle.rules.files import load_lines, text_of
+from bridle.learn import TunedRule, TunedRules, tune_rules
+from bridle.rules.conditions import list_files
+from bridle.rules.files import Line
+from bridle.rules.loading import Loaded, read_files
+from bridle.rules.text import included_by
 
 
 @rules_app.command("tune")
@@ -49,20 +52,23 @@ def rules_tune(
     context: typer.Context,
     rules: Rules,
     model: Annotated[
-        Path, typer.Option("--model", metavar="MODEL", help="What bridle train made.", show_default=False)
+        Path, typer.Option("--model", metavar="MODEL", help="Model that bridle train wrote.", show_default=False)
     ],
     data: Annotated[
         list[str],
-        typer.Option("--data", metavar="FILE", help="Labelled sequences; repeatable.", show_default=False),
+        typer.Option("--data", metavar="FILE", help="Labelled sequences; can be repeated.", show_default=False),
     ],
     out: Annotated[
-        str | None, typer.Option("-o", "--out", metavar="FILE", help="Write the tuned rules there; - is stdout.")
+        str | None,
+        typer.Option("-o", "--out", metavar="FILE", help="File to write the tuned rules to; - writes to stdout."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the gains: .png, .svg or .pdf; needs matplotlib.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib."),
     ] = None,
     cross_fit: TheCrossFit = None,
     hold_out: TheHoldOut = HoldOut.SEQUENCES,
+    lenient: TheLenient = False,
     scores: TheScores = Scores.AUTO,
     format: TheFormat = None,
     columns: TheColumns = None,
@@ -73,10 +79,11 @@ def rules_tune(
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
-    """Find out how to use written rules with a model: which hard, which soft and at what price, which not at all.
+    """Tune written rules for a model: which to keep hard, make soft with which penalty, or leave out.
 
-    Rules are judged on sequences that the model has not seen: if FILE holds its training data, each part is scored by a
-    model trained on the others. The file of rules stays as it is, unless -o names it.
+    Rules are judged on sequences that the model has not seen: if FILE contains its training data, each part is scored
+    by a model trained on the others. The rules file is not changed, unless -o names it. Rules of several files, and of
+    files that they include, are written to a single file, which replaces them.
 
     \b
     Examples:
@@ -85,33 +92,39 @@ def rules_tune(
       bridle rules tune my.rules --model m.bridle --data train.txt --cross-fit m.scores --json
 
     \b
-    Columns: hard, off or the penalty, as written and tuned; sequences in which gold, and in which the model by itself,
-    breaks the rule; sequences that it makes better and worse among the others; what it gains in points of quality, the
-    mean of sequences all right and of the F1 of each sequence.
+    The columns are: hard, off or the penalty, as written and as tuned; the number of sequences in which the gold
+    labels, and those of the model without rules, break the rule; the number of sequences that it makes better and
+    worse, together with the others; and its gain in points of quality, the mean of the share of sequences without an
+    error and of the F1 of each sequence.
 
     \b
     Exit codes:
-      0    tuned rules, or the rules as written, label better than none
-      1    no rules do
+      0    the tuned rules, or the rules as written, are better than no rules
+      1    using no rules is best
       2    bad input or bad usage
       130  stopped by Ctrl-C
     """
     if out == "-" and as_json:
-        raise FileError("the rules cannot go to standard output", got="-o - with --json", wanted="-o FILE")
+        raise FileError("rules and --json cannot share standard output", got="-o - with --json", wanted="-o FILE")
     keep(out, *data, model, cross_fit)
-    keep(plot, rules, *data, model, cross_fit, out, flag="--plot")
-    keep(cross_fit, rules, *data, model, flag="--cross-fit")
+    keep(plot, *rules, *data, model, cross_fit, out, flag="--plot")
+    keep(cross_fit, *rules, *data, model, flag="--cross-fit")
     for path in filter(None, (plot, cross_fit)):
         check_place(path)
     if cross_fit is not None:
         check_kind(cross_fit)
     context.with_resource(claimed(out, cross_fit))
     tagger = bridle.load(model)
-    written = rules_of(rules, tagger.labels_)
+    loaded = read_files(rules)
+    if len(loaded.texts) > 1:  # one file is written, and those that were read stay as they are
+        keep(out, *(file for file in loaded.texts if file is not None))
+    lines_read = known_lines(loaded, tagger.labels_, lenient=lenient)
+    written = [line.rule for line in lines_read]
     if not written:
         got = "an empty file or comments"
-        raise RuleError("there are no rules", got=got, wanted="one rule per line", where=str(rules))
-    examples, _ = read_all(reader_of(format, columns, label, option, Reader.noted(tagger.notes_)), data, progress)
+        raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, rules)))
+    _check_lists(lines_read, out)
+    examples, _ = read_all(model_reader(tagger, format, columns, label, option), data, progress)
     X, y, given = split(examples)
     groups, say = groups_of(examples, hold_out), sayer(progress)
     found = tune_rules(
@@ -128,7 +141,7 @@ def rules_tune(
         watch=say,
     )
     if out is not None:
-        made = list(_lines(rules, found, data))
+        made = list(_lines(loaded, lines_read, found, data))
         keep_edited(out, made)
         with Lines(out, None, on_screen) as lines:
             lines.write(made)
@@ -141,7 +154,26 @@ def rules_tune(
         show([_ADVICE[found.best]])
     if out not in (None, "-"):
         tell(f"bridle: {len(found.rules)} of {len(written)} rules; written to {out}")
+        if len(loaded.texts) > 1:
+            tell(f"bridle: {out} contains the rules of {', '.join(map(str, loaded.texts))}; use it instead of them")
     raise typer.Exit(LOOK if found.best == "none" else 0)
+
+
+def _check_lists(lines: list[Line], out: str | None) -> None:
+    """Check that the output is in the same folder: rules name phrase lists relative to their file."""
+    if out in (None, "-"):
+        return
+    folder = Path(str(out)).resolve().parent
+    for line in lines:
+        home = Path(line.file or "").resolve().parent
+        if home != folder and any(not Path(name).is_absolute() for name in list_files(line.rule)):
+            raise FileError(
+                "the rules name phrase lists relative to their own file",
+                got=f"-o {out}",
+                wanted=f"a file in {home}",
+                cause=str(line.rule),
+                where=line.where,
+            )
 
 
 _ADVICE = {
@@ -154,19 +186,41 @@ _ADVICE = {
 _HEADS = ("# Tuned by bridle ", "# priced for model ")
 
 
-def _lines(path: Path, found: TunedRules, data: list[str]) -> Iterator[str]:
-    """The file of rules, each line as before but for the rule in it."""
+def _lines(loaded: Loaded, read: list[Line], found: TunedRules, data: list[str]) -> Iterator[str]:
+    """The rules files, one after the other, with each rule replaced by the tuned one."""
     where = f"{found.sequences:,} sequences in {found.folds} folds"
     yield f"# Tuned by bridle {bridle.__version__} on {plain(', '.join(data))}: {_ADVICE[found.best]}"
     if found.best == "tuned":
         yield f"# priced for model {found.fingerprint} on {where}; all right, against no rules: {found.gains['tuned']}"
-    rows = {line.number: (line, one) for line, one in zip(load_lines(path), found.found, strict=True)}
-    for number, text in enumerate(text_of(path).rstrip("\n").split("\n"), start=1):
-        if number not in rows or found.best == "written":
+    rows: _Rows = {(line.file, line.number): (line, None) for line in loaded.lines}
+    rows |= {(line.file, line.number): (line, one) for line, one in zip(read, found.found, strict=True)}
+    inside = set(loaded.includes.values())
+    asked = [file for file in loaded.texts if file not in inside]
+    for file in asked:
+        if len(asked) > 1:
+            yield f"# ---- {plain(str(file))}"
+        yield from _file_lines(file, loaded, rows, found)
+
+
+_Rows = dict[tuple[str | None, int], tuple[Line, TunedRule | None]]  # None: the rule was left out (--lenient)
+
+
+def _file_lines(file: str | None, loaded: Loaded, rows: _Rows, found: TunedRules) -> Iterator[str]:
+    """The lines of a file, with included files inserted."""
+    for number, text in enumerate("\n".join(loaded.texts[file]).rstrip("\n").split("\n"), start=1):
+        line, one = rows.get((file, number), (None, None))
+        if (other := loaded.includes.get((file, number))) is not None:
+            yield f"# ---- {plain(text.strip())}"
+            yield from _file_lines(other, loaded, rows, found)
+            yield f"# ---- end of {plain(other)}"
+        elif included_by(text) is not None:
+            yield f"# {plain(text.strip())}: it is above"
+        elif line is not None and one is None:
+            yield f"# left out: {text.strip()}"
+        elif line is None or one is None or found.best == "written":
             if not text.startswith(_HEADS):  # of a tuning before this one
                 yield text
-            continue
-        line, one = rows[number]
-        rule = one.rule if found.best == "tuned" else None
-        note = f"  # {line.comment}" if line.comment else ""
-        yield f"# off: {one.written}{note}" if rule is None else f"{rule}{note}"
+        else:
+            rule = one.rule if found.best == "tuned" else None
+            note = f"  # {line.comment}" if line.comment else ""
+            yield f"# off: {one.written}{note}" if rule is None else f"{rule}{note}"

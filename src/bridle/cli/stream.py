@@ -1,4 +1,4 @@
-"""Decode a stream of sequences into records, in order; what goes wrong is told with its place."""
+"""Decode a stream of sequences into records, in order. Errors name the place of their sequence."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Record = dict[str, Any]
 class Work:
     """Some sequences that are decoded together."""
 
-    ids: Sequence[Any]  # what each is called
-    where: Sequence[str]  # where each stands
+    ids: Sequence[Any]  # in the output
+    where: Sequence[str]  # the place of each in its file
     decode: Callable[[int], Sequence[Decoding]]  # decodes the first n of them
     scores: Callable[[int], tuple[Lattice, Given | None]]  # of one of them
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came out."""
+    """Counts of sequences by their results."""
 
     sequences: int = 0
     infeasible: int = 0  # no labelling obeys the hard rules
@@ -61,14 +61,14 @@ class Stream:
     """Turns sequences into records."""
 
     decoder: Decoder
-    k: int | None = None  # give the k best labellings too
+    k: int | None = None  # add the k best labellings
     detail: Literal["all", "labels"] = "all"  # "labels": records without scores and broken rules
     tally: Tally = field(default_factory=Tally)
-    # Prints rules: a few are broken again and again, and need be printed once.
+    # Rules as text, cached: a few rules are broken again and again.
     _text: Callable[[Rule], str] = field(default_factory=lambda: lru_cache(maxsize=1024)(str), repr=False)
 
     def records(self, work: Work) -> tuple[list[Record], BridleError | None]:
-        """The records of all sequences, or of those before a bad one, with what is wrong with it."""
+        """The records of all sequences; if one fails, the records before it and the error."""
         found: Sequence[Decoding] = []
         n, wrong = len(work.ids), None
         while n:
@@ -113,7 +113,7 @@ class Stream:
 
 
 def to_json(made: Record) -> str:
-    """One line of JSON; an id that JSON or UTF-8 cannot hold is escaped or becomes text."""
+    """One line of JSON; an id that JSON or UTF-8 cannot represent is escaped or becomes text."""
     try:
         line = json.dumps(made, ensure_ascii=False, allow_nan=False)
         line.encode()

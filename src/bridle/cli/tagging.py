@@ -1,25 +1,39 @@
-"""`bridle tag`: sequences in, the same with labels out."""
+"""`bridle tag`: label sequences with a model."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import bridle
+from bridle.bulk.inputs import files
 from bridle.cli.bars import Bar
 from bridle.cli.base import OnInfeasible, app, ended, keep, on_screen, warn
+from bridle.cli.bulk import (
+    Asked,
+    Bulk,
+    JsonProgress,
+    TheOnError,
+    TheResume,
+    TheRunMemory,
+    TheShardSize,
+    tag_into_file,
+    tag_into_shards,
+)
+from bridle.cli.matching import model_reader
+from bridle.cli.naming import Names
 from bridle.cli.options import (
     FORMATS,
     TheEngine,
+    TheLenient,
     TheLimit,
     TheMemory,
-    TheOut,
     TheProgress,
     TheRules,
     TheThreads,
@@ -31,14 +45,14 @@ from bridle.cli.reading import (
     TheFormat,
     TheLabel,
     TheOptions,
-    reader_of,
     reading,
     rules_for,
     settings_of_format,
 )
 from bridle.cli.stream import Record, Stream, Work, to_json
 from bridle.data import Example, Examples, Lines, Pace
-from bridle.data.base import Format, format_named, plain_path
+from bridle.data.base import Format, format_guessed, format_named, has_suffix, plain_path, save_lines
+from bridle.data.source import PACKED
 from bridle.data.standoff import Standoff, segments_of
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
@@ -47,30 +61,30 @@ from bridle.errors import BridleError, FileError, ModelError
 from bridle.lattice import Lattice
 from bridle.models import Tagger
 
-# formats without a head or a foot, of which lines are written as soon as they are there
+# formats without a header or footer, whose lines are written as soon as they are ready
 STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged", "spans", "doccano")
-# formats whose output is the same by default; whose spans may have probabilities; that show gold beside guess
+# formats that are also the default of the output; whose spans may have probabilities; with a column for gold labels
 _ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
 _WITH_SCORES = ("spans", "labelstudio")
-_WITH_GOLD = ("conll", "csv", "tsv")
-_LOADED_BACK = (
-    "spans",
-    "doccano",
-    "labelstudio",
-    "brat",
-    "csv",
-    "tsv",
-)  # with the options of the input, or of the training
+_WITH_GOLD = ("conll", "csv", "tsv", "parquet", "arrow")
+# formats that are written without the options of the input and of the training data: they get one more column
+_WITHOUT_OPTIONS = ("conll", "jsonl")
 _MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
 @app.command()
 def tag(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What bridle train made.", show_default=False)],
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)],
     data: Annotated[
-        list[str] | None, typer.Argument(metavar="DATA", help="Sequences; .gz is fine. Default: -, which is stdin.")
+        list[str] | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Files, folders or patterns ('data/*.jsonl'), also packed (.gz, .zst). Default: -, which reads stdin.",
+        ),
     ] = None,
     rules: TheRules = None,
+    lenient: TheLenient = False,
     format: TheFormat = None,
     columns: TheColumns = None,
     label: TheLabel = None,
@@ -78,40 +92,88 @@ def tag(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="NAME", autocompletion=FORMATS, help="conll, jsonl, spans, csv, ... Default: by the input."
+            "--to",
+            metavar="NAME",
+            autocompletion=FORMATS,
+            help="Format of the output: conll, jsonl, spans, csv, ... Default: that of the input.",
         ),
     ] = None,
     to_option: Annotated[
         list[str] | None,
-        typer.Option("--to-option", metavar="KEY=VALUE", help="An option of the format of the output; repeatable."),
+        typer.Option("--to-option", metavar="KEY=VALUE", help="Option of the output format; can be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: the same as --to jsonl.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines; the same as --to jsonl.")] = False,
     k: Annotated[
-        int | None, typer.Option("--k", metavar="N", min=1, help="The N best labellings, as JSON lines.")
+        int | None, typer.Option("--k", metavar="N", min=1, help="Write the N best labellings, as JSON lines.")
     ] = None,
     scores: Annotated[
         bool,
         typer.Option(
-            "--scores", help="Probabilities: of each span (--to spans, labelstudio), or of each token's label (jsonl)."
+            "--scores",
+            help="Add probabilities: of each span (--to spans, labelstudio) or of each token's label (jsonl).",
         ),
     ] = False,
     engine: TheEngine = "auto",
     on_infeasible: Annotated[
-        OnInfeasible, typer.Option(help="No labelling obeys the hard rules: stop, break the fewest rules, or go on.")
+        OnInfeasible,
+        typer.Option(
+            help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence."
+        ),
     ] = OnInfeasible.RELAX,
     time_limit: TheLimit = None,
     max_memory: TheMemory = None,
     threads: TheThreads = 0,
-    out: TheOut = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Output file; or a folder for shards, if it ends with a slash, or is one. Default: stdout.",
+        ),
+    ] = None,
+    resume: TheResume = False,
+    shard_size: TheShardSize = None,
+    memory: TheRunMemory = None,
+    on_error: TheOnError = None,
     progress: TheProgress = None,
+    json_progress: JsonProgress = False,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="CLUSTER",
+            help="Run on Spark (spark://HOST:PORT, yarn, k8s://..., local[N], local-cluster[N,CORES,MB]) or on Ray "
+            "(ray, ray:local, ray:HOST:PORT, ray://HOST:PORT).",
+        ),
+    ] = None,
+    on_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on-option",
+            metavar="KEY=VALUE",
+            help="Setting of the cluster, such as spark.executor.memory=4g or actors=8, or option of Spark's reader, "
+            "such as maxFilesPerTrigger=100; can be repeated.",
+        ),
+    ] = None,
 ) -> None:
-    """Label sequences with a model, under rules if you like.
+    """Label sequences with a model, optionally under rules.
 
-    The input is read as the training data was (--format, --columns and so on change that); a column of labels may be
-    missing. Plain text (--format text) is cut into tokens as the text of the training data was. The output has one more
-    column, or is JSON lines with --json, --k or --scores, or spans of characters with --to spans, doccano, labelstudio
-    or brat. What is read is written as soon as it is labelled, so that files of any size and streams without an end
-    need the same memory.
+    The input is read in the same way as the training data, unless its suffix or its first lines show another format;
+    --format, --columns and so on override this. The column of labels may be missing. Plain text (--format text) is
+    split into tokens in the same way as the training data.
+
+    The output has one more column. With --json, --k or --scores it is JSON lines; with --to spans, doccano, labelstudio
+    or brat, spans of characters. It is written as soon as it is labelled, so files of any size and endless streams need
+    the same memory. Sequences keep their ids; sequences without an id are numbered through all files, in shards even if
+    another sequence has that number as its id. A file whose name ends in .gz or .zst is packed.
+
+    With -o FOLDER/ or --resume, the output is shards in a folder, part-00000.parquet and so on, with a manifest. If the
+    command is stopped or killed, the same command with --resume continues after the last finished shard. In shards,
+    each row has its status and, if it failed, an error.
+
+    With --on, a cluster tags Parquet files or JSON lines (files, folders, globs) into a folder of Parquet files. If it
+    is stopped or killed, the same command goes on; at the end it compares the rows with those of the input.
 
     \b
     Examples:
@@ -119,42 +181,67 @@ def tag(
       cat refs.txt | bridle tag refs.bridle --json | jq .labels
       bridle tag chunks.bridle test.txt --k 3
       bridle tag names.bridle notes.txt --format text --to spans --scores
+      bridle tag refs.bridle 'data/*.parquet' -o tagged/ --resume
+      bridle tag refs.bridle in/*.parquet -o out --on spark://host:7077
 
     \b
     Exit codes:
-      0    fine
-      1    done, but some sequences are infeasible (skip), relaxed, or had no labelling in time
+      0    success
+      1    finished, but some sequences are infeasible (skip), relaxed, failed (--on-error row), or have no labelling:
+           time ran out
       2    bad input, bad usage, or the output cannot be written
       3    a sequence has no labelling under the rules (--on-infeasible raise)
-      130  interrupted by Ctrl-C; lines written are whole, -o FILE is left as FILE.part
-      141  the reader of the output went away
+      130  interrupted by Ctrl-C; written lines are complete, and -o FILE is kept as FILE.part; shards can be resumed
+      141  the reader of the output closed it
     """
-    keep(out, model, rules, *(data or ()))
+    if on is not None:
+        from bridle.cli.cluster import tag_on
+
+        tag_on(context)
+    bulk = Bulk(resume, shard_size, memory, on_error, json_progress, progress, threads)
+    named = data or ["-"]
+    shards = bulk.shards(out)  # which have no row twice; otherwise, a file that is named twice is read twice
+    data = files(named) if shards else [one for path in named for one in files([path])]
+    keep(out, model, *(rules or ()), *data)
     tagger = bridle.load(model)
-    before = Reader.noted(tagger.notes_, "missing")
-    reader = reader_of(format, columns, label, option, before)
-    obeyed = [] if rules is None else rules_for(rules, tagger)
-    memory = MOST_MEMORY if max_memory is None else bytes_of(max_memory)
-    decoder = Decoder(
-        tagger.labels_, obeyed, engine, time_limit=time_limit, max_memory=memory, on_infeasible=on_infeasible.value
-    )
-    made = _output("jsonl" if as_json or k is not None else to, (reader, before), tagger, to_option, scores)
+    reader = model_reader(tagger, format, columns, label, option, "missing")
+    readers = reader.settled_on(data[0]), Reader.noted(tagger.notes_, "missing")
+    obeyed = [] if not rules else rules_for(rules, tagger, lenient=lenient)
+    options: dict[str, Any] = {
+        "engine": engine,
+        "time_limit": time_limit,
+        "max_memory": MOST_MEMORY if max_memory is None else bytes_of(max_memory),
+        "on_infeasible": on_infeasible.value,
+    }
+    decoder = Decoder(tagger.labels_, obeyed, **options)
+    asked = Asked(tagger, obeyed, options, named, data, reader, out or "")
+    if shards:
+        more = {"--k": k is not None, "--scores": scores, "--to-option": bool(to_option)}
+        tag_into_shards(bulk, asked, "jsonl" if as_json else to, [name for name, there in more.items() if there])
+    to = to if to or as_json or k is not None or scores else _by_suffix(out)
+    made = _output("jsonl" if as_json or k is not None else to, readers, tagger, to_option, scores)
     if made is None and to not in (None, "jsonl", "json"):
         wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(_WITH_SCORES)}"
-        raise ModelError("--json, --k and --scores make JSON lines", got=f"--to {to}", wanted=wanted)
+        raise ModelError("--json, --k and --scores write JSON lines", got=f"--to {to}", wanted=wanted)
+    tag_into_file(bulk, asked, made, plain=not scores and k is None)
     stream = Stream(decoder, k, "labels" if made is not None and not scores else "all")
-    if made is not None and made.name not in STREAMED:
-        opened = (reading(reader, path, progress, "tagging", out) for path in data or ["-"])
-        made.save(plain_path(out), _tagged(opened, stream, tagger, threads, made, scores))
-        ended(stream.tally)
-        return
+    names = Names(len(data))
+    is_packed = out is not None and out.endswith(PACKED)
+    if is_packed or (made is not None and made.name not in STREAMED):
+        opened = ((path, reading(reader, path, progress, "tagging", out)) for path in data)
+        work = _worked(opened, stream, names, tagger, threads)
+        if made is None:
+            save_lines(plain_path(out), _json_lines(work, tagger, decoder if scores else None))
+        else:
+            made.save(plain_path(out), _tagged(work, tagger, made, decoder if scores else None))
+        _ended(stream, names)
     pace = Pace(sequences=1, most=4096)  # the first answer comes at once
     with Lines(out, warn, on_screen) as lines:
-        for path in data or ["-"]:
+        for path in data:
             with reading(reader, path, progress, "tagging", out) as (examples, bar):
                 while some := examples.take(pace.sequences, pace.tokens):  # at most a chunk of them is held
                     begun = time.perf_counter()
-                    records, wrong = stream.records(work_of(some, tagger, decoder, threads, stream.tally.sequences))
+                    records, wrong = stream.records(work_of(some, tagger, decoder, threads, names.of(some, path)))
                     if made is None:
                         lines.write(
                             _json(example, record, tagger, decoder if scores else None)
@@ -168,48 +255,72 @@ def tag(
                         raise wrong
                     bar()
                     pace.took(time.perf_counter() - begun)
+    _ended(stream, names)
+
+
+def _ended(stream: Stream, names: Names) -> NoReturn:
+    if told := names.told():
+        warn(told)
     ended(stream.tally)
 
 
-def _tagged(
-    opened: Iterable[AbstractContextManager[tuple[Examples, Bar]]],
+def _worked(
+    opened: Iterable[tuple[str, AbstractContextManager[tuple[Examples, Bar]]]],
     stream: Stream,
+    names: Names,
     tagger: Tagger,
     threads: int,
-    made: Format,
-    scores: bool,
-) -> Iterator[Example]:
-    """Examples with their labels, for a format that is not written line by line."""
-    for file in opened:
+) -> Iterator[tuple[list[Example], list[Record]]]:
+    """Examples and their records, for a file that is not written line by line."""
+    for path, file in opened:
         with file as (examples, bar):
             while some := examples.take(1024, 1 << 16):
-                work = work_of(some, tagger, stream.decoder, threads, stream.tally.sequences)
+                work = work_of(some, tagger, stream.decoder, threads, names.of(some, path))
                 records, wrong = stream.records(work)
-                yield from _answered(some, records, tagger, made, stream.decoder if scores else None)
+                yield some, records
                 if wrong is not None:
                     raise wrong
                 bar()
 
 
+def _tagged(
+    work: Iterable[tuple[list[Example], list[Record]]], tagger: Tagger, made: Format, decoder: Decoder | None
+) -> Iterator[Example]:
+    """Examples with their labels, as a format needs them."""
+    for some, records in work:
+        yield from _answered(some, records, tagger, made, decoder)
+
+
+def _json_lines(
+    work: Iterable[tuple[list[Example], list[Record]]], tagger: Tagger, decoder: Decoder | None
+) -> Iterator[str]:
+    """Lines of JSON."""
+    for some, records in work:
+        for example, record in zip(some, records, strict=False):
+            yield _json(example, record, tagger, decoder)
+
+
 def _answered(
     some: list[Example], records: list[Record], tagger: Tagger, made: Format, decoder: Decoder | None
 ) -> list[Example]:
-    """Examples with the labels of their records, of which an error may have left fewer, as a format wants them."""
+    """Examples with the labels of their records, as a format needs them. After an error, there are fewer records."""
     found = list[Example]()
     for example, record in zip(some, records, strict=False):
         labels, columns = record["labels"], example.columns
         if isinstance(made, Standoff):  # a text without an answer has no spans
             found.append(_with_spans(example, record, tagger, made, decoder))
             continue
-        if made.name in _WITH_GOLD and example.labels is not None:  # gold beside guess, as bridle eval reads them
-            columns = {**columns, "gold": example.labels}
+        if (
+            made.name in _WITH_GOLD and example.labels is not None
+        ):  # gold and predicted labels, as bridle eval reads them
+            columns = {**columns, "gold": made.without_gaps(example).known_labels}
         labels = [_MISSING] * len(example) if labels is None else labels
         found.append(replace(example, columns=columns, labels=labels))
     return found
 
 
 def _with_spans(example: Example, record: Record, tagger: Tagger, made: Standoff, decoder: Decoder | None) -> Example:
-    """An example with the labels of its record; with a decoder, with the probabilities of its spans too."""
+    """An example with the labels of its record and, with a decoder, the probabilities of its spans."""
     labels = record["labels"]
     if labels is None or decoder is None or record.get("relaxed"):
         return replace(example, labels=labels)
@@ -221,8 +332,10 @@ def _with_spans(example: Example, record: Record, tagger: Tagger, made: Standoff
     return replace(example, labels=labels, probabilities=[round(p, 6) for p in found])
 
 
-def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int, first: int = 0) -> Work:
-    """Examples to be scored and decoded. One without a name is called by its number, counted from `first`."""
+def work_of(
+    some: list[Example], tagger: Tagger, decoder: Decoder, threads: int, names: Sequence[Any] | None = None
+) -> Work:
+    """Examples to be scored and decoded, with their ids in the output."""
     xs, givens = [example.columns for example in some], [example.given for example in some]
 
     def scores(b: int) -> tuple[Lattice, Mapping[str, Any] | None]:
@@ -230,11 +343,21 @@ def work_of(some: list[Example], tagger: Tagger, decoder: Decoder, threads: int,
         return tagger.lattice(xs[b]), given[0] if given else None
 
     return Work(
-        [first + b if example.id is None else example.id for b, example in enumerate(some)],
+        [example.id for example in some] if names is None else names,
         [example.where for example in some],
         lambda n: tagger.decode(xs[:n], decoder, given=givens[:n], threads=threads),
         scores,
     )
+
+
+def _by_suffix(out: str | None) -> str | None:
+    """The format that the name of the output asks for; None if it does not."""
+    if out in (None, "-") or not has_suffix(str(out)) or Path(str(out)).is_dir():
+        return None
+    with suppress(FileError):  # several formats share the suffix
+        name = format_guessed(str(out))
+        return None if name == "text" else name
+    return None
 
 
 def _output(
@@ -248,9 +371,9 @@ def _output(
     if name in ("jsonl", "json") or (scores and name not in _WITH_SCORES):
         return None
     if name == "text":
-        raise FileError("the output cannot have this format", got=name, wanted="a format that has labels")
+        raise FileError("the output cannot have this format", got=name, wanted="a format with labels")
     asked = settings_of_format(options, "--to-option") if options else {}
-    for known in readers if name in _LOADED_BACK else ():
+    for known in () if name in _WITHOUT_OPTIONS else readers:
         if name == known.format:
             asked = known.options | asked
     made = format_named(name, asked)
@@ -259,16 +382,16 @@ def _output(
 
 
 def _json(example: Example, record: Record, tagger: Tagger, decoder: Decoder | None) -> str:
-    """A line of JSON; with a decoder, the probability of each label too."""
+    """A line of JSON; with a decoder, including the probability of each label."""
     more = {} if decoder is None else {"probability": _probability(example, record, tagger, decoder)}
-    others = {name: list(column) for name, column in list(example.columns.items())[1:]}
+    others: dict[str, Any] = {name: list(column) for name, column in list(example.columns.items())[1:]}
     if example.labels is not None:
         others["gold"] = list(example.labels)
     return to_json({"id": record["id"], "tokens": list(example.tokens), **others, **record, **more})
 
 
 def _probability(example: Example, record: Record, tagger: Tagger, decoder: Decoder) -> list[float] | None:
-    """Of each label, given that the hard rules hold."""
+    """The probability of each label, given that the hard rules hold."""
     if record["labels"] is None or record.get("relaxed"):
         return None
     table = decoder.marginals(*work_of([example], tagger, decoder, 1).scores(0))

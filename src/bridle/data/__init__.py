@@ -1,6 +1,6 @@
-"""Files in and out: labelled sequences in many formats, scores (npz, JSON lines), lines of output that stay whole.
+"""Reading and writing files: labelled sequences in many formats, scores (npz, JSON lines), and lines of output.
 
-A format is one file with a subclass of `Format`; it is found by itself.
+A format is one file with a subclass of `Format`, which is found automatically.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from bridle.data.examples import Example, Examples
 from bridle.data.files import load, read, write
 from bridle.data.output import Lines
 from bridle.data.scores import Chunk, Pace, ScoreFile, open_scores, save_scores
+from bridle.data.splitting import split_indices
 
 for _module in iter_modules(__path__):
     if not _module.ispkg:  # the references are no format
@@ -30,5 +31,6 @@ __all__ = [
     "open_scores",
     "read",
     "save_scores",
+    "split_indices",
     "write",
 ]

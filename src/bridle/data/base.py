@@ -1,29 +1,33 @@
-"""What a format is: a frozen dataclass whose fields are its options, which reads a source and makes lines of examples.
+"""The base class of formats: a frozen dataclass whose fields are options; it reads a source and writes examples.
 
-A file in this folder that defines a subclass of `Format` with a name is found by itself.
+A file in this folder that defines a subclass of `Format` with a name is found automatically.
 """
 
 from __future__ import annotations
 
 import gzip
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from inspect import cleandoc
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar, Literal
 
 from bridle.atomic import replacing
 from bridle.data.examples import Example
 from bridle.data.output import Lines
-from bridle.data.source import Source
+from bridle.data.source import PACKED, Source
 from bridle.errors import Argument, FileError, shown
+from bridle.extras import needed
 
 _FORMATS: dict[str, type[Format]] = {}
 _TOKENS = {"word", "words", "token", "tokens"}  # what columns are called
 _LABELS = {"label", "labels", "tag", "tags", "ner", "ner_tag", "ner_tags", "pos", "pos_tag", "pos_tags", "chunk", "bio"}
+_LABEL = re.compile(r"[A-Z][A-Z0-9$_:.+-]*|[BILMESU]-[^\s/|]+|[^\w\s/|]+")  # B-per, NNP, PRP$, a comma
+_IN_SCHEME = re.compile(r"O|[BILMESU]-[^\s/|]+")
 _PARAMETERS = "\n\nParameters\n----------\n"
 
 
@@ -33,19 +37,23 @@ class Format:
 
     Parameters
     ----------
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are surely of this format
     shared: ClassVar[tuple[str, ...]] = ()  # suffixes that belong to another format; how a file begins tells them apart
     cuts: ClassVar[bool] = False  # does it cut text into tokens, with an option `tokens` that says how?
+    gaps: ClassVar[Literal["text", "null", "never"]] = "text"  # how it writes a label that is missing, if it can
+    missing: str | None = "?"
     encoding: str = "utf-8"
 
     def __init_subclass__(cls) -> None:
         if cls.name in _FORMATS and _FORMATS[cls.name].__module__ != cls.__module__:
-            raise TypeError(f"two formats are called {cls.name!r}")
+            raise TypeError(f"a format named {cls.name!r} is already registered")
         if "name" in cls.__dict__:
             _FORMATS[cls.name] = cls
         if cls.__doc__ and "encoding :" not in cls.__doc__:  # the options of its base are told there, once
@@ -54,12 +62,17 @@ class Format:
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        """May a file that begins so be of this format? `head` ends with a whole line if the file goes on."""
+        """Can a file that begins like this have this format? `head` ends with a complete line if the file continues."""
+        return False
+
+    @classmethod
+    def surely(cls, head: str) -> bool:
+        """Does a file that begins like this have this format, even if plain text or another format is expected?"""
         return False
 
     @classmethod
     def misfit(cls, head: str) -> str:
-        """Why a file that begins so is not of this format: a sentence, or ""."""
+        """Why a file that begins like this does not have this format: a sentence, or ""."""
         return ""
 
     def read(self, source: Source) -> Iterator[Example]:
@@ -67,7 +80,7 @@ class Format:
         raise NotImplementedError
 
     def lines(self, example: Example) -> Iterable[str]:
-        """The lines that stand for one sequence."""
+        """The lines of one sequence."""
         raise NotImplementedError
 
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
@@ -77,32 +90,36 @@ class Format:
                 raise example.error(
                     f"an empty sequence cannot be written as {self.name}",
                     got="no tokens",
-                    wanted="a token at least",
-                    cause="jsonl and parquet have room for empty sequences.",
+                    wanted="at least one token",
+                    cause="Use jsonl or parquet for empty sequences.",
                 )
             try:
                 yield from self.lines(example)
             except (TypeError, AttributeError):
-                raise example.error("a sequence holds what is no text", wanted="strings in all columns") from None
+                what = "a sequence contains values that are not strings"
+                raise example.error(what, wanted="strings in all columns") from None
+
+    def without_gaps(self, example: Example) -> Example:
+        """A sequence to write, with the text `missing` in place of missing labels, unless the format has null."""
+        if example.labels is None or None not in example.labels or self.gaps == "null":
+            return example
+        if self.gaps == "never" or self.missing is None:
+            raise example.error(
+                "a label is missing",
+                got=f"{example.labels.count(None)} tokens without a label",
+                wanted=f"a label for every token, because {self.name} cannot represent missing labels"
+                if self.gaps == "never"
+                else "{argument}, or a label for every token",
+                argument=Argument("missing", "?"),
+            )
+        return replace(example, labels=[self.missing if label is None else label for label in example.labels])
 
     def save(self, path: str | None, examples: Iterable[Example]) -> None:
-        """Write a file (.gz: packed), or to standard output (None)."""
-        lines = self.text(examples)
-        if path is not None and path.endswith(".gz"):
-            with (
-                replacing(path, patience=0.0) as file,
-                gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed,
-            ):
-                while some := list(islice(lines, 4096)):
-                    packed.write(_encoded("".join(line + "\n" for line in some)))
-            return
-        with Lines(path) as out:
-            while some := list(islice(lines, 4096)):
-                _encoded("".join(some))
-                out.write(some)
+        """Write to a file (packed if it ends in .gz or .zst), or to standard output (None)."""
+        save_lines(path, self.text(examples))
 
     def check(self, **choices: Sequence[str | None]) -> None:
-        """Raise if an option is none of its words."""
+        """Raise if an option has none of its possible values."""
         for option, words in choices.items():
             if (value := getattr(self, option)) not in words:
                 raise FileError(
@@ -111,6 +128,37 @@ class Format:
                     wanted=" or ".join(map(repr, words)),
                     argument=Argument(option, value),
                 )
+
+
+def _packing(path: str, file: IO[bytes]) -> Any:
+    """A file that packs what is written into another one, as the suffix asks for."""
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0)
+    pa = needed("pyarrow", "arrow", "files packed with zstd need PyArrow", FileError)
+    return pa.output_stream(Kept(file), compression="zstd")
+
+
+class Kept:
+    """A file that somebody else may not close."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write, self.flush, self.closed = file.write, file.flush, False
+
+    def close(self) -> None:
+        """It stays open."""
+
+
+def save_lines(path: str | None, lines: Iterator[str]) -> None:
+    """Write lines to a file (packed if it ends in .gz or .zst), or to standard output (None)."""
+    if path is not None and path.endswith(PACKED):
+        with replacing(path, patience=0.0) as file, _packing(path, file) as packed:
+            while some := list(islice(lines, 4096)):
+                packed.write(_encoded("".join(line + "\n" for line in some)))
+        return
+    with Lines(path) as out:
+        while some := list(islice(lines, 4096)):
+            _encoded("".join(some))
+            out.write(some)
 
 
 def _encoded(text: str) -> bytes:
@@ -138,18 +186,27 @@ def formats() -> list[str]:
     return sorted(_FORMATS)
 
 
-def format_named(name: str, options: dict[str, Any]) -> Format:
-    """The format of this name with these options."""
+def format_kind(name: str) -> type[Format]:
+    """The class of the format with this name."""
     if not isinstance(name, str) or name not in _FORMATS:
         raise FileError(
             "unknown format", got=repr(name), wanted=_near(str(name), formats()), argument=Argument("format", name)
         )
-    kind = _FORMATS[name]
+    return _FORMATS[name]
+
+
+def format_named(name: str, options: dict[str, Any]) -> Format:
+    """The format with this name and these options."""
+    kind = format_kind(name)
     known = sorted(field.name for field in fields(kind))
     for option in options:
         if option not in known:
             raise FileError(f"format {name!r} has no such option", got=repr(option), wanted=_near(option, known))
-    return kind(**options)
+    made = kind(**options)
+    if made.missing is not None and (not isinstance(made.missing, str) or not made.missing.strip()):
+        wanted = "a string such as '?', or None"
+        raise FileError("`missing` must be a non-empty string", got=shown(made.missing), wanted=wanted)
+    return made
 
 
 def _near(name: str, known: list[str]) -> str:
@@ -158,12 +215,12 @@ def _near(name: str, known: list[str]) -> str:
 
 
 def format_guessed(path: str, source: Source | None = None) -> str:
-    """The name of the format of a file, from its suffix or, if there is a source to read, from how it begins."""
-    suffix = Path(path.removesuffix(".gz")).suffix.lower()
+    """The name of the format of a file, from its suffix or, if there is a source to read, from its first lines."""
+    suffix = Path(unpacked_name(path)).suffix.lower()
     found = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
     misfit = ""
     rivals = [name for name, kind in _FORMATS.items() if suffix in kind.shared]
-    text = _beginning(source) if source is not None and (rivals or not found) else ""
+    text = beginning(source) if source is not None and (rivals or not found) else ""
     if found and text:
         found = [name for name in rivals if _FORMATS[name].looks_like(text)] or found
     elif not found and source is not None:
@@ -177,7 +234,7 @@ def format_guessed(path: str, source: Source | None = None) -> str:
     if len(found) == 1:
         return found[0]
     raise FileError(
-        "cannot tell the format of this file",
+        "the format of this file is ambiguous or unknown",
         where=source.name if source else path,
         got=f"what may be {' or '.join(sorted(found))}" if found else f"the suffix {suffix!r}",
         wanted=f"{{argument}}, one of {', '.join(formats())}",
@@ -186,15 +243,54 @@ def format_guessed(path: str, source: Source | None = None) -> str:
     )
 
 
-def _beginning(source: Source) -> str:
-    """How a file begins: whole lines, if it goes on."""
+def sure_format(head: str) -> str | None:
+    """The name of the format that a file without a telling suffix has, by its first lines; None if it may be text."""
+    found = [kind for kind in _FORMATS.values() if kind.surely(head)]
+    special = {base for kind in found for base in kind.__mro__[1:]}
+    return next((kind.name for kind in found if kind not in special), None)
+
+
+def other_format(line: str) -> dict[str, Any]:
+    """The likely cause if a line is not of the format that was expected, for messages: it has another one."""
+    seen = sure_format(f"{line}\n" * 4)
+    cause = f"Is it {'plain text' if seen is None else seen}? Pass {{argument}}."
+    return {"cause": cause, "argument": Argument("format", seen or "text")}
+
+
+def are_labels(values: Sequence[str], layout: Literal["lines", "blocks"]) -> bool:
+    """Are the last words of some lines labels, instead of words of a text?
+
+    layout: "blocks" if empty lines separate sequences; then labels in lower case are recognised too, if they repeat.
+    """
+    known = set(values)
+    if len(values) < 3 or not all(map(str.isascii, known)) or not any(map(str.isalpha, "".join(known))):
+        return False
+    if all(map(_LABEL.fullmatch, known)):
+        return len(known) * 2 <= len(values) or any(map(_IN_SCHEME.fullmatch, known))
+    return layout == "blocks" and len(known) * 4 <= len(values)
+
+
+def unpacked_name(path: str) -> str:
+    """A path without the suffix of a packed file."""
+    return next((path.removesuffix(suffix) for suffix in PACKED if path.endswith(suffix)), path)
+
+
+def has_suffix(path: str) -> bool:
+    """Does the suffix of a file determine its format? That of a folder does not."""
+    suffix = Path(unpacked_name(path)).suffix.lower()
+    return any(suffix in kind.suffixes for kind in _FORMATS.values()) or Path(path).is_dir()
+
+
+def beginning(source: Source) -> str:
+    """The beginning of a file: complete lines, if the file continues."""
     head = source.head()
     text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-    return text[: text.rindex("\n") + 1] if len(head) >= 1 << 16 and "\n" in text else text
+    goes_on = len(head) >= 1 << 16 or not source.waits
+    return text[: text.rindex("\n") + 1] if goes_on and "\n" in text else text
 
 
 def names_columns(head: str) -> bool:
-    """Does a file begin with names of columns, with TABs between, that of tokens and that of labels among them?"""
+    """Does a file begin with column names separated by TABs, including one for tokens and one for labels?"""
     cells = {cell.strip().lower() for cell in head.lstrip("\n").partition("\n")[0].split("\t")}
     return bool(cells & _TOKENS) and bool(cells & _LABELS)
 
@@ -204,5 +300,5 @@ def plain_path(path: str | os.PathLike[str] | None) -> str | None:
     if path is None or path == "-":
         return None
     if not isinstance(path, (str, os.PathLike)) or "\0" in (name := os.fspath(path)):
-        raise FileError("this is no path", got=shown(path), wanted="a path, or None for standard output")
+        raise FileError("not a path", got=shown(path), wanted="a path, or None for standard output")
     return name

@@ -1,13 +1,13 @@
-"""`brat`: a text (FILE.txt) with standoff annotations beside it (FILE.ann), as the tool brat keeps them.
+"""`brat`: a text (FILE.txt) with standoff annotations next to it (FILE.ann), as the annotation tool brat stores them.
 
     T1	PER 0 7	Ann Lee
 
-Name either file. Text-bound annotations (T) are read as spans; those in several parts with text between them are passed
-over, as are relations, events, attributes and notes; all are counted. A text without a FILE.ann is not labelled. Each
-line of the text is a sequence, unless `per="document"`.
+Name either file. Text-bound annotations (T) are read as spans; those in several parts with text between them are
+skipped, as are relations, events, attributes and notes; all are counted. A text without a FILE.ann is not labelled.
+Each line of the text is a sequence, unless `per="document"`.
 
-To write FILE.ann writes FILE.txt too, a line per sequence. If a FILE.txt is there, it stays as it is, and the sequences
-are looked up in it, each at the beginning of a line: so what a model finds in a text can be loaded beside it.
+Writing FILE.ann also writes FILE.txt, with a line per sequence. An existing FILE.txt is not changed: the sequences are
+found in it, each at the beginning of a line. So you can load what a model finds in a text next to that text.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _CROSSING = ("goes on in the next line", "go on in the next line")
 
 @dataclass(frozen=True, kw_only=True)
 class Brat(Standoff):
-    """A text and annotations beside it.
+    """A text, with annotations in a second file.
 
     Parameters
     ----------
     per : {"line", "document"}, default "line"
-        What a sequence is: a line of the text, or all of it.
+        What a sequence is: a line of the text, or the complete text.
     """
 
     name = "brat"
@@ -59,7 +59,7 @@ class Brat(Standoff):
     def read(self, source: Source) -> Iterator[Example]:
         path = Path(source.name)
         if path.suffix not in (".ann", ".txt"):
-            raise FileError("brat keeps a text and its annotations in two files", got=path.name, wanted="FILE.ann")
+            raise FileError("brat needs two files, FILE.txt and FILE.ann", got=path.name, wanted="FILE.ann")
         beside = path.with_suffix(".txt" if path.suffix == ".ann" else ".ann")
         if path.suffix == ".txt" and not beside.exists():
             text, notes = _whole(source, self.encoding), None
@@ -77,7 +77,7 @@ class Brat(Standoff):
             yield from aligned.by_line(source, place, text, notes)
 
     def _noted(self, file: Source, source: Source, text: str) -> list[Span]:
-        """The spans of a file of annotations; what is passed over is noted in `source`."""
+        """The spans of an annotation file; what is skipped is counted in `source`."""
         found, places = list[Span](), self.places(text)
         for number, line in file.lines(self.encoding):
             if not line.strip():
@@ -124,9 +124,9 @@ class Brat(Standoff):
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | None, examples: Iterable[Example]) -> None:
-        """Write FILE.ann, and FILE.txt if it is not there."""
+        """Write FILE.ann, and FILE.txt if it does not exist."""
         if path is None or not path.endswith(".ann"):
-            raise FileError("brat keeps a text and its annotations in two files", got=shown(path), wanted="FILE.ann")
+            raise FileError("brat needs two files, FILE.txt and FILE.ann", got=shown(path), wanted="FILE.ann")
         place = Path(path).with_suffix(".txt")
         known = None
         if place.exists():
@@ -142,7 +142,7 @@ class Brat(Standoff):
                     found = _at_line_start(known, text, at)
                     if found < 0:
                         wanted = f"the texts that are in {place}, in their order, each at the beginning of a line"
-                        cause = "A text that is there stays as it is. Choose another name to write both files."
+                        cause = "An existing FILE.txt is never changed. Choose another name to write both files."
                         raise example.error("a text is not in FILE.txt", got=shown(text), wanted=wanted, cause=cause)
                     at, done = found, done + self.places(known[at:found])[-1]
                 notes.write(list(self._notes(example, spans, done, count)))
@@ -164,13 +164,13 @@ class Brat(Standoff):
 
 
 def _parts(ends: list[int], label: str, quote: str | None) -> Iterator[Span]:
-    """Each part of a span; one that is alone says what it covers."""
+    """Each part of a span; a single part has the text that it covers."""
     for a, b in zip(ends[::2], ends[1::2], strict=True):
         yield Span(a, b, label, None, quote if len(ends) == 2 else None)
 
 
 def _at_line_start(known: str, text: str, at: int) -> int:
-    """Where a text next stands at the beginning of a line, but for white space; -1: nowhere."""
+    """The next place of a text at the beginning of a line, ignoring white space; -1: none."""
     while (found := known.find(text, at)) >= 0 and known[known.rfind("\n", 0, found) + 1 : found].strip():
         at = known.find("\n", found) + 1
         if not at:
@@ -179,7 +179,7 @@ def _at_line_start(known: str, text: str, at: int) -> int:
 
 
 def _whole(source: Source, encoding: str) -> str:
-    """All of a text."""
+    """The complete text of a file."""
     parts, size = list[str](), 0
     for _, (part,) in source.runs(encoding, "anywhere"):
         parts.append(part)

@@ -1,4 +1,4 @@
-"""Chunks: some sequences of a score file with all that came with them; and how large a chunk should be."""
+"""Chunks: some sequences of a score file with their given values and ids; and how large a chunk should be."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Chunk:
     lattices : list of Lattice or Batch
         Their scores.
     givens : list of dict
-        Values for rules that come with each.
+        Values for rules, for each sequence.
     ids : list
-        What the file calls each; its number where it has no name.
+        The id of each in the file; its number if it has none.
     where : list of str
-        Where each stands, such as ``"scores.jsonl:12"``.
+        The place of each in its file, such as ``"scores.jsonl:12"``.
     """
 
     lattices: list[Lattice] | Batch
@@ -57,14 +57,14 @@ class Chunk:
 
 @dataclass(slots=True)
 class Pace:
-    """How many sequences to read at once: few at first and when the work is slow, so that answers come soon.
+    """How many sequences to read at once: few at first and when the work is slow, so that results appear soon.
 
     Parameters
     ----------
     sequences : int, default 16
         Number of sequences of the next chunk.
     most : int, default 1024
-        The most sequences of a chunk.
+        Maximum number of sequences of a chunk.
     tokens : int, default 200000
         A chunk ends when it has this many tokens.
     """
@@ -74,7 +74,7 @@ class Pace:
     tokens: int = 200_000
 
     def took(self, seconds: float) -> None:
-        """Adapt to the last chunk: aim at a quarter of a second up to a whole one.
+        """Adapt to the last chunk: aim at a quarter of a second to one second.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class ScoreFile:
     chunks : iterator of Chunk
         The sequences, read as you iterate.
     total : int or None
-        Number of bytes (JSON lines) or sequences (npz) there are, if that is known.
+        Total number of bytes (JSON lines) or sequences (npz), if known.
     done : callable
         Returns how many of them have been read.
     close : callable

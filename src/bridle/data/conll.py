@@ -1,18 +1,18 @@
 """`conll`: one token per line, columns separated by TABs or blanks, an empty line after each sequence.
 
-The first token line decides for the whole file: if it has a TAB, columns are what stands between TABs (and may hold
-blanks or be empty); if not, they are what stands between blanks.
+The first token line decides for the whole file: if it has a TAB, columns are separated by TABs (and may contain blanks
+or be empty); otherwise they are separated by blanks.
 
 Comments begin with a hash and a blank, but ``# # B-NP`` is a token of CoNLL-2000. With ``comment="auto"`` such a line
 is::
 
-    TAB file     a comment if it has no TAB, or, where a sequence begins, another number of columns than the file
-    blank file   a token within a sequence; where one begins:
-                 a comment if it has another number of fields than the file has columns;
-                 a token if its label has been seen already; else it is an error: nothing is guessed away.
+    TAB file     a comment if it has no TAB or, at the beginning of a sequence, a different number of columns
+    blank file   within a sequence: a token; at the beginning of one:
+                 a comment if it has a different number of columns than the file;
+                 a token if its label has occurred before; otherwise an error, because both are possible.
 
 With ``comment="# "`` (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file
-wherever a sequence begins. With ``comment=None`` there are no comments.
+at the beginning of a sequence. With ``comment=None`` there are no comments.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from bridle.data import limits
-from bridle.data.base import Format, names_columns
+from bridle.data.base import Format, are_labels, names_columns, other_format
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
@@ -41,20 +41,22 @@ class Conll(Format):
     Parameters
     ----------
     columns : list of str, optional
-        Names of all columns, that of the labels among them; ``"_"`` passes one over. By default word, column2, ...
+        Names of all columns, including that of the labels; ``"_"`` skips one. By default word, column2, ...
     label : str, int or None, default "last"
         Column with the labels: its name, or its number (1 is the first, -1 the last); None if there is none. By default
         the last one if there are two or more.
     comment : str or None, default "auto"
-        Which lines are comments: ``"auto"``, a prefix, or None, as told above.
+        Which lines are comments: ``"auto"``, a prefix, or None, as described above.
     docstart : {"skip", "keep"}, default "skip"
         What to do with lines that begin with -DOCSTART-.
     separator : {"auto", "tab", "blanks"}, default "auto"
         What separates columns. TABs are written unless it is ``"blanks"``.
     unlabelled : {"refuse", "allow"}, default "refuse"
-        Whether a file may have all `columns` but that of the labels, because it is to be tagged.
+        Whether the column of the labels may be missing, as in data to be tagged.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "conll"
@@ -88,6 +90,12 @@ class Conll(Format):
         return alike and not names_columns(head)  # else `tsv`
 
     @classmethod
+    def surely(cls, head: str) -> bool:
+        tokens = _tokens(head).values()
+        layout: Literal["lines", "blocks"] = "blocks" if "\n\n" in head.strip() else "lines"
+        return cls.looks_like(head) and are_labels([_cut(line, "\t" in line)[-1] for line in tokens], layout)
+
+    @classmethod
     def misfit(cls, head: str) -> str:
         widths = _widths(head)
         first = next(iter(widths), 0)
@@ -99,8 +107,12 @@ class Conll(Format):
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, source: Source) -> Iterator[Example]:
+        return self.table(source).examples()
+
+    def table(self, source: Source) -> Table:
+        """What is known about a file before its first line is read."""
         prefix = "# " if self.comment == "auto" else "\n" if self.comment is None else self.comment
-        table = _Table(
+        return Table(
             self,
             source,
             prefix,
@@ -108,36 +120,17 @@ class Conll(Format):
             None if self.separator == "auto" else self.separator == "tab",
             len(self.columns or ()),
         )
-        begun, held, size = 1, list[str](), 0  # lines that stand together, the number of the first, their characters
-        for number, lines in source.runs(self.encoding):
-            at = 0
-            # lines of blanks only are empty too
-            for k in [k for k, x in enumerate(lines) if not x or (x[0] in BLANK and not x.strip(BLANK))]:
-                if held or k > at:
-                    if (example := table.example(begun, held + lines[at:k])) is not None:
-                        yield example
-                    held, size = [], 0
-                at, begun = k + 1, number + k + 1
-            if at < len(lines):
-                held += lines[at:]
-                size += sum(map(len, lines[at:]))
-                if size > limits.LONGEST or len(held) > limits.MOST_LINES:
-                    raise source.too_long(begun, size, len(held))
-        if held and (example := table.example(begun, held)) is not None:
-            yield example
-        if not table.names and table.doubtful:  # nothing else is in the file
-            raise table.unclear(*table.doubtful[0])
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def lines(self, example: Example) -> Iterable[str]:
         columns = [*example.columns.values()]
         if example.labels is not None:
-            columns.append(example.labels)
+            columns.append(cast(Sequence[str], example.labels))  # `write` has filled gaps
         prefix = "# " if self.comment in ("auto", None) else str(self.comment)
         for line in example.comments:
             if not line.startswith(prefix) or "\n" in line or "\r" in line:
-                raise example.error("this is no comment", got=shown(line, 80), wanted=f"one line, {prefix!r} first")
+                raise example.error("not a valid comment", got=shown(line, 80), wanted=f"one line, {prefix!r} first")
         between = " " if self.separator == "blanks" else "\t"
         rows = list(zip(*columns, strict=True))
         lines = list(map(between.join, rows))
@@ -164,7 +157,7 @@ class Conll(Format):
 
 
 def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
-    """Are all cells beyond doubt? Those of most sequences are, and need not be looked at one by one."""
+    """Are all cells clearly valid? For most sequences they are, and need no check one by one."""
     text, n, width = "\n".join(lines), len(lines), len(rows[0]) if rows else 0
     odd = any(mark in text for mark in ("\t" if between == " " else " ", "\r", "\0"))
     counts = text.count("\n"), text.count(between)
@@ -172,8 +165,8 @@ def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
 
 
 @dataclass(eq=False)
-class _Table:
-    """What is known of one file: how its lines are cut, how many columns there are, which one holds the labels."""
+class Table:
+    """What is known about one file: how lines are split, the number of columns, and which one contains the labels."""
 
     format: Conll
     source: Source
@@ -188,8 +181,34 @@ class _Table:
     comments: list[str] = field(default_factory=list)  # that stand above the next sequence
     doubtful: list[tuple[int, str]] = field(default_factory=list)  # those met before anything was known of the file
 
+    def examples(self) -> Iterator[Example]:
+        """The sequences of the source."""
+        begun, held, size = 1, list[str](), 0  # lines that stand together, the number of the first, their characters
+        for number, lines in self.source.runs(self.format.encoding):
+            at = 0
+            # lines of blanks only are empty too
+            for k in [k for k, x in enumerate(lines) if not x or (x[0] in BLANK and not x.strip(BLANK))]:
+                if held or k > at:
+                    if (example := self.example(begun, held + lines[at:k])) is not None:
+                        yield example
+                    held, size = [], 0
+                at, begun = k + 1, number + k + 1
+            if at < len(lines):
+                held += lines[at:]
+                size += sum(map(len, lines[at:]))
+                if size > limits.LONGEST or len(held) > limits.MOST_LINES:
+                    raise self.source.too_long(begun, size, len(held))
+        if held and (example := self.example(begun, held)) is not None:
+            yield example
+        self.finish()
+
+    def finish(self) -> None:
+        """Raise if the file has nothing but lines that could be comments or tokens."""
+        if not self.names and self.doubtful:
+            raise self.unclear(*self.doubtful[0])
+
     def example(self, number: int, lines: list[str]) -> Example | None:
-        """The sequence of some lines that stand together; None if they are comments and the like."""
+        """The sequence of a block of lines; None if the block contains only comments or similar lines."""
         if lines[0].startswith(self.odd):
             k = self.peel(number, lines)
             number, lines = number + k, lines[k:]
@@ -201,7 +220,7 @@ class _Table:
             return None
         labels = columns[self.at] if self.at >= 0 else None
         if labels is not None and "" in labels:
-            raise self.source.error(number, "a sequence has an empty label", got="''", wanted="a name on each line")
+            raise self.source.error(number, "a sequence has an empty label", got="''", wanted="a label on each line")
         if not self.tab and labels is not None and len(self.seen) < MOST:
             self.seen.update(labels)
         comments, self.comments = tuple(self.comments), []
@@ -209,7 +228,7 @@ class _Table:
         return Example(inputs, labels, {}, comments, f"{self.source.name}:{number}")
 
     def peel(self, number: int, lines: list[str]) -> int:
-        """How many lines above the first token are none; comments among them are kept."""
+        """How many lines come before the first token; comments among them are kept."""
         known = bool(self.tab), self.width, self.seen
         if not self.names:  # nothing is known yet but the lines below
             tokens = [x for x in lines if not x.startswith(self.odd)]
@@ -228,7 +247,7 @@ class _Table:
         return len(lines)
 
     def quick(self, lines: list[str]) -> list[list[str]] | None:
-        """Columns of lines that have nothing special, which are nearly all; None if they might have."""
+        """Columns of lines without special cases, which are nearly all; None if there might be one."""
         if not self.tab and "\t" in "\n".join(lines):
             return None
         separator = "\t" if self.tab else " "
@@ -255,25 +274,27 @@ class _Table:
             if len(row) != self.width:
                 known = f": {', '.join(self.names)}" if self.format.columns else ", as in the lines above"
                 cause = "Columns are separated by " + ("TABs" if self.tab else "blanks") + " in this file."
-                if not self.tab and len(row) > self.width:
-                    cause += " Is it plain text? Pass {argument}."
+                other = other_format(line)
+                unlikely = ("conll", "text") if self.tab else ("conll",)
+                if len(row) > self.width and other["argument"].value not in unlikely:
+                    cause += f" {other['cause']}"
                 raise self.source.error(
                     at,
-                    "another number of columns",
+                    "this line has a different number of columns",
                     got=f"{len(row)} in {line[:60]!r}",
                     wanted=f"{self.width}{known}",
                     cause=cause,
-                    argument=Argument("format", "text"),
+                    argument=other["argument"],
                 )
             if self.format.ids and not row[0].isdecimal():  # a range of tokens, or an empty one
-                self.source.leave_out("lines that are no tokens")
+                self.source.leave_out("lines that are not tokens")
                 continue
             first = first or at
             rows.append(row)
         return first, rows
 
     def is_comment(self, number: int, line: str, tab: bool, width: int, seen: set[str]) -> bool:
-        """Is a line with the prefix, where a sequence begins, a comment? `seen`: labels of tokens."""
+        """Is a line with the prefix, at the beginning of a sequence, a comment? `seen`: labels of tokens."""
         if self.format.comment != "auto" or len(fields := _cut(line, tab)) != width:
             return True
         if tab or fields[self.at] in seen:
@@ -283,15 +304,15 @@ class _Table:
     def unclear(self, number: int, line: str) -> FileError:
         return self.source.error(
             number,
-            "this may be a comment or a token '#'",
+            "this line could be a comment or the token '#'",
             got=repr(line[:60]),
-            wanted="a line that is one of them",
+            wanted="a line that is clearly one of them",
             cause="Pass {argument} if it is a comment; pass None instead if the file has no comments.",
             argument=Argument("comment", self.prefix),
         )
 
     def settle(self, number: int, width: int) -> None:
-        """Name the columns, now that a token line has been seen."""
+        """Name the columns, after the first token line."""
         if width > MOST:
             raise self.source.error(
                 number,
@@ -305,7 +326,7 @@ class _Table:
         if label == "last" and "last" not in names:
             label = -1 if len(names) > 1 else None
         if isinstance(label, bool) or not (label is None or isinstance(label, (str, int))):
-            raise FileError("label is no column", got=repr(label), wanted="a name, a number or None")
+            raise FileError("`label` must name a column", got=repr(label), wanted="a name, a number or None")
         if isinstance(label, int) and 0 < abs(label) <= len(names):
             self.at = label - 1 if label > 0 else len(names) + label
         elif isinstance(label, str) and label in names:
@@ -313,7 +334,7 @@ class _Table:
         elif label is not None:
             raise self.source.error(
                 number,
-                "no such column for the labels",
+                "the column of the labels does not exist",
                 got=repr(label),
                 wanted=f"1 to {len(names)}, -1 to -{len(names)}, or one of {', '.join(names)}",
             )
@@ -337,12 +358,17 @@ class _Table:
 
 def _widths(head: str) -> dict[int, int]:
     """How many columns the lines of tokens have, by their numbers."""
-    tokens = {
+    tokens = _tokens(head).items()
+    return {number: len(line.split("\t") if "\t" in line else line.split()) for number, line in tokens}
+
+
+def _tokens(head: str) -> dict[int, str]:
+    """The lines of tokens, by their numbers."""
+    return {
         number: line
         for number, line in enumerate(head.split("\n"), 1)
         if line.strip() and not line.startswith(("# ", DOCSTART))
     }
-    return {number: len(line.split("\t") if "\t" in line else line.split()) for number, line in tokens.items()}
 
 
 def _columns(count: int) -> str:

@@ -1,4 +1,4 @@
-"""`conllu`: Universal Dependencies, ten TAB columns; ranges (1-2) and empty nodes (1.1) are passed over."""
+"""`conllu`: Universal Dependencies, ten TAB columns; ranges (1-2) and empty nodes (1.1) are skipped."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NAMES = ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 
 @dataclass(frozen=True, kw_only=True)
 class Conllu(Conll):
-    """As conll, but the columns have their names, and every line that begins with # is a comment.
+    """Like conll, but columns have names, and every line that begins with # is a comment.
 
     Parameters
     ----------
     columns : list of str, optional
-        Names of the ten columns; ``"_"`` passes one over. By default _, word, lemma, upos, xpos, feats, head, deprel,
+        Names of the ten columns; ``"_"`` skips one. By default _, word, lemma, upos, xpos, feats, head, deprel,
         deps, misc.
     label : str, int or None, default "xpos"
         Column with the labels: its name or its number; None if there is none.
@@ -31,9 +31,11 @@ class Conllu(Conll):
     separator : {"auto", "tab", "blanks"}, default "tab"
         What separates columns.
     unlabelled : {"refuse", "allow"}, default "refuse"
-        Whether a file may have all `columns` but that of the labels, because it is to be tagged.
+        Whether the column of the labels may be missing, as in data to be tagged.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "conllu"
@@ -48,24 +50,30 @@ class Conllu(Conll):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.columns is None or len(self.columns) != len(NAMES):
-            raise FileError("conllu: wrong columns", got=self.columns, wanted="ten names; '_' passes one over")
+            raise FileError("conllu: wrong columns", got=self.columns, wanted="ten names; '_' skips one")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
         rows = [line.split("\t") for line in head.split("\n") if line.strip() and not line.startswith("#")]
         return bool(rows) and all(len(row) == len(NAMES) and row[0][:1].isdecimal() for row in rows)
 
+    @classmethod
+    def surely(cls, head: str) -> bool:
+        return cls.looks_like(head)
+
     def lines(self, example: Example) -> Iterable[str]:
-        """Columns that the sequence does not have are "_"; the labels stand where `label` says."""
+        """Columns that the sequence does not have are "_"; the labels are in the column `label`."""
         columns = dict(example.columns)
         if "word" not in columns:
             columns["word"] = columns.pop(next(iter(columns)))
         if example.labels is not None:
             if self.label not in NAMES[2:]:
                 raise FileError(
-                    "conllu: no such column for the labels", got=repr(self.label), wanted=" or ".join(NAMES[2:])
+                    "conllu: the column of the labels does not exist",
+                    got=repr(self.label),
+                    wanted=" or ".join(NAMES[2:]),
                 )
-            columns[str(self.label)] = example.labels
+            columns[str(self.label)] = example.known_labels
         if unknown := [name for name in columns if name not in NAMES]:
             raise example.error("conllu has no such column", got=", ".join(unknown), wanted=", ".join(NAMES))
         n = len(example)

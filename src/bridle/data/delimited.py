@@ -1,7 +1,7 @@
-"""`csv` and `tsv`: a row per token, and names of columns in the first row.
+"""`csv` and `tsv`: a row per token, and column names in the first row.
 
-Sequences are kept apart by rows without text, or by a column that numbers them (`sequence`), which may be filled in the
-first row of each only::
+Sequences are separated by empty rows, or by a column that identifies them (`sequence`), which may be filled only in the
+first row of each::
 
     sentence,word,pos,label
     s1,He,PRP,B-NP
@@ -9,7 +9,7 @@ first row of each only::
     s2,She,PRP,B-NP
 
 is read with `sequence="sentence"`. A file of tab-separated columns is `tsv` if its first line names tokens and labels
-(`word` or `token`, and `label`, `tag`, `ner` or the like), and `conll` otherwise.
+(`word` or `token`, and `label`, `tag`, `ner` or a similar name), and `conll` otherwise.
 """
 
 from __future__ import annotations
@@ -26,32 +26,34 @@ from bridle.data.source import Source, located
 from bridle.errors import Argument, FileError, shown
 
 _MARKS: dict[str, Any] = {
-    "cause": "Is a quotation mark part of a token? Pass {argument} if no cell has marks around it.",
+    "cause": "Is a quotation mark part of a token? Pass {argument} if cells are not quoted.",
     "argument": Argument("quote", None),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delimited(Format):
-    """The base of tables as text.
+    """The base of text tables.
 
     Parameters
     ----------
     tokens : str, default "word"
         Name of the column of the tokens; they become the column ``word``.
     label : str or None, default "label"
-        Name of the column of the labels; a file without it, or cells without text, are not labelled.
+        Name of the column of the labels; a file without it, and empty cells, have no labels.
     sequence : str, optional
-        Name of the column that says which sequence a row belongs to: where it changes a new one begins; a cell without
-        text goes on with the one before. None: a row without text stands between sequences.
+        Name of the column that identifies the sequence of a row. A new value begins a new sequence; an empty cell
+        continues the previous one. None: empty rows separate sequences.
     columns : list of str, optional
-        Which columns to read, besides these; None reads all.
+        Columns to read in addition to these; None reads all.
     delimiter : str, default "," or a TAB
         The character between cells, such as ``";"``.
     quote : str or None, default '"'
-        What stands around cells with delimiters or line breaks in them, as in Python's csv module; None: nothing does.
+        Quotation mark around cells that contain delimiters or line breaks, as in Python's csv module; None: no quoting.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     tokens: str = "word"
@@ -68,15 +70,15 @@ class Delimited(Format):
             or self.delimiter in ("\r", "\n", self.quote)
         ):
             wanted = "such as ';', other than `quote`"
-            raise FileError("`delimiter` must be a character", got=shown(self.delimiter), wanted=wanted)
+            raise FileError("`delimiter` must be a single character", got=shown(self.delimiter), wanted=wanted)
         if self.quote is not None and (not isinstance(self.quote, str) or len(self.quote) != 1):
-            raise FileError("`quote` must be a character", got=shown(self.quote), wanted="'\"', or None")
+            raise FileError("`quote` must be a single character", got=shown(self.quote), wanted="'\"', or None")
         if self.columns is not None and (isinstance(self.columns, str) or not isinstance(self.columns, Sequence)):
             raise FileError("`columns` must be a list of names", got=repr(self.columns), wanted="['pos', ...]")
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """What Python's csv module wants to know."""
+        """The options of Python's csv module."""
         quoting = csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL
         return {"delimiter": self.delimiter, "quotechar": self.quote, "quoting": quoting, "strict": True}
 
@@ -99,7 +101,7 @@ class Delimited(Format):
         for number, row in rows:
             if any(row) and len(row) != len(header):
                 got, wanted = f"{len(row)} cells", f"{len(header)}, as many as names in the first row"
-                raise source.error(number, "a row does not fit", got=got, wanted=wanted, **_MARKS)
+                raise source.error(number, "a row has a different number of cells", got=got, wanted=wanted, **_MARKS)
             new = row[apart] if apart is not None and any(row) else ""
             if at and (not any(row) or (new and new != name)):
                 yield self._example(source, begun, names, kept, gold, at, name)
@@ -119,7 +121,7 @@ class Delimited(Format):
             yield self._example(source, begun, names, kept, gold, at, name)
 
     def _rows(self, source: Source) -> Iterator[tuple[int, list[str]]]:
-        """Each row with the number of its last line; a blank line is a row without cells."""
+        """Each row with the number of its last line; an empty line is a row without cells."""
         rows = csv.reader((line + "\n" for _, line in source.lines(self.encoding)), **self.dialect)
         while True:
             try:
@@ -137,7 +139,7 @@ class Delimited(Format):
             yield rows.line_num, row
 
     def _names(self, header: list[str]) -> list[str]:
-        """The columns of a table that are read, that of the tokens first."""
+        """The columns to read, that of the tokens first."""
         if len(header) > limits.MOST_KEYS or len(set(header)) < len(header):
             wanted = f"each name once, at most {limits.MOST_KEYS:,}"
             raise FileError("the first row does not name columns", got=shown(header), wanted=wanted)
@@ -147,16 +149,16 @@ class Delimited(Format):
             and (mark := next(filter(header[0].__contains__, ";\t,|"), ""))
         ):
             raise FileError(
-                "the first row has one cell only",
+                "the first row has only one cell",
                 got=shown(header[0]),
                 wanted=f"names with {self.delimiter!r} between them",
-                cause="Pass {argument} if that is what stands between cells.",
+                cause="Pass {argument} if that separates the cells.",
                 argument=Argument("format", "tsv") if mark == "\t" else Argument("delimiter", mark),
             )
         for option, name in (("tokens", self.tokens), ("sequence", self.sequence)):
             if name is not None and name not in header:
                 raise FileError(
-                    "there is no such column",
+                    "the column does not exist",
                     got=", ".join(map(repr, header))[:200],
                     wanted=repr(name),
                     cause="Pass {argument} if it has another name; the first row names the columns.",
@@ -164,9 +166,9 @@ class Delimited(Format):
                 )
         others = [name for name in header if name not in (self.tokens, self.label, self.sequence)]
         if "word" in others and self.tokens != "word":
-            raise FileError("two columns would be called 'word'", got=repr(self.tokens), wanted="tokens='word'")
+            raise FileError("two columns would have the name 'word'", got=repr(self.tokens), wanted="tokens='word'")
         if missing := sorted(set(self.columns or ()) - {*others, self.tokens}):
-            raise FileError("there is no such column", got=", ".join(others)[:200], wanted=repr(missing[0]))
+            raise FileError("the column does not exist", got=", ".join(others)[:200], wanted=repr(missing[0]))
         return [self.tokens, *(name for name in others if self.columns is None or name in self.columns)]
 
     def _example(
@@ -182,7 +184,7 @@ class Delimited(Format):
         labels = None if gold is None else [row[gold] for row in rows]
         if labels is not None and not all(labels):
             if any(labels):
-                wanted = "labels for all tokens of a sequence, or for none"
+                wanted = "a label for each token of a sequence, '?' if it is not known; or for none of them"
                 raise source.error(line, "a token has no label", got=shown(rows[labels.index("")]), wanted=wanted)
             labels = None
         columns = {column: [row[k] for row in rows] for column, k in zip(["word", *names[1:]], kept, strict=True)}
@@ -210,7 +212,7 @@ class Delimited(Format):
                 raise example.error(f"{what} cannot be written as {self.name}", got="no text", wanted="some text")
             columns = [example.columns[column] for column in (first, *more)]
             if example.labels is not None and self.label is not None:
-                columns.append(example.labels)
+                columns.append(example.known_labels)
             if self.sequence:
                 columns.insert(0, [str(number if example.id is None else example.id)] * len(example))
             yield from self._written(example, zip(*columns, strict=True))
@@ -234,7 +236,7 @@ class Delimited(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class Csv(Delimited):
-    """Cells with commas between them."""
+    """Cells separated by commas."""
 
     name = "csv"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
@@ -242,7 +244,7 @@ class Csv(Delimited):
 
 @dataclass(frozen=True, kw_only=True)
 class Tsv(Delimited):
-    """Cells with tabs between them."""
+    """Cells separated by TABs."""
 
     name = "tsv"
 

@@ -2,12 +2,12 @@
 
     {"id": 1, "text": "Ann Lee left.", "label": [[0, 7, "PER"]]}
 
-What doccano exports of projects with relations is read too; relations are passed over and counted::
+Exports of projects with relations are read as well; relations are skipped and counted::
 
     {"text": "Ann Lee left.", "entities": [{"start_offset": 0, "end_offset": 7, "label": "PER"}], "relations": []}
 
-Some exports call the text `data`. Without `label`, `labels` or `entities` it is not labelled. Other keys are passed
-over.
+In some exports, the key of the text is `data`. A text without `label`, `labels` or `entities` is not labelled. Other
+keys are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEYS = ("label", "labels", "entities")  # of spans: as doccano writes them now,
 
 @dataclass(frozen=True, kw_only=True)
 class Doccano(Standoff):
-    """Texts with spans, as doccano has them."""
+    """Texts with spans, as doccano exports them."""
 
     name = "doccano"
     shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
@@ -43,12 +43,12 @@ class Doccano(Standoff):
                 other = "text" not in record and isinstance(record.get("data"), str)
                 text, keys = text_in(record, "data" if other else "text"), [key for key in _KEYS if key in record]
                 if len(keys) > 1:
-                    raise FileError("spans are there twice", got=" and ".join(keys), wanted="one of them")
+                    raise FileError("the line has spans under two keys", got=" and ".join(keys), wanted="one of them")
                 if not keys and "annotations" in record:
-                    cause = "It has numbers for labels. Export it as JSONL with the texts of labels."
+                    cause = "Its labels are numbers. Export it as JSONL with the names of labels."
                     raise FileError("an old export of doccano", got="'annotations'", wanted="'label'", cause=cause)
                 if not keys and "spans" in record:
-                    cause, argument = "Is it of the format spans? Pass {argument}.", Argument("format", "spans")
+                    cause, argument = "Does it have the format spans? Pass {argument}.", Argument("format", "spans")
                     what, wanted = "there are no labels", "the key 'label'"
                     raise FileError(what, got="'spans'", wanted=wanted, cause=cause, argument=argument)
                 spans = [_span(span) for span in list_in(record, keys[0])] if keys else None
@@ -67,6 +67,6 @@ class Doccano(Standoff):
 def _span(value: Any) -> Span:
     if isinstance(value, list):
         if len(value) != 3:
-            raise FileError("this is no span", got=shown(value), wanted='[0, 3, "PER"]')
+            raise FileError("not a span", got=shown(value), wanted='[0, 3, "PER"]')
         return Span(*value)
     return span_in(value, "start_offset", "end_offset")

@@ -1,11 +1,11 @@
-"""Labelled sequences as values, and the iterator that reads them out of a file."""
+"""Labelled sequences as values, and the iterator that reads them from a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
@@ -18,28 +18,28 @@ class Example:
     Parameters
     ----------
     columns : mapping of str to sequence of str
-        Columns by name, a string per token. The first one holds the texts of the tokens, usually ``"word"``.
+        Columns by name, with a string per token. The first one contains the texts of the tokens, usually ``"word"``.
     labels : sequence of str, optional
-        A label per token.
+        A label per token, None where it is not known.
     given : mapping, optional
         Values for rules that come with the sequence.
     comments : tuple of str, optional
-        Lines that stood above it in the file.
+        Comment lines above it in the file.
     where : str, optional
         Where it begins, such as ``"train.txt:12"``.
     id : object, optional
-        What the file calls it.
+        Its id in the file.
     text : str, optional
         The text that the tokens were cut from.
     starts : sequence of int, optional
-        Where each token begins in `text`; it comes with `text`.
+        Where each token begins in `text`; required with `text`.
     probabilities : sequence of float, optional
-        The probability of each segment that the labels make, in order, if a model gave them.
+        The probability of each segment of the labels, in order, if a model computed them.
 
     Raises
     ------
     FileError
-        If there are no columns, they differ in length, or a token does not stand in the text where it should.
+        If there are no columns, they differ in length, or a token is not in the text at its offset.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Example:
     """
 
     columns: Mapping[str, Sequence[str]]
-    labels: Sequence[str] | None = None
+    labels: Sequence[str | None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     comments: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
@@ -73,7 +73,7 @@ class Example:
             if column is None and name == "labels":
                 continue
             if type(column) is not list and (isinstance(column, str) or not isinstance(column, Sequence)):
-                raise self.error(f"{name!r} is no list of strings", got=shown(column), wanted="['He', 'left']")
+                raise self.error(f"{name!r} must be a list of strings", got=shown(column), wanted="['He', 'left']")
             if n < 0:
                 n = len(column)
             if len(column) != n:
@@ -87,11 +87,13 @@ class Example:
         text, starts, at = self.text, self.starts, 0
         if text is None or starts is None or len(starts) != len(self):
             got = "no text" if text is None else "no starts" if starts is None else f"{len(starts)} starts"
-            raise self.error("`text` and `starts` come together", got=got, wanted=f"a text and {len(self)} starts")
+            raise self.error(
+                "pass both `text` and `starts`, or neither", got=got, wanted=f"a text and {len(self)} starts"
+            )
         for token, start in zip(self.tokens, starts, strict=True):
             if not isinstance(start, int) or start < at or not text.startswith(token, start):
                 raise self.error(
-                    "a token does not stand in the text where it should",
+                    "a token is not in the text at its offset",
                     got=f"{shown(token)} at {start}",
                     wanted="tokens in the order of the text, each where it begins",
                 )
@@ -104,6 +106,14 @@ class Example:
     def tokens(self) -> Sequence[str]:
         """Texts of the tokens: the first column."""
         return next(iter(self.columns.values()))
+
+    @property
+    def known_labels(self) -> list[str]:
+        """The labels, which must all be known; raises `FileError` if one is missing."""
+        if self.labels is None or None in self.labels:
+            got = "no labels" if self.labels is None else f"{list(self.labels).count(None)} tokens without a label"
+            raise self.error("a label is missing", got=got, wanted="a label for every token")
+        return cast(list[str], list(self.labels))
 
     @property
     def offsets(self) -> list[tuple[int, int]] | None:
@@ -144,29 +154,32 @@ class Examples(Iterator[Example]):
         The open file that they come from.
     format : str
         Name of its format.
+    missing : str, optional
+        Text of a label that is not known; such labels become None.
     """
 
     items: Iterator[Example]
     source: Source
     format: str
+    missing: str | None = None
 
     @property
     def total(self) -> int | None:
-        """Number of bytes there are to read; None if that is not known."""
+        """Total number of bytes to read; None if unknown."""
         return self.source.total
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Count, by name, of what an option of the format has passed over so far."""
+        """Counts, by name, of what the reader has skipped so far."""
         return dict(self.source.left_out)
 
     @property
     def changed(self) -> dict[str, int]:
-        """Count, by name, of what an option of the format has changed so far."""
+        """Counts, by name, of what the reader has changed so far."""
         return dict(self.source.changed)
 
     def done(self) -> int:
-        """Tell how much has been read.
+        """Return how much has been read.
 
         Returns
         -------
@@ -181,9 +194,9 @@ class Examples(Iterator[Example]):
         Parameters
         ----------
         sequences : int
-            The most sequences.
+            Maximum number of sequences.
         tokens : int
-            No more sequences are read once they have so many tokens.
+            Reading stops when the sequences have this many tokens.
 
         Returns
         -------
@@ -193,7 +206,8 @@ class Examples(Iterator[Example]):
         some: list[Example] = []
         try:
             for example in islice(self.items, sequences):
-                some.append(example)
+                gaps = self.missing is not None and example.labels is not None and self.missing in example.labels
+                some.append(_with_gaps(example, self.missing) if gaps else example)
                 tokens -= len(example)
                 if tokens <= 0:
                     break
@@ -207,7 +221,7 @@ class Examples(Iterator[Example]):
     def labelled(self) -> Iterator[Example]:
         """Iterate over the sequences that have labels.
 
-        Texts of an annotation tool that nobody has annotated yet are passed over and counted in `left_out`.
+        Texts of an annotation tool that nobody has annotated yet are skipped and counted in `left_out`.
 
         Yields
         ------
@@ -239,10 +253,12 @@ class Examples(Iterator[Example]):
 
     def __next__(self) -> Example:
         try:
-            return next(self.items)
+            example = next(self.items)
         except BaseException:  # the end, or an error
             self.close()
             raise
+        gaps = self.missing is not None and example.labels is not None and self.missing in example.labels
+        return _with_gaps(example, self.missing) if gaps else example
 
     def __enter__(self) -> Self:
         return self
@@ -251,3 +267,8 @@ class Examples(Iterator[Example]):
         self.close()
 
     __del__ = close
+
+
+def _with_gaps(example: Example, missing: str | None) -> Example:
+    """A sequence as it was read, with None for labels that are missing."""
+    return replace(example, labels=[None if label == missing else label for label in example.labels or ()])

@@ -1,4 +1,4 @@
-"""Labelled sequences in and out: `read`, `load`, `write`.
+"""Read and write labelled sequences: `read`, `load`, `write`.
 
 from bridle.data import read, load, write
 
@@ -12,10 +12,21 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from bridle.data.base import Format, format_guessed, format_named, plain_path
+from bridle.data.base import (
+    Format,
+    beginning,
+    format_guessed,
+    format_kind,
+    format_named,
+    has_suffix,
+    plain_path,
+    sure_format,
+)
 from bridle.data.examples import Example, Examples
 from bridle.data.huggingface import Folder
 from bridle.data.source import Source
@@ -30,12 +41,14 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     Parameters
     ----------
     path : str or path
-        The file; ``"-"`` is standard input. Files packed by gzip are unpacked. Also a folder that ``save_to_disk`` of
-        Hugging Face ``datasets`` wrote.
+        The file; ``"-"`` is standard input. Files packed with gzip or zstd (this
+        needs PyArrow) are decompressed. A folder written by ``save_to_disk`` of
+        Hugging Face ``datasets`` works as well.
     format : str, optional
-        One of `formats`; None tells it from the suffix or from how the file begins.
+        One of `formats`; None detects it by the suffix or the first lines.
     **options
-        Options of the format, such as `columns` and `label` of ``"conll"``. Text formats have `encoding`.
+        Options of the format, such as `columns` and `label` of ``"conll"``. Text formats have `encoding`. All have
+        `missing`, the text of an unknown label (``"?"``): such labels are None.
 
     Returns
     -------
@@ -59,17 +72,72 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     ...         print(example.columns["word"], example.labels)
     ['He', 'left'] ['B-NP', 'B-VP']
     """
-    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and pathlib.Path(path).is_dir()
-    source = Folder(path) if saved else Source(path)
+    source = _source(path, format)
+    with _closed_on_error(source):
+        chosen = format_named(format or _guessed(source), options)
+        return Examples(chosen.read(source), source, chosen.name, chosen.missing)
+
+
+def read_chosen(
+    path: Path, choose: Callable[[Guess], tuple[str, dict[str, Any]]], usual: str | None = None
+) -> Examples:
+    """Read a file whose format and options depend on its first lines. Works for pipes too.
+
+    usual: the format to prefer if a file could have several.
+    """
+    source = _source(path, None)
+    source.waits = source.total is not None  # what comes through a pipe is handed on at once
+    with _closed_on_error(source):
+        name, options = choose(_guess(source, usual))
+        chosen = format_named(name, options)
+        return Examples(chosen.read(source), source, name, chosen.missing)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The format that a file seems to have."""
+
+    format: str | None  # None: cannot be told
+    sure: bool  # its suffix says so, or marks that plain text does not have
+    first_line: str = ""
+    error: FileError | None = None  # why it cannot be told
+
+
+def _guess(source: Source, usual: str | None) -> Guess:
+    line = source.head().lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    marked = line.startswith(("{", "[", "<", "PAR1", "ARROW1"))  # JSON, markup, tables
+    told = marked or has_suffix(source.name)
+    sure = told or "\t" in line
+    if usual is not None and not told and (seen := sure_format(beginning(source))) is not None:
+        return Guess(seen, True, line)
+    if usual is not None and not told and (not sure or format_kind(usual).looks_like(beginning(source))):
+        return Guess(usual, sure, line)
     try:
-        chosen = format_named("arrow" if saved else format or format_guessed(source.name, source), options)
+        name = _guessed(source)
+    except FileError as error:
+        return Guess(None, False, line, error)
+    return Guess(name, sure, line)
+
+
+def _source(path: Path, format: str | None) -> Source:
+    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and pathlib.Path(path).is_dir()
+    return Folder(path) if saved else Source(path)
+
+
+def _guessed(source: Source) -> str:
+    return "arrow" if isinstance(source, Folder) else format_guessed(source.name, source)
+
+
+@contextmanager
+def _closed_on_error(source: Source) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         source.close()
         raise
-    return Examples(chosen.read(source), source, chosen.name)
 
 
-def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[str]]]:
+def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
     """Read all sequences of a file, as models take them.
 
     Parameters
@@ -77,7 +145,7 @@ def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[di
     path : str or path
         The file; ``"-"`` is standard input.
     format : str, optional
-        One of `formats`; None tells it from the suffix or from how the file begins.
+        One of `formats`; None detects it by the suffix or the first lines.
     **options
         Options of the format.
 
@@ -86,46 +154,47 @@ def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[di
     X : list of dict of str to list of str
         The columns of each sequence, without that of the labels.
     y : list of list of str
-        Its labels.
+        Its labels, None where one is missing.
 
     Raises
     ------
     FileError
-        As `read`; or if a sequence has no labels. Texts of an annotation tool that nobody has annotated yet are passed
-        over.
+        As `read`; or if a sequence has no labels. Texts of an annotation tool that nobody has annotated yet are
+        skipped.
     """
-    xs, ys = list[dict[str, list[str]]](), list[list[str]]()
+    xs, ys = list[dict[str, list[str]]](), list[list[Any]]()
     known: dict[str, str] = {}  # equal strings are kept once
     once = known.setdefault
     with read(path, format, **options) as examples:
         for example in examples.labelled():
             xs.append({name: list(map(once, column, column)) for name, column in example.columns.items()})
             labels = example.labels or ()
-            ys.append(list(map(once, labels, labels)))
+            ys.append([label if label is None else once(label, label) for label in labels])
     return xs, ys
 
 
 def write(path: Path | None, examples: Iterable[Example], format: str | None = None, **options: Any) -> None:
-    """Write labelled sequences as they come.
+    """Write labelled sequences, one after the other.
 
-    The file is written under another name beside its place and renamed when all is done; an earlier file of that name
-    stays until then. If it fails, lines so far are kept as NAME.part, but not of packed or binary formats.
+    The file is written under another name in the same folder and renamed at the end; an existing file stays until then.
+    If writing fails, the lines so far are kept as NAME.part, except for gzipped and binary formats.
 
     Parameters
     ----------
     path : str, path or None
-        The file; None or ``"-"`` is standard output. A name that ends in ``.gz`` is packed.
+        The file; None or ``"-"`` is standard output. A file whose name ends in ``.gz`` or ``.zst``
+        is compressed.
     examples : iterable of Example
         The sequences.
     format : str, optional
-        One of `formats`; None tells it from the suffix.
+        One of `formats`; None detects it by the suffix.
     **options
         Options of the format.
 
     Raises
     ------
     FileError
-        If the format is not known, a sequence cannot be written in it, the file cannot be written, or somebody else is
+        If the format is unknown, a sequence cannot be written in it, the file cannot be written, or another process is
         writing it.
     """
     place = plain_path(path)
@@ -134,11 +203,11 @@ def write(path: Path | None, examples: Iterable[Example], format: str | None = N
             "the format is not known", got="standard output", wanted="{argument}", argument=Argument("format")
         )
     chosen: Format = format_named(format or format_guessed(str(place)), options)
-    chosen.save(place, _checked(examples))
+    chosen.save(place, map(chosen.without_gaps, _checked(examples)))
 
 
 def _checked(examples: Iterable[Example]) -> Iterator[Example]:
     for example in examples:
         if not isinstance(example, Example):
-            raise FileError("this is no sequence to write", got=type(example).__name__, wanted="bridle.data.Example")
+            raise FileError("not a sequence", got=type(example).__name__, wanted="bridle.data.Example")
         yield example

@@ -1,4 +1,4 @@
-"""Tables as Hugging Face `datasets` keeps them: integers for labels, with their names in the schema, and saved folders.
+"""Tables as Hugging Face `datasets` stores them: labels as integers, with names in the schema, and saved folders.
 
     schema metadata   {"huggingface": {"info": {"features": {"ner_tags": {"feature": {"names": ["O", "B-PER"], ...}}}}}}
     a folder          dataset_dict.json  train/state.json  train/data-00000-of-00001.arrow  test/...
@@ -43,7 +43,7 @@ class Folder(Source):
                 split = splits[0]
             if split not in splits:
                 raise FileError(
-                    "the folder holds several data sets" if split is None else "there is no such data set",
+                    "the folder contains several data sets" if split is None else "the data set does not exist",
                     got=", ".join(splits)[:200] if split is None else repr(split),
                     wanted="{argument}" if split is None else "one of " + ", ".join(splits)[:200],
                     argument=Argument("split", splits[0] if splits else None),
@@ -51,12 +51,14 @@ class Folder(Source):
                 )
             folder /= str(split)
         elif split is not None:
-            raise FileError("the folder holds one data set", got=f"split={split!r}", wanted="no split", where=self.name)
+            raise FileError(
+                "the folder contains only one data set", got=f"split={split!r}", wanted="no split", where=self.name
+            )
         if not (folder / "state.json").is_file():
             wanted = "what `save_to_disk` of datasets writes"
             brat = next(folder.glob("*.ann"), None) is not None
-            cause = f"Files of brat are passed one by one: {folder}/*.ann." if brat else None
-            what, got = "this folder holds no data set", "no state.json"
+            cause = f"Pass brat files one by one: {folder}/*.ann." if brat else None
+            what, got = "the folder does not contain a data set", "no state.json"
             raise FileError(what, got=got, wanted=wanted, cause=cause, where=str(folder))
         state = _loaded(folder / "state.json")
         if state.get("_indices_data_files"):
@@ -82,10 +84,10 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def _names(values: Any) -> list[str]:
-    """Names of files or folders, none of which leads elsewhere."""
+    """Names of files or folders; none may lead outside of the folder."""
     for name in values if isinstance(values, list) else [values]:
         if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name or "\0" in name:
-            raise FileError("this is no name of a part of a data set", got=shown(name), wanted="a plain name")
+            raise FileError("not a valid name of a split", got=shown(name), wanted="a plain name")
     return list(values)
 
 
@@ -93,7 +95,7 @@ def _names(values: Any) -> list[str]:
 
 
 def class_names(schema: Any) -> dict[str, list[str]]:
-    """The names that integers of a table stand for, by column; none where the schema does not say so."""
+    """The names of integer labels in a table, by column; none if the schema does not name them."""
     try:
         features = json.loads((schema.metadata or {})[KEY])["info"]["features"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -108,15 +110,18 @@ def class_names(schema: Any) -> dict[str, list[str]]:
     return found
 
 
-def named(column: str, values: Any, names: Sequence[str]) -> list[str] | None:
-    """The names of integers; None if none of them is known."""
+def named(column: str, values: Any, names: Sequence[str]) -> list[str | None] | None:
+    """The names of integers, with None for a missing one; None if none of them is known."""
     if not isinstance(values, list) or (values and all(value == UNKNOWN for value in values)):
         return None
+    gaps = (None, UNKNOWN)
     for value in values:
+        if value in gaps:
+            continue
         if not isinstance(value, int) or not 0 <= value < len(names):
             got, wanted = shown(value), f"0 to {len(names) - 1}, which have names"
             raise FileError(f"{column!r} has a label without a name", got=got, wanted=wanted)
-    return [names[value] for value in values]
+    return [None if value in gaps else names[value] for value in values]
 
 
 def described(columns: Mapping[str, str], label: str | None, names: Sequence[str]) -> dict[bytes, bytes]:

@@ -2,8 +2,9 @@
 
     {"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], "given": {"verb": 1}}
 
-Only `tokens` must be there; they become the column `word`. Any other key with a list of strings is a column. Keys with
-other values are passed over.
+Only `tokens` is required; they become the column `word`. Any other key with a list of strings is a column. Keys with
+other values are skipped, as are the broken rules (`violated`, `clash`) that `bridle tag` writes. An unknown label is
+null.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from bridle.data.base import Format
+from bridle.data.base import Format, other_format
 from bridle.data.examples import Example
 from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
@@ -24,6 +25,7 @@ from bridle.errors import Argument, BridleError, FileError, shown
 _KEY = re.compile(r'[\s,]*+("(?:[^"\\]|\\.)*+")\s*+:\s*+', re.DOTALL)
 _LABELLED = {"label", "labels", "entities", "annotations"}  # keys of doccano
 KEYS = ("id", "tokens", "labels", "given")
+BROKEN_RULES = ("violated", "clash")  # lists of rules in what `bridle tag` and `bridle decode` write; no columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +35,18 @@ class Keyed(Format):
     Parameters
     ----------
     columns : list of str, optional
-        Which columns to read, besides the tokens; None reads all.
+        Columns to read in addition to the tokens; None reads all.
     tokens : str, default "tokens"
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
         Name of the labels; None if there are none.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
+
+    gaps = "null"
 
     columns: Sequence[str] | None = None
     tokens: str = "tokens"
@@ -52,7 +58,7 @@ class Keyed(Format):
             raise FileError("`columns` must be a list of names", got=repr(names), wanted="['pos', ...]")
 
     def example(self, record: Mapping[str, Any], where: str | None) -> Example:
-        """The sequence that a record tells of."""
+        """The sequence of a record."""
         try:
             return self._example(record, where)
         except BridleError as error:
@@ -73,15 +79,17 @@ class Keyed(Format):
             got = shown(record[self.tokens])
             raise FileError("tokens are not a list of strings", got=got, wanted='["He", "left"]')
         labels = None if self.label is None else record.get(self.label)
-        if labels is not None and (labels := _strings(labels)) is None:
-            got = shown(record[str(self.label)])
-            raise FileError("labels are not a list of strings", got=got, wanted='["B-NP", "B-VP"]')
+        known = [x for x in labels if x is not None] if isinstance(labels, list) else labels
+        if labels is not None and _strings(known) is None:
+            wanted = '["B-NP", "B-VP"]; null for an unknown label'
+            raise FileError("labels are not a list of strings", got=shown(labels), wanted=wanted)
         given = record.get("given")
         if given is not None and not isinstance(given, dict):
             raise FileError("given is not an object", got=type(given).__name__, wanted='such as {"verb": 3}')
         columns = {"word": words}
         for name, value in record.items():
-            if name not in (self.tokens, self.label, *KEYS) and (self.columns is None or name in self.columns):
+            asked = name not in BROKEN_RULES if self.columns is None else name in self.columns
+            if asked and name not in (self.tokens, self.label, *KEYS):
                 column = _strings(value)
                 if column is not None and len(column) == len(words):
                     columns[name] = column
@@ -95,23 +103,30 @@ class Keyed(Format):
                     )
         for name in self.columns or ():
             if name not in columns:
-                raise FileError("there is no such column", got=", ".join(map(repr, columns)), wanted=repr(name))
+                raise FileError("the column does not exist", got=", ".join(map(repr, columns)), wanted=repr(name))
         if labels is not None and len(labels) != len(words):
             raise FileError("labels and tokens differ in length", got=len(labels), wanted=len(words))
         return Example(columns, labels, given or {}, (), where or "", record.get("id"))
 
     def record(self, example: Example) -> dict[str, Any]:
-        """What `example` makes a sequence of."""
+        """The record of a sequence; `example` reads it."""
         made: dict[str, Any] = {} if example.id is None else {"id": example.id}
         made[self.tokens] = list(example.tokens)
         if example.labels is not None and self.label is not None:
             made[self.label] = list(example.labels)
         for name, column in list(example.columns.items())[1:]:
             if name in (self.tokens, self.label, "word", *KEYS):
-                raise example.error(f"{self.name} has no room for this column", got=repr(name), wanted="another name")
+                raise example.error(f"{self.name} cannot store this column", got=repr(name), wanted="another name")
             made[name] = list(column)
-        if bad := [x for value in made.values() if isinstance(value, list) for x in value if not isinstance(x, str)]:
-            raise example.error("a column holds what is no text", got=shown(bad[0]), wanted="strings")
+        lists = {name: value for name, value in made.items() if isinstance(value, list)}
+        bad = [
+            x
+            for name, value in lists.items()
+            for x in value
+            if not isinstance(x, str) and (x is not None or name != self.label)
+        ]
+        if bad:
+            raise example.error("a column contains values that are not strings", got=shown(bad[0]), wanted="strings")
         return made | {"given": dict(example.given)} if example.given else made
 
 
@@ -122,13 +137,15 @@ class JsonLines(Keyed):
     Parameters
     ----------
     columns : list of str, optional
-        Keys to read as columns, besides the tokens; None reads all that fit.
+        Keys to read as columns, in addition to the tokens; None reads all lists of strings.
     tokens : str, default "tokens"
         Key of the tokens; they become the column ``word``.
     label : str or None, default "labels"
         Key of the labels; None if there are none.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "jsonl"
@@ -139,13 +156,19 @@ class JsonLines(Keyed):
         return json_kind(head) == cls.name
 
     def read(self, source: Source) -> Iterator[Example]:
+        for number, line in source.lines(self.encoding):
+            if line.strip():
+                yield self.line(source, number, line)
+
+    def line(self, source: Source, number: int, line: str) -> Example:
+        """The sequence of a line."""
+        record = json_object(source, number, line, '{"tokens": [...], ...}')
         known = (self.tokens, self.label or "labels", "id", "given")
-        for number, record in json_lines(source, self.encoding, '{"tokens": [...], ...}'):
-            for key in record if self.columns is None else ():
-                near = near_key(key, known)
-                if near and near not in record:
-                    raise source.error(number, "unknown key", got=repr(key), wanted=repr(near), cause="Misspelt?")
-            yield self.example(record, f"{source.name}:{number}")
+        for key in record if self.columns is None else ():
+            near = near_key(key, known)
+            if near and near not in record:
+                raise source.error(number, "unknown key", got=repr(key), wanted=repr(near), cause="Misspelt?")
+        return self.example(record, f"{source.name}:{number}")
 
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
         for example in examples:  # empty ones too
@@ -153,30 +176,34 @@ class JsonLines(Keyed):
 
 
 def json_lines(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The object on each line, with the number of the line. wanted: what messages say that there should be."""
+    """The object on each line, with its line number. wanted: the expected form, for messages."""
     for number, line in source.lines(encoding):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            if "\\u" in line:
-                json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\ud800", fails
-        except (ValueError, RecursionError) as error:
-            raise source.error(
-                number,
-                "not a JSON line",
-                got=str(error)[:200],
-                wanted=f"{wanted} on one line",
-                **_likely(source.name, line),
-            ) from None
-        if not isinstance(record, dict):
-            raise source.error(number, "a line is no object", got=type(record).__name__, wanted=wanted)
-        check_keys(record, f"{source.name}:{number}")
-        yield number, record
+        if line.strip():
+            yield number, json_object(source, number, line, wanted)
+
+
+def json_object(source: Source, number: int, line: str, wanted: str) -> dict[str, Any]:
+    """The object on a line."""
+    try:
+        record = json.loads(line)
+        if "\\u" in line:
+            json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\ud800", fails
+    except (ValueError, RecursionError) as error:
+        raise source.error(
+            number,
+            "not a JSON line",
+            got=str(error)[:200],
+            wanted=f"{wanted} on one line",
+            **_likely(source.name, line),
+        ) from None
+    if not isinstance(record, dict):
+        raise source.error(number, "a line is not a JSON object", got=type(record).__name__, wanted=wanted)
+    check_keys(record, f"{source.name}:{number}")
+    return record
 
 
 def _likely(name: str, line: str) -> dict[str, Any]:
-    """Why a line is no JSON: what errors say."""
+    """The likely cause if a line is not JSON, for messages."""
     if line.lstrip().startswith("{"):
         return {"cause": "One sequence per line; is the file cut off?"}
     if name.endswith(".ann"):
@@ -186,11 +213,11 @@ def _likely(name: str, line: str) -> dict[str, Any]:
             "cause": "Is it a file of Label Studio? Pass {argument}.",
             "argument": Argument("format", "labelstudio"),
         }
-    return {"cause": "Is it plain text? Pass {argument}.", "argument": Argument("format", "text")}
+    return other_format(line)
 
 
 def json_line(example: Example, record: dict[str, Any]) -> str:
-    """The line of a record that was made of a sequence."""
+    """The JSON line of the record of a sequence."""
     try:
         return json.dumps(record, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -198,7 +225,7 @@ def json_line(example: Example, record: dict[str, Any]) -> str:
 
 
 def json_kind(head: str) -> str | None:
-    """The format of a file that begins with a JSON object, or with a list of some, by the keys of the first one."""
+    """The format of a file that begins with a JSON object or a list of objects, by the keys of the first one."""
     start = head.lstrip()
     line = start[1:].lstrip() if start.startswith("[") else start.partition("\n")[0]
     if not line.startswith("{"):
@@ -214,7 +241,7 @@ def json_kind(head: str) -> str | None:
 
 
 def _own_keys(text: str) -> Iterator[tuple[str, str]]:
-    """The keys of the object that a text begins with, not of what is in it, with the first character of each value."""
+    """The keys of the object at the beginning of a text, not nested ones, with the first character of each value."""
     at = 1
     try:
         while key := _KEY.match(text, at):
@@ -231,13 +258,13 @@ def check_keys(record: dict[str, Any], where: str) -> None:
             "an object has too many keys",
             got=f"{len(record):,}",
             wanted=f"at most {MOST_KEYS:,}",
-            cause="One sequence per line; does this one hold many?",
+            cause="One sequence per line; does this one contain many?",
             where=where,
         )
 
 
 def near_key(key: str, known: Sequence[str]) -> str | None:
-    """The known key that an unknown one is likely to mean."""
+    """The known key that is closest to an unknown one."""
     if key in known or len(key) > 2 * max(map(len, known)):  # a long one is like none, and takes long to compare
         return None
     return next(iter(get_close_matches(key, known, n=1, cutoff=0.8)), None)

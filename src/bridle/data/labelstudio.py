@@ -1,16 +1,15 @@
-"""`labelstudio`: tasks of Label Studio, as it exports them (JSON, JSON-MIN) and imports them, with regions of text.
+"""`labelstudio`: Label Studio tasks with text regions, as it exports (JSON, JSON-MIN) and imports them.
 
     [
     {"id": 1, "data": {"text": "Ann Lee left."}, "annotations": [{"result": [{"from_name": "label",
      "to_name": "text", "type": "labels", "value": {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]}}]}]}
     ]
 
-Of each task the first annotation that was not cancelled is read; further ones, and results that are no regions of
-text, are passed over and counted; regions of `<HyperText>` and `<Paragraphs>` are an error. A task whose list of
-annotations is empty is not labelled, whatever a model predicted for it; only a task without such a list, as Bridle
-writes them, is read with its first prediction. What is written can be imported: tasks with one prediction each, whose
-`score` is the smallest probability of its regions, so that the tasks can be sorted by it. Of the data of a task only
-the text is kept.
+The first annotation of each task that was not cancelled is read. Further ones, and results that are not text regions,
+are skipped and counted; regions of `<HyperText>` and `<Paragraphs>` are an error. A task with an empty list of
+annotations is not labelled, whatever a model predicted for it; only a task without such a list, as Bridle writes it, is
+read with its first prediction. You can import the output: each task has one prediction, whose `score` is the smallest
+probability of its regions, so you can sort tasks by it. From the data of a task, only the text is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class LabelStudio(Standoff):
     key : str, default "text"
         Key of the text in the data of a task: what follows ``$`` in ``<Text name="text" value="$text"/>``.
     from_name : str, optional
-        Name of the tag ``<Labels>``: only its regions are read. None reads those of all such tags, and writes
+        Name of the tag ``<Labels>``: only its regions are read. None reads those of all these tags, and writes
         ``"label"``.
     to_name : str, optional
         Name of the tag ``<Text>``: only its regions are read. None reads those of all, and writes ``"text"``.
@@ -48,7 +47,7 @@ class LabelStudio(Standoff):
         What to read and write; None reads annotations, or predictions of tasks that have no list of annotations, and
         writes predictions.
     model_version : str, default "bridle"
-        What to call the model, in predictions that are written.
+        Model version in written predictions.
     """
 
     name = "labelstudio"
@@ -76,23 +75,23 @@ class LabelStudio(Standoff):
                 else:
                     data, results = task, self._brief(task)
                 if not isinstance(data, dict):
-                    raise FileError("the data of a task is no object", got=shown(data), wanted='{"text": "..."}')
+                    raise FileError("the data of a task is not an object", got=shown(data), wanted='{"text": "..."}')
                 text = text_in(data, self.key)
                 spans = None if results is None else list(self._spans(source, results))
                 if example := self.example(source, where, text, spans, task.get("id")):
                     yield example
 
     def _results(self, source: Source, task: Mapping[str, Any]) -> list[Any] | None:
-        """The results of the annotation, or prediction, of a task; None: it has neither."""
+        """The results of the annotation or prediction of a task; None if it has neither."""
         for kind in ("annotations", "predictions") if self.kind is None else (self.kind,):
             if task.get(kind) is None:
                 continue
             found = list_in(task, kind)
             if kind == "predictions" and (ids := [one for one in found if isinstance(one, int)]):
-                source.leave_out("predictions of which only the id is there", len(ids))
+                source.leave_out("predictions with only an id", len(ids))
                 found = [one for one in found if not isinstance(one, int)]
             if bad := [one for one in found if not isinstance(one, dict)]:
-                raise FileError(f"{kind} are no objects", got=shown(bad[0]), wanted='{"result": [...]}')
+                raise FileError(f"{kind} are not objects", got=shown(bad[0]), wanted='{"result": [...]}')
             kept = [one for one in found if not one.get("was_cancelled")]
             source.leave_out("cancelled annotations", len(found) - len(kept))
             source.leave_out(f"further {kind} of a task", len(kept[1:]))
@@ -100,13 +99,13 @@ class LabelStudio(Standoff):
         return None
 
     def _brief(self, task: Mapping[str, Any]) -> list[Any] | None:
-        """The results of a task in the form JSON-MIN: values of regions under the name of the tag."""
+        """The results of a task in JSON-MIN: values of regions under the name of the tag."""
         name = self.from_name
         if name is None:
             found = [key for key in task if key == "label" or _is_brief(task[key])]
             if len(found) > 1:
                 raise FileError(
-                    "regions are there under several names",
+                    "the task has regions under several names",
                     got=", ".join(map(repr, found))[:200],
                     wanted="{argument}, the one to read",
                     argument=Argument("from_name", found[0]),
@@ -117,21 +116,21 @@ class LabelStudio(Standoff):
     def _spans(self, source: Source, results: list[Any]) -> Iterator[Span]:
         for one in results:
             if not isinstance(one, dict):
-                raise FileError("a result is no object", got=shown(one), wanted=_REGION)
+                raise FileError("a result is not an object", got=shown(one), wanted=_REGION)
             ours = all(
                 wanted in (None, one.get(key, wanted))
                 for key, wanted in (("from_name", self.from_name), ("to_name", self.to_name))
             )
             if ours and one.get("type") in _MARKUP:
                 raise FileError(
-                    "these regions are not of plain text",
+                    "these regions are not plain text",
                     got=f"the type {one['type']!r}",
-                    wanted="'labels', which are regions of <Text>",
-                    cause="Offsets into HTML and dialogues are not read. Pass {argument} to read another tag alone.",
+                    wanted="'labels', that is, regions of <Text>",
+                    cause="Offsets into HTML and dialogues cannot be read. Pass {argument} to read only another tag.",
                     argument=Argument("from_name"),
                 )
             if one.get("type") != "labels":
-                source.leave_out("results that are no regions of text")
+                source.leave_out("results that are not text regions")
                 continue
             if not ours:
                 source.leave_out("regions of other tags")

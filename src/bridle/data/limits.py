@@ -1,4 +1,4 @@
-"""How large the parts of a file may be: a small file, or one of a few bytes that unpacks to many, fills no memory.
+"""Limits that keep a small file, or one that decompresses to very much data, from filling the memory.
 
 | what | at most |
 |---|---|
@@ -11,16 +11,16 @@ lines |
 | a row of a table (`arrow`, `parquet`) | 2^24 tokens and bytes of text, together |
 | a column of a row group (`parquet`) | 33,554,432 (2^25) tokens, or 64 per byte if that is more |
 | keys of a JSON object that is a sequence | 1,000 |
-| what unpacks at once: a record batch, a page of a column, rows of an npz array | 67,108,864 (2^26) bytes, or 16 \
-times its packed size if that is more |
+| decompressed at once: a record batch, a page of a column, rows of an npz array | 67,108,864 (2^26) bytes, or 16 \
+times its compressed size if that is more |
 | a table from standard input | 268,435,456 (2^28) bytes |
 | an npz file | 2^24 sequences, labels of 1,024 characters, tokens of 65,536 |
-| a `.rules` file | 2^24 bytes, 10,000 rules, on a line 150 of not, and, or, implies, iff and parentheses |
-| the automata of all rules of a decoder, together | 262,144 (2^18) states |
-| the header of a model or checkpoint, the foot of a `parquet` file | 2^24 bytes |
+| a `.rules` file | 2^24 bytes, 10,000 rules, 150 of not, and, or, implies, iff and parentheses on a line |
+| the automata of all rules of a decoder together | 262,144 (2^18) states |
+| the header of a model or checkpoint, the footer of a `parquet` file | 2^24 bytes |
 
-Data that is not packed takes no more memory than the file has bytes, times a small factor: it has no other limit.
-Time grows in proportion to the text, unpacked.
+Uncompressed data takes at most the size of the file in memory, times a small factor; there is no other limit. Time is
+proportional to the size of the decompressed text.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ PIPED = 1 << 28  # bytes of a file that must be held to be read
 
 
 def check_unpacked(what: str, unpacked: int, packed: int) -> None:
-    """Raise if a part of a file unpacks to more than it should, before any memory is taken for it."""
+    """Raise if a part of a file decompresses to more than it may, before any memory is allocated for it."""
     most = max(UNPACKED, RATIO * packed)
     if unpacked > most:
         raise FileError(
-            f"{what} unpacks to too much",
-            got=f"{unpacked:,} bytes out of {packed:,}",
+            f"{what} decompresses to too much data",
+            got=f"{unpacked:,} bytes from {packed:,}",
             wanted=f"at most {most:,} bytes",
-            cause="Is the file damaged, or meant to fill the memory? Write it again in smaller parts, or not packed.",
+            cause="Is the file damaged or malicious? Write it again in smaller parts, or uncompressed.",
         )

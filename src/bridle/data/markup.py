@@ -1,7 +1,7 @@
-"""What formats with tags share: finding elements that span lines, entities, tokens.
+"""Shared code of formats with tags: elements that span lines, entities, tokens.
 
-No XML parser: such files are often not well-formed, and nothing here ever expands what a file defines. All searches
-take time in proportion to the text.
+This is not an XML parser: such files are often not well-formed, and entities that a file defines are never expanded.
+All searches take time proportional to the text.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ class Markup(Format):
     Parameters
     ----------
     on_error : {"raise", "skip"}, default "raise"
-        Raise at a sequence that is not well-formed, or pass over it and count it.
+        Raise at a sequence that is not well-formed, or skip and count it.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     on_error: Literal["raise", "skip"] = "raise"
@@ -62,7 +64,7 @@ class Markup(Format):
         source.leave_out("sequences that are not well-formed")
 
     def elements(self, source: Source, element: str) -> Iterator[Record]:
-        """What stands between <element> and </element>, each time."""
+        """The contents of each <element> ... </element>."""
         mark = re.compile(rf"<(/?){re.escape(element)}{ATTRIBUTES}>")
         begun, parts, line, size = 0, list[str](), 1, 0  # begun: the line of the open element, 0 if none is open
         for line, text in source.lines(self.encoding):
@@ -89,23 +91,23 @@ class Markup(Format):
             self.wrong(source, begun, f"<{element}> without its end", got="the end of the file", wanted=f"</{element}>")
 
     def stray(self, source: Source, line: int, text: str, element: str) -> None:
-        """Between sequences only tags may stand, such as that of the whole."""
+        """Check that there are only tags between sequences, such as the root element."""
         if text and (rest := TAG.sub("", ASIDE.sub("", text)).strip()):
             self.wrong(source, line, f"text outside of <{element}>", got=repr(rest[:60]), wanted=f"<{element}>")
 
 
 def unescaped(text: str) -> str:
-    """Entities as characters; a bare & stays, and so does a name that HTML does not know."""
+    """Replace entities by characters; a bare & and names unknown to HTML stay unchanged."""
     return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
 
 
 def escaped(text: str) -> str:
-    """Text that `unescaped` gives back, and that is no tag."""
+    """Escape text so that `unescaped` restores it, and it does not look like a tag."""
     return text.translate(_ESCAPES)
 
 
 def sequence_element(head: str) -> str | None:
-    """The name of the element that is one sequence, if a file begins as XML with one element per sequence."""
+    """The name of the element of a sequence, if a file begins like XML with one element per sequence."""
     found = _FIRST.match(head)
     return found[1] if found and f"</{found[1]}>" in head else None
 
@@ -114,18 +116,22 @@ def check_tags(example: Example, labels: Iterable[str]) -> None:
     """Raise if a label cannot be the name of a tag."""
     for label in sorted(set(labels)):
         if not re.fullmatch(NAME, label):
-            raise example.error("a label cannot be a tag", got=repr(label), wanted="a letter, then letters and digits")
+            raise example.error(
+                "a label cannot be a tag", got=repr(label), wanted="a letter, followed by letters and digits"
+            )
 
 
 def check_tokens(example: Example, split: Callable[[str], Sequence[str]]) -> None:
-    """Raise if a token would not be read back as one token."""
+    """Raise if a token would not be read back as a single token."""
     for token in example.tokens:
         if split(token) != [token] or "\0" in token:
-            raise example.error("a token cannot be written as one", got=repr(token[:60]), wanted="text without blanks")
+            raise example.error(
+                "a token cannot be written as a single token", got=repr(token[:60]), wanted="text without blanks"
+            )
 
 
 def runs_of(example: Example, outside: str | None = None) -> Iterator[tuple[str, list[str]]]:
-    """Runs of one label, with their tokens; without labels all is one run."""
+    """Runs of one label, with their tokens; without labels, one run."""
     labels = example.labels if example.labels is not None else [outside or ""] * len(example)
     for label, run in groupby(zip(labels, example.tokens, strict=True), key=lambda pair: pair[0]):
         yield label, [token for _, token in run]

@@ -1,8 +1,8 @@
-"""Score files as npz: arrays unary (N, m) and, if need be, offsets, pairwise, start, end, labels, tokens.
+"""Score files as npz: arrays unary (N, m) and, optionally, offsets, pairwise, start, end, labels, tokens.
 
-The large arrays are read row by row out of the archive, so memory does not grow with the file. All headers are read and
-compared with each other before any data is, so that one that lies about its size is found out before anything is
-allocated. Nothing is ever unpickled. A file has at most 16,777,216 (2^24) sequences; labels have at most 1,024
+The large arrays are read row by row from the archive, so memory does not grow with the file. All headers are read and
+compared before any data, so a header with a wrong size is detected before anything is allocated. Nothing is ever
+unpickled. A file has at most 16,777,216 (2^24) sequences; labels have at most 1,024
 characters, tokens 65,536.
 """
 
@@ -42,7 +42,7 @@ class _Rows:
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         info = archive.getinfo(f"{name}.npy")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"array {name!r} is packed in a way that NumPy does not use")
+            raise ValueError(f"array {name!r} is compressed in a way that NumPy does not use")
         self.name, self.file = name, archive.open(info)
         version = np.lib.format.read_magic(self.file)
         if version not in _HEADERS:
@@ -75,7 +75,7 @@ class _Rows:
         return self._read((count, *self.shape[1:]))
 
     def check(self, rows: int) -> None:
-        """Raise if so many rows unpack to more than they should."""
+        """Raise if this many rows decompress to more than they may."""
         check_unpacked(f"array {self.name!r}", rows * self.width, self.packed)
 
     def all(self) -> Array:
@@ -93,7 +93,7 @@ class _Rows:
 
 
 def open_npz(path: Path, pace: Pace) -> ScoreFile:
-    """Open a score file and check all but the scores themselves."""
+    """Open a score file and check everything except the scores themselves."""
     stream = _guarded(path, lambda: path.open("rb"))
     try:
         return _guarded(path, lambda: _open(path, stream, pace))
@@ -113,7 +113,7 @@ def _guarded(path: Path, work: Callable[[], T]) -> T:
             "cannot read this score file",
             got=str(error) or type(error).__name__,
             wanted="an npz file as numpy.savez writes it",
-            cause="A cut download, a full disk when it was written, or another kind of file?",
+            cause="An incomplete download, a full disk during writing, or another kind of file?",
             where=str(path),
         ) from None
 
@@ -134,9 +134,9 @@ def _open(path: Path, stream: IO[bytes], pace: Pace) -> ScoreFile:
     offsets = arrays["offsets"].all() if "offsets" in arrays else np.array([0, n])
     if not _cuts(offsets, n):
         raise FileError(
-            "offsets do not cut the tokens into sequences",
+            "`offsets` must divide the tokens into sequences",
             got=shown(offsets[:8].tolist()),
-            wanted=f"rising whole numbers from 0 to {n}",
+            wanted=f"increasing integers from 0 to {n}",
             cause="It has one entry more than there are sequences: [0, n0, n0 + n1, ...].",
         )
     small = {name: arrays[name].all() if name in arrays else None for name in ("pairwise", "start", "end")}
@@ -153,7 +153,7 @@ def _check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
     if not 0 < m <= MOST_LABELS:
         raise FileError("unary has no columns, or too many", got=f"{m:,}", wanted=f"1 to {MOST_LABELS:,} labels")
     if "pairwise" in shapes and m > MOST_SQUARE:
-        raise FileError("pairwise scores are for fewer labels", got=f"{m:,} labels", wanted=f"at most {MOST_SQUARE:,}")
+        raise FileError("too many labels for pairwise scores", got=f"{m:,} labels", wanted=f"at most {MOST_SQUARE:,}")
     cuts = shapes.get("offsets", (2,))
     if len(cuts) != 1 or not 0 < cuts[0] <= _MOST_SEQUENCES + 1:
         raise FileError(
@@ -180,7 +180,7 @@ def _cuts(offsets: Array, n: int) -> bool:
 
 
 class _Reader:
-    """Walks through the rows of the large arrays."""
+    """Reads the rows of the large arrays in order."""
 
     def __init__(
         self, path: Path, unary: _Rows, offsets: Array, small: dict[str, Array | None], tokens: _Rows | None, pace: Pace
@@ -211,7 +211,7 @@ class _Reader:
         return Chunk(lattices, givens, list(range(a, b)), list(map(self.place, range(a, b))))
 
     def place(self, k: int) -> str:
-        """Where sequence k stands, for messages."""
+        """The place of sequence k, for messages."""
         return f"{self.path}: sequence {k}"
 
     def lattices(self, unary: Array, cuts: Array, total: int) -> list[Lattice] | Batch:

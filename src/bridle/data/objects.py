@@ -1,4 +1,4 @@
-"""JSON objects of a file one by one: those of a list, or objects one after the other; no more than one is held."""
+"""Read the JSON objects of a file one by one, from a list or one after the other; only one is in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENDS = ("begin", "loose", "end")  # where a file may end
 
 
 def json_objects(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects, each with the line it begins on. wanted: what messages say that there should be."""
+    """The objects, each with the line it begins on. wanted: the expected form, for messages."""
     pieces = source.runs(encoding, "anywhere")
     text, at, line, state = "", 0, 1, "begin"
     while True:
@@ -61,7 +61,7 @@ def json_objects(source: Source, encoding: str, wanted: str) -> Iterator[tuple[i
 def _object(
     source: Source, pieces: Iterator[tuple[int, list[str]]], text: str, at: int, line: int, wanted: str
 ) -> tuple[dict[str, Any], str, int, int]:
-    """The object at a place of a text, to which more is added until it is whole: it, the text, its begin and end."""
+    """The object at a place of a text, which grows until the object is complete; with the text, its begin and end."""
     while True:
         try:
             record, end = _DECODER.raw_decode(text, at)
@@ -79,7 +79,7 @@ def _object(
 
 
 def _longer(source: Source, pieces: Iterator[tuple[int, list[str]]], text: str, line: int, wrong: FileError) -> str:
-    """A text with as much again, so that what is looked at anew is no more than what is read."""
+    """Double a text, so that the total time stays proportional to the data."""
     parts, size = [text], len(text)
     while size < max(2 * len(text), 1) and (more := next(pieces, None)):
         parts.append(more[1][0])

@@ -1,6 +1,6 @@
-"""Output as lines that stay whole: on Ctrl-C, on errors, on a full disk.
+"""Output of complete lines, even after Ctrl-C, errors, or on a full disk.
 
-A file is written beside its place and gets its name when all is done; `bridle.atomic` says how.
+A file is written under a temporary name and renamed at the end; `bridle.atomic` describes how.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bridle.errors import FileError
 
 
 class Lines(AbstractContextManager["Lines"]):
-    """Write whole lines to a file or to standard output; a context manager.
+    """Write complete lines to a file or to standard output; a context manager.
 
-    A file gets its name at the end of the ``with`` block; an earlier one of that name stays until then. If the block
-    ends with an error, the lines so far are kept as NAME.part (NAME.part.2 and so on if that is taken), and `kept` is
-    the path of it. Bridle does not touch such a file again.
+    A file gets its name at the end of the ``with`` block; an existing file stays until then. If the block ends with an
+    error, the lines so far are kept as NAME.part (NAME.part.2 and so on if that exists), and `kept` is its path. Bridle
+    never changes such a file again.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Lines(AbstractContextManager["Lines"]):
     warn : callable, optional
         Called with a message if the block ends with an error and lines are kept.
     show : callable, optional
-        Makes lines fit for a terminal, if that is where standard output goes; files and pipes get them as they are.
+        Escapes lines for a terminal, if standard output is one; files and pipes get them unchanged.
 
     Raises
     ------
@@ -53,7 +53,7 @@ class Lines(AbstractContextManager["Lines"]):
         self.file: Replacement | None = None
         if path is None or path == "-":
             if sys.stdout is None:
-                raise FileError("there is no standard output", got="a closed one", wanted="-o FILE")
+                raise FileError("there is no standard output", got="a closed stream", wanted="-o FILE")
             sys.stdout.flush()
             self._show = show if sys.stdout.isatty() else None
             # past Python's buffer: what failed to be written is not written again when the program ends
@@ -63,12 +63,12 @@ class Lines(AbstractContextManager["Lines"]):
         self.raw = self.file.raw
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines; what cannot be written is left out by whole lines.
+        """Write lines; a line is written completely or not at all.
 
         Parameters
         ----------
         lines : iterable of str
-            Lines without their ends.
+            Lines without line ends.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Lines(AbstractContextManager["Lines"]):
         return FileError(
             "cannot write to standard output",
             got=error.strerror or str(error),
-            wanted="a place with room for the output",
+            wanted="a disk with space for the output",
             cause="The disk is full." if error.errno in FULL else None,
         )
 
@@ -127,7 +127,7 @@ class Lines(AbstractContextManager["Lines"]):
 
 @contextmanager
 def deferred_interrupt() -> Iterator[None]:
-    """Ctrl-C waits until the block is done; a second one does not wait (the reader may have stopped reading)."""
+    """Delay Ctrl-C until the end of the block; a second Ctrl-C acts at once (the reader may have stopped reading)."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
         yield  # somebody else looks after it

@@ -1,10 +1,10 @@
-"""How much the parts of Arrow and Parquet files unpack to, read from their headers before memory is taken for them.
+"""Decompressed sizes of the parts of Arrow and Parquet files, read from headers before memory is allocated.
 
-Both formats say so in front of the data, in FlatBuffers (Arrow) and in Thrift's compact protocol (Parquet). Only what
-is needed for the sizes is read here; pyarrow checks the rest. What is wrong raises ValueError or struct.error.
+Both formats store sizes before the data, in FlatBuffers (Arrow) and in Thrift's compact protocol (Parquet). Only the
+fields for sizes are read here; pyarrow checks the rest. Invalid data raises ValueError or struct.error.
 
-    Arrow, a message     [ffffffff] length metadata body; each packed buffer of the body begins with its size, 8 bytes
-    Parquet, a page      header (type, unpacked size, packed size, ..., number of values) data
+    Arrow, a message     [ffffffff] length metadata body; each compressed buffer begins with its size, 8 bytes
+    Parquet, a page      header (type, decompressed size, compressed size, ..., number of values) data
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGE = {2: ..., 3: ..., **{part: {1: ...} for part in _COUNTS}}
 
 
 def check_messages(file: IO[bytes], begin: int, end: int) -> None:
-    """Raise unless all messages of an Arrow stream, in bytes `begin` to `end` of a file, unpack to what they may."""
+    """Raise unless all messages of an Arrow stream, in bytes `begin` to `end`, decompress to an allowed size."""
     at, dictionaries, packed = begin, 0, 0
     while at + 8 <= end:
         file.seek(at)
@@ -78,7 +78,7 @@ def _unpacked(file: IO[bytes], at: int, body: int, batch: _Table) -> Iterator[in
 
 
 class _Table:
-    """A table of FlatBuffers: fields by number, which may be missing."""
+    """A FlatBuffers table: fields by number, which may be missing."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
@@ -91,7 +91,7 @@ class _Table:
         return cls(data, struct.unpack_from("<I", data)[0])
 
     def place(self, field: int) -> int:
-        """Where a field stands; 0: nowhere."""
+        """The place of a field; 0: it is missing."""
         if 4 + 2 * field >= struct.unpack_from("<H", self.data, self.fields)[0]:
             return 0
         offset: int = struct.unpack_from("<H", self.data, self.fields + 4 + 2 * field)[0]
@@ -119,7 +119,7 @@ class _Table:
 
 
 class Chunk(NamedTuple):
-    """A column of a row group, as the foot of a Parquet file tells it."""
+    """A column of a row group, as the footer of a Parquet file describes it."""
 
     path: str  # in the schema, such as tokens.list.element
     is_text: bool
@@ -129,7 +129,7 @@ class Chunk(NamedTuple):
 
 
 def chunks_of(file: IO[bytes], size: int) -> list[Chunk]:
-    """The columns of all row groups. (pyarrow has them too, but ends the process if some numbers are wrong.)"""
+    """The columns of all row groups. (pyarrow reads them too, but aborts the process if some numbers are wrong.)"""
     file.seek(max(size - 8, 0))
     foot, mark = struct.unpack("<I4s", file.read(8))
     if mark != b"PAR1" or foot > min(size - 12, _FOOT):
@@ -148,7 +148,7 @@ def chunks_of(file: IO[bytes], size: int) -> list[Chunk]:
 
 
 def check_pages(file: IO[bytes], chunk: Chunk) -> None:
-    """Raise unless the pages of a column unpack to what they may."""
+    """Raise unless the pages of a column decompress to an allowed size."""
     at, values = chunk.begin, 0
     _check_values(chunk.path, chunk.n_values, chunk.size)
     while at < chunk.begin + chunk.size and values < chunk.n_values:
@@ -170,24 +170,24 @@ def _check_values(name: str, values: int, size: int) -> None:
     most = max(MOST_VALUES, VALUES_PER_BYTE * size)
     if values > most:
         raise FileError(
-            f"column {name!r} unpacks to too many values",
-            got=f"{values:,} values out of {size:,} bytes",
+            f"column {name!r} decompresses to too many values",
+            got=f"{values:,} values from {size:,} bytes",
             wanted=f"at most {most:,}",
-            cause="Is the file damaged, or meant to fill the memory? Write it again in smaller row groups.",
+            cause="Is the file damaged or malicious? Write it again in smaller row groups.",
         )
 
 
 class _Compact:
-    """Thrift's compact protocol: structs as dicts from the numbers of fields to values, but only of wanted fields.
+    """Thrift's compact protocol: structs as dicts from field numbers to values, for wanted fields only.
 
-    What is wanted is `...` for a number or bytes, a dict by fields for a struct, and a list of one of them for a list.
+    `...` asks for a number or bytes, a dict of fields for a struct, and a list of one of these for a list.
     """
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def skip(self, size: int) -> bytes:
-        """The next bytes, which must be there."""
+        """The next bytes; raises if there are fewer."""
         begin, self.at = self.at, self.at + size
         if self.at > len(self.data):
             raise ValueError("a header that ends too early")
@@ -211,7 +211,7 @@ class _Compact:
     def struct(self, wanted: Any, depth: int = 0) -> dict[int, Any]:
         """The fields of the struct that begins here."""
         if depth > _DEEPEST:
-            raise ValueError("a header with too many structs within each other")
+            raise ValueError("a header with too deeply nested structs")
         found: dict[int, Any] = {}
         fields = wanted if isinstance(wanted, dict) else {}
         field = 0
@@ -224,7 +224,7 @@ class _Compact:
         return found
 
     def value(self, kind: int, wanted: Any, depth: int) -> Any:
-        """A value; None unless it is of the type that is wanted."""
+        """A value; None unless it has the wanted type."""
         if kind in (_I16, _I32, _I64):
             number = self.integer()
             return number if wanted is ... else None

@@ -1,11 +1,11 @@
 """`parquet` and `arrow`: tables with one row per sequence and columns of lists of strings; they need pyarrow.
 
-The columns are called as the keys of `jsonl`: tokens, labels, given (a struct, or JSON as a string), id, and any other
-list of strings. Batches of rows are read and written as they come.
+The columns have the names of the keys of `jsonl`: tokens, labels, given (a struct, or JSON as a string), id, and any
+other list of strings. Rows are read and written in batches.
 
-Tables of Hugging Face `datasets` are read as they are: integers become the names that the schema has for them, and the
-labels, strings or integers, are `ner_tags`, or `pos_tags`, where there are no `labels`. With `names`, integers with
-names are written. `arrow` also reads a folder that `save_to_disk` wrote.
+You can read tables of Hugging Face `datasets` directly: integers become the names in the schema, and if there is no
+column `labels`, the labels, strings or integers, are `ner_tags` or `pos_tags`. With `names`, labels are written as
+integers with names. `arrow` also reads a folder that `save_to_disk` wrote.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import json
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal, cast
 
 from bridle.atomic import replacing
 from bridle.data.examples import Example
@@ -46,17 +47,19 @@ class Parquet(Keyed):
     Parameters
     ----------
     columns : list of str, optional
-        Which columns to read, besides the tokens; None reads all lists of strings.
+        Columns to read in addition to the tokens; None reads all lists of strings.
     tokens : str, default "tokens"
-        Name of the tokens; they become the column ``word``.
+        Name of the column of the tokens, which becomes ``word``.
     label : str or None, default "labels"
-        Name of the labels; None if there are none. If a table has no ``labels``, those called ``ner_tags``, ``tags``,
-        ``pos_tags`` or ``chunk_tags`` are taken, in this order.
+        Name of the column of the labels; None if there is none. If a table has no ``labels``, the first of
+        ``ner_tags``, ``tags``, ``pos_tags`` and ``chunk_tags`` that it has.
     names : list of str, optional
-        Names of the labels, if they are integers: of those that a schema of ``datasets`` does not name, when they are
-        read; of those to write, instead of strings.
+        Names of integer labels. When reading, for labels that a schema of ``datasets`` does not name; when writing,
+        to write integers instead of strings.
     unlabelled : {"refuse", "allow"}, default "refuse"
-        Whether a table may lack the column that `label` names, as data to be tagged may.
+        Whether the column `label` may be missing, as in data to be tagged.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
         Has no effect.
     """
@@ -81,46 +84,64 @@ class Parquet(Keyed):
         if source.total == 0:
             return
         _library("pyarrow")
-        try:
+        with self.guarded(source):
             yield from self.examples(source)
+
+    @contextmanager
+    def guarded(self, source: Source) -> Iterator[None]:
+        """Turn what pyarrow raises about a file into errors of Bridle, which name the file."""
+        try:
+            yield
         except BridleError as error:
             error.at(where=source.name)
             raise
         except MemoryError:
-            raise self.unreadable(source, "more than fits into memory") from None
+            raise self.unreadable(source, "more data than fits into memory") from None
         # pyarrow raises a dozen kinds on broken files: its own, OSError, KeyError, SystemError, UnicodeDecodeError, ...
         except Exception as error:
             raise self.unreadable(source, str(error) or type(error).__name__) from None
 
     def unreadable(self, source: Source, got: str) -> FileError:
-        """The error for a file that pyarrow does not take."""
+        """The error for a file that pyarrow rejects."""
         return FileError(
             f"cannot read this {self.name} file",
             got=clipped(got, 200),
             wanted=f"a file of the format {self.name}",
-            cause="Is it cut off, or of another format?",
+            cause="Is it cut off, or in another format?",
             where=source.name,
         )
 
     def examples(self, source: Source) -> Iterator[Example]:
         """The sequences of a table."""
-        file: IO[bytes] = source.raw
-        if source.total is None:  # a pipe; but such a file is read from its end
-            file = _held(source)
-        size, count = file.seek(0, io.SEEK_END), 0
+        (file, size), count = whole_file(source), 0
         for batch, share in self.batches(file, size):
             batch.validate(full=True)
             names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
             for rows in slices(batch):
                 for row in rows.to_pylist():
-                    with located(f"{source.name}: sequence {count}") as where:
-                        yield self.example(self.with_names(_plain(row, where), names, label), where)
+                    yield self.sequence(source, count, row, names, label)
                     count += 1
             source.reached(share)
         source.reached(1)
 
+    def sequence(
+        self, source: Source, number: int, row: dict[str, Any], names: Mapping[str, Sequence[str]], label: str | None
+    ) -> Example:
+        """The sequence of a row."""
+        with located(f"{source.name}: sequence {number}") as where:
+            return self.example(self.with_names(_plain(row, where), names, label), where)
+
     def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
-        """Record batches of a file, each with the share of the file that has been read after it."""
+        """Record batches of a file, each with the share of the file that has been read."""
+        table, names = self.opened(file, size)
+        done, rows = 0, max(table.metadata.num_rows, 1)
+        for group in range(table.num_row_groups):  # pyarrow cannot join dictionaries of several in one batch
+            for batch in table.iter_batches(BATCH, row_groups=[group], columns=names, use_threads=False):
+                done += batch.num_rows
+                yield batch, done / rows
+
+    def opened(self, file: IO[bytes], size: int) -> tuple[Any, list[str]]:
+        """A file whose pages are checked, and the columns to read."""
         parquet = _library("pyarrow.parquet")
         names = self.wanted(parquet.ParquetFile(Part(file, 0, size), pre_buffer=False).schema_arrow)
         chunks = [chunk for chunk in chunks_of(file, size) if chunk.path.split(".")[0] in names]
@@ -128,11 +149,7 @@ class Parquet(Keyed):
             check_pages(file, chunk)
         # strings stay in their dictionary, so that one long one that comes often takes no more memory
         texts = list({chunk.path for chunk in chunks if chunk.is_text})
-        table = parquet.ParquetFile(Part(file, 0, size), read_dictionary=texts, pre_buffer=False)
-        done, rows = 0, max(table.metadata.num_rows, 1)
-        for batch in table.iter_batches(BATCH, columns=names, use_threads=False):
-            done += batch.num_rows
-            yield batch, done / rows
+        return parquet.ParquetFile(Part(file, 0, size), read_dictionary=texts, pre_buffer=False), names
 
     def class_names(self, schema: Any) -> dict[str, Sequence[str]]:
         """The names of integers in a table, by column."""
@@ -142,14 +159,14 @@ class Parquet(Keyed):
         return {name: found[name] for name in found if name in schema.names and is_integers(schema.field(name).type)}
 
     def labels(self, columns: Sequence[str]) -> str | None:
-        """The column of the labels: the one that is asked for, or one that data sets of Hugging Face have."""
+        """The column of the labels: `label`, or a usual name of Hugging Face data sets."""
         if self.label is None or self.label in columns:
             return self.label
         if self.label == LABELS:
             return next((name for name in TAGS if name in columns), None)
         if self.unlabelled == "refuse":
             raise FileError(
-                "there is no such column",
+                "the column does not exist",
                 got=", ".join(map(repr, columns))[:200],
                 wanted=repr(self.label),
                 cause="Pass {argument} if the labels have another name, or None if there are none.",
@@ -158,14 +175,14 @@ class Parquet(Keyed):
         return None
 
     def with_names(self, row: dict[str, Any], names: Mapping[str, Sequence[str]], label: str | None) -> dict[str, Any]:
-        """A row with names for integers, and its labels, which are in the column `label`, where they are looked for."""
+        """A row with names instead of integers, and with the labels, from the column `label`, under the usual key."""
         made = {key: named(key, value, names[key]) if key in names else value for key, value in row.items()}
         if label is not None and self.label is not None and label in made:
             made[self.label] = made.pop(label)
         return {key: value for key, value in made.items() if value is not None or key not in names}
 
     def wanted(self, schema: Any) -> list[str]:
-        """The columns to read out of a table; raise if one that is needed is of a type that is not read."""
+        """The columns to read from a table; raises if a required one has an unsupported type."""
         if len(set(schema.names)) < len(schema.names):
             raise FileError("columns have the same name", got=shown(schema.names), wanted="each name once")
         if self.tokens not in schema.names:
@@ -214,10 +231,10 @@ class Parquet(Keyed):
             raise FileError(what, got=str(error)[:200], where=path) from None
 
     def row(self, example: Example) -> dict[str, Any]:
-        """The record of a sequence with its id as text and its given values as JSON, whose types need not agree."""
+        """The record of a sequence, with its id as text and its given values as JSON, because types may differ."""
         row = self.record(example)
         if self.names is not None and self.label in row:
-            number = {name: k for k, name in enumerate(self.names)}
+            number: dict[str | None, int | None] = {None: None} | {name: k for k, name in enumerate(self.names)}
             if unknown := sorted(set(row[self.label]) - number.keys()):
                 wanted = "one of " + ", ".join(self.names)[:200]
                 raise example.error("a label is not among the names", got=repr(unknown[0]), wanted=wanted)
@@ -232,7 +249,7 @@ class Parquet(Keyed):
         return row
 
     def put(self, file: IO[bytes], schema: Any, rows: Iterator[dict[str, Any]]) -> None:
-        """Write all rows."""
+        """Write all examples as rows."""
         pa = _library("pyarrow")
         with self.writer(file, schema) as out:
             count = 0
@@ -249,7 +266,7 @@ class Parquet(Keyed):
                 out.write(pa.RecordBatch.from_pylist(some, schema=schema))
 
     def writer(self, file: IO[bytes], schema: Any) -> Any:
-        """What writes record batches."""
+        """The writer of record batches."""
         return _library("pyarrow.parquet").ParquetWriter(file, schema)
 
 
@@ -260,19 +277,21 @@ class Arrow(Parquet):
     Parameters
     ----------
     columns : list of str, optional
-        Which columns to read, besides the tokens; None reads all lists of strings.
+        Columns to read in addition to the tokens; None reads all lists of strings.
     tokens : str, default "tokens"
-        Name of the tokens; they become the column ``word``.
+        Name of the column of the tokens, which becomes ``word``.
     label : str or None, default "labels"
-        Name of the labels; None if there are none. If a table has no ``labels``, those called ``ner_tags``, ``tags``,
-        ``pos_tags`` or ``chunk_tags`` are taken, in this order.
+        Name of the column of the labels; None if there is none. If a table has no ``labels``, the first of
+        ``ner_tags``, ``tags``, ``pos_tags`` and ``chunk_tags`` that it has.
     names : list of str, optional
-        Names of the labels, if they are integers: of those that a schema of ``datasets`` does not name, when they are
-        read; of those to write, instead of strings.
+        Names of integer labels. When reading, for labels that a schema of ``datasets`` does not name; when writing,
+        to write integers instead of strings.
     unlabelled : {"refuse", "allow"}, default "refuse"
-        Whether a table may lack the column that `label` names, as data to be tagged may.
+        Whether the column `label` may be missing, as in data to be tagged.
     split : str, optional
         Which data set of a folder to read, such as ``"train"``.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
         Has no effect.
     """
@@ -303,7 +322,7 @@ class Arrow(Parquet):
         source.reached(1)
 
     def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
-        """As a stream, which is what stands between head and foot of a file too: so nothing depends on its foot."""
+        """Read a file as a stream: the part between header and footer is one, so nothing depends on the footer."""
         ipc = _library("pyarrow").ipc
         begin, end = 0, size
         file.seek(0)
@@ -325,8 +344,14 @@ class Arrow(Parquet):
         return _library("pyarrow").ipc.new_file(file, schema)
 
 
+def whole_file(source: Source) -> tuple[IO[bytes], int]:
+    """A file that can be read from its end, and its size; what comes from a pipe is kept."""
+    file = cast(IO[bytes], source.raw) if source.total is not None else _held(source)
+    return file, file.seek(0, io.SEEK_END)
+
+
 def _held(source: Source) -> IO[bytes]:
-    """All that comes through a pipe."""
+    """All data from a pipe."""
     blocks, size = list[bytes](), 0
     for block in source.blocks():
         blocks.append(block)
@@ -336,7 +361,7 @@ def _held(source: Source) -> IO[bytes]:
                 "too much for standard input",
                 got=f"more than {PIPED:,} bytes",
                 wanted=f"at most {PIPED:,}",
-                cause="Such a file is read from its end, so all of it must be held: save it first, and pass its name.",
+                cause="This format is read from its end, so all of it is kept. Save the file, and pass its name.",
             )
     return io.BytesIO(b"".join(blocks))
 

@@ -1,11 +1,11 @@
-"""`parserator`: XML with one element per token, as usaddress and other parserator projects keep their training data.
+"""`parserator`: XML with one element per token, the training data of usaddress and other parserator projects.
 
     <AddressCollection>
       <AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName>, <ZipCode>60201</ZipCode></AddressString>
     </AddressCollection>
 
-What follows an element without a blank (the comma above) belongs to its token: so the token is `Elm,`, as the tools cut
-the raw text. Other text between elements has no label; it is dropped and counted.
+Text that follows an element without a blank (the comma above) belongs to its token: the token is `Elm,`, as the tools
+split raw text. Other text between elements has no label; it is dropped and counted.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ class Parserator(Markup):
     Parameters
     ----------
     sequence : str, optional
-        Element that is one sequence; told from how the file begins if None.
+        Element of a sequence; None detects it from the beginning of the file.
     collection : str, default "AddressCollection"
-        Element around all sequences, in what is written.
+        Element around all sequences in the output.
     after : {"join", "drop"}, default "join"
         What to do with text that follows an element without a blank: join it to the token, or drop it.
     on_error : {"raise", "skip"}, default "raise"
-        Raise at a sequence that is not well-formed, or pass over it and count it.
+        Raise at a sequence that is not well-formed, or skip and count it.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "parserator"
@@ -74,7 +76,9 @@ class Parserator(Markup):
                 number = line + text.count("\n", 0, len(text) - len(rest))
                 self.wrong(source, number, "not well-formed", got=repr(rest[:60]), wanted="<Label>text</Label>")
             elif not words:
-                self.wrong(source, line, "a sequence without tokens", got=repr(text[:60]), wanted="<Label>text</Label>")
+                self.wrong(
+                    source, line, "the sequence has no tokens", got=repr(text[:60]), wanted="<Label>text</Label>"
+                )
             else:
                 yield Example({"word": words}, labels, where=f"{source.name}:{line}")
 
@@ -86,7 +90,7 @@ class Parserator(Markup):
     def lines(self, example: Example) -> Iterable[str]:
         if example.labels is None:
             raise example.error("a sequence has no labels", got="tokens only", wanted="labels, which name the elements")
-        check_tags(example, example.labels)
+        check_tags(example, example.known_labels)
         element = self.sequence or "AddressString"
         for token in example.tokens:
             if not token.strip() or token.strip() != token or set(token) & set("\n\r\0"):

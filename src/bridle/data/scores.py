@@ -1,11 +1,11 @@
 """Score files: npz, or JSON lines (plain, gzipped, or from standard input), read in chunks.
 
-One JSON line is one sequence; null, "-inf" and -Infinity among the numbers stand for what is impossible::
+One JSON line is one sequence; null, "-inf" and -Infinity instead of a number mean impossible::
 
     {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "pairwise": [[...], [...]], "start": [...], "end": [...],
      "tokens": ["a", "b"], "given": {"verb": 1}, "labels": ["O", "A0"]}
 
-Only `unary` must be there. `labels` names the columns, on the first line or on all. Other keys are passed over.
+Only `unary` is required. `labels` names the columns, on the first line or on all. Other keys are skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None
     Parameters
     ----------
     path : str
-        The file; ``"-"`` is standard input, JSON lines. Files packed by gzip are unpacked.
+        The file; ``"-"`` is standard input, with JSON lines. Gzipped files are decompressed.
     pace : Pace, optional
         How many sequences to read at once.
     n_labels : int, optional
@@ -189,7 +189,7 @@ class _Lines:
     def _item(self, line: dict[str, Any]) -> tuple[Lattice, dict[str, Any], Any]:
         for key in line:
             if near := near_key(key, _KEYS):
-                raise FileError("unknown key", got=repr(key), wanted=repr(near), cause="A misspelt key?")
+                raise FileError("unknown key", got=repr(key), wanted=repr(near), cause="A misspelled key?")
         if "unary" not in line:
             raise FileError("no scores", got=", ".join(map(repr, line)) or "no keys", wanted="the key 'unary'")
         if (names := line.get("labels")) is not None:
@@ -200,10 +200,10 @@ class _Lines:
         lattice = Lattice(unary, **{key: self._head(key, line.get(key)) for key in _HEADS})
         if m is not None and lattice.n_labels != m:
             raise FileError(
-                "unary has another number of columns than there are labels",
+                "the number of columns of unary differs from the number of labels",
                 got=lattice.n_labels,
                 wanted=m,
-                cause="Do the columns stand in the order of the labels?",
+                cause="Are the columns in the order of the labels?",
             )
         given = line.get("given") or {}
         if not isinstance(given, dict):
@@ -225,7 +225,7 @@ class _Lines:
             raise FileError("the labels change within the file", got=", ".join(names), wanted=", ".join(self.labels))
 
     def _head(self, key: str, value: Any) -> Array | None:
-        """The array of a value; the last one again if nothing changed, so that a batch can share it."""
+        """The array of a value; the previous array if nothing changed, so that a batch can share it."""
         if value is None:
             return None
         known = self.shared.get(key)
@@ -255,7 +255,7 @@ def _parsed(raw: bytes, first: bool) -> dict[str, Any]:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """Numbers out of JSON; null, "-inf" and "-Infinity" are -inf."""
+    """Numbers from JSON; null, "-inf" and "-Infinity" are -inf."""
     what, wanted = f"{name} is not an array of numbers", "numbers, null for -inf"
     axes, items = 0, [value]
     while axes < _MOST_AXES and set(map(type, items)) == {list}:
@@ -296,20 +296,20 @@ def save_scores(
     Parameters
     ----------
     path : str or Path
-        The file. Of JSON lines, a name that ends in ``.gz`` is packed.
+        The file. JSON lines are compressed if its name ends in ``.gz``.
     lattices : sequence of Lattice or Batch
         The scores. Lattices are written as JSON lines, a batch as npz.
     labels : iterable of str, optional
         Names of the labels, in the order of the columns.
     givens : sequence of mapping, optional
-        Values for rules, a mapping per sequence. In an npz file only the tokens are kept.
+        Values for rules, a mapping per sequence. An npz file stores only the tokens.
     ids : sequence, optional
-        What to call the sequences; JSON lines only. Their numbers by default.
+        Ids of the sequences, for JSON lines only. Default: their numbers.
 
     Raises
     ------
     FileError
-        If the file cannot be written. Then nothing is left of it, and an earlier file of that name stays.
+        If the file cannot be written. Then an existing file stays, and nothing else is left.
     """
     if isinstance(lattices, Batch):
         arrays = {key: getattr(lattices, key) for key in ("unary", "offsets", *_HEADS)}

@@ -6,6 +6,7 @@ Mendenhall Mall Road, |3
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from bridle.data.source import Source
 from bridle.data.tokenizer import TOKENS, Tokens, tokens_of
 from bridle.errors import FileError
 
+_SEGMENT = re.compile(r".*\S \|[^\s|]+")  # not the row of a table
+
 
 @dataclass(frozen=True, kw_only=True)
 class Segments(Format):
@@ -25,15 +28,18 @@ class Segments(Format):
     Parameters
     ----------
     separator : str, default "|"
-        What stands between text and label; the last one of a line counts.
+        Separator of text and label; the last one of a line counts.
     tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
-        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
-        a token; as the references that come with Bridle are cut; or into characters.
+        How to split text: at blanks; into words of letters and digits, without other characters; also at
+        punctuation, where each mark is a token; like the references that ship with Bridle; or into characters.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "segments"
+    gaps = "never"
     cuts = True
 
     separator: str = "|"
@@ -42,12 +48,17 @@ class Segments(Format):
     def __post_init__(self) -> None:
         self.check(tokens=TOKENS)
         if not isinstance(self.separator, str) or not self.separator.strip():
-            raise FileError("segments: no good separator", got=repr(self.separator), wanted="such as '|'")
+            raise FileError("segments: `separator` is not valid", got=repr(self.separator), wanted="such as '|'")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
         lines = [line for line in head.split("\n") if line.strip()]
         return bool(lines) and all(" |" in line.strip() and line.rpartition("|")[2].strip() for line in lines)
+
+    @classmethod
+    def surely(cls, head: str) -> bool:
+        lines = [line.rstrip() for line in head.split("\n") if line.strip()]
+        return bool(lines) and all(map(_SEGMENT.fullmatch, lines))
 
     def read(self, source: Source) -> Iterator[Example]:
         words, labels, begun, size = list[str](), list[str](), 0, 0

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from bridle.data.base import Format
+from bridle.data.base import Format, are_labels
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError
@@ -22,11 +22,13 @@ class Slashed(Format):
     Parameters
     ----------
     separator : str, default "/"
-        What stands between word and tag; the last one counts.
+        Separator of word and tag; the last one of a pair counts.
     label : {"tag", None}, default "tag"
         None reads words without tags.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "slashed"
@@ -37,12 +39,17 @@ class Slashed(Format):
     def __post_init__(self) -> None:
         self.check(label=("tag", None))
         if not isinstance(self.separator, str) or not self.separator or set(self.separator) & set(" \t\r\n\0"):
-            raise FileError("slashed: no good separator", got=repr(self.separator), wanted="such as '/' or '_'")
+            raise FileError("slashed: `separator` is not valid", got=repr(self.separator), wanted="such as '/' or '_'")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
         pieces = head.split()
         return len(pieces) > 1 and all("/" in piece[1:-1] for piece in pieces)
+
+    @classmethod
+    def surely(cls, head: str) -> bool:
+        tags = [piece.rpartition("/")[2] for piece in head.split()]
+        return len(tags) > len(head.split("\n")) and cls.looks_like(head) and are_labels(tags, "lines")
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):
@@ -72,9 +79,9 @@ class Slashed(Format):
     def lines(self, example: Example) -> Iterable[str]:
         pieces = list(example.tokens)
         if example.labels is not None:
-            pieces = [word + self.separator + tag for word, tag in zip(pieces, example.labels, strict=True)]
+            pieces = [word + self.separator + tag for word, tag in zip(pieces, example.known_labels, strict=True)]
         for k, piece in enumerate(pieces):
-            word, tag = example.tokens[k], example.labels[k] if example.labels is not None else "x"
+            word, tag = example.tokens[k], "x" if example.labels is None else example.labels[k] or ""
             if not word or not tag or self.separator in tag or set(piece) & set(" \t\r\n\0"):
                 raise example.error(
                     "a token cannot be written as word/tag",

@@ -1,6 +1,6 @@
-"""Where sequences are read from: a file or standard input, plain or gzipped, as bytes or as numbered lines of text.
+"""Sources of sequences: a file or standard input, plain or packed, read as bytes or as numbered lines of text.
 
-It reads block by block, knows how far it is, and its errors name file and line.
+A source is read block by block and counts the bytes; its errors name file and line.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from typing import IO, Any, Literal, cast
 
 from bridle.data import limits
 from bridle.errors import Argument, BridleError, FileError, shown
+from bridle.extras import needed
 
 BLOCK = 1 << 18  # bytes read at once
+PACKED = (".gz", ".zst")  # suffixes of packed files
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # how they begin
 
 
 class Source:
-    """An open file of sequences. `left_out` and `changed` count what a reader passed over or changed on purpose."""
+    """An open file of sequences. `left_out` and `changed` count what a reader skipped or changed on purpose."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
-            raise FileError("this is no path", got=shown(path), wanted="a path, or '-' for standard input")
+            raise FileError("not a path", got=shown(path), wanted="a path, or '-' for standard input")
         self.name = "<stdin>" if path == "-" else os.fspath(path)  # what messages call it
         self.total: int | None = None  # bytes, if known
         self.left_out: dict[str, int] = {}
         self.changed: dict[str, int] = {}
         self._done = 0
         self._ahead = b""
+        self.waits = True  # may `head` wait for what has not come in yet?
         self._own = path != "-"
         try:
             # closed by `close`: it lives as long as its reader
@@ -43,21 +47,33 @@ class Source:
                 self.total = status.st_size
             elif not hasattr(self.raw, "peek"):
                 self.raw = io.BufferedReader(self.raw)
-            packed = self.raw.peek(2)[:2] == b"\x1f\x8b"
+            head = self.raw.peek(4)[:4]
         except (OSError, ValueError, AttributeError) as error:  # a null in the path; no standard input
             self.close()
             raise self.unreadable(error) from None
-        self._stream: IO[bytes] = cast(IO[bytes], gzip.GzipFile(fileobj=self.raw)) if packed else self.raw
+        packed = head.startswith((GZIP, ZSTD))
+        self._stream: IO[bytes] = self._unpacked(head) if packed else self.raw
         # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
         self._grab = self._stream.read if packed else self.raw.read1
 
+    def _unpacked(self, head: bytes) -> IO[bytes]:
+        """The stream behind gzip or zstd."""
+        if head.startswith(GZIP):
+            return cast(IO[bytes], gzip.GzipFile(fileobj=self.raw))
+        try:
+            pa = needed("pyarrow", "arrow", "files packed with zstd need PyArrow", FileError)
+        except BridleError as error:
+            self.close()
+            raise error.at(where=self.name) from None
+        return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(self.raw, mode="r"), "zstd"))
+
     def unreadable(self, error: Exception) -> FileError:
-        """The error for a file that cannot be opened, or not be read to its end."""
+        """The error for a file that cannot be opened or read to its end."""
         cut = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
         return FileError(
             "cannot read this file",
             got=getattr(error, "strerror", None) or str(error) or type(error).__name__,
-            wanted="a whole gzip file" if cut else "a file that can be read",
+            wanted="a complete gzip file" if cut else "a file that can be read",
             cause="It is cut off or damaged." if cut else None,
             where=self.name,
         )
@@ -67,22 +83,32 @@ class Source:
         return FileError(what, where=f"{self.name}:{line}", **parts)
 
     def too_long(self, begun: int, characters: int, lines: int) -> FileError:
-        """The error for the sequence that began on a line and has become too long to be one."""
+        """The error for a sequence that began on a line and is too long."""
         return self.error(
             begun,
             "a sequence is too long",
             got=f"{characters:,} characters on {lines:,} lines so far",
             wanted=f"at most {limits.LONGEST:,} characters on {limits.MOST_LINES:,} lines",
-            cause="Is what separates sequences missing, or is it another format?",
+            cause="Are separators of sequences missing, or does the file have another format?",
+        )
+
+    def line_too_long(self, number: int, characters: int) -> FileError:
+        """The error for a line that is too long."""
+        return self.error(
+            number,
+            "a line is too long",
+            got=f"{characters:,} characters so far",
+            wanted=f"at most {limits.LONGEST:,}",
+            cause="Does the file have another format?",
         )
 
     def leave_out(self, what: str, count: int = 1) -> None:
-        """Note that something was passed over."""
+        """Count something that was skipped."""
         if count:
             self.left_out[what] = self.left_out.get(what, 0) + count
 
     def change(self, what: str) -> None:
-        """Note that something was changed."""
+        """Count something that was changed."""
         self.changed[what] = self.changed.get(what, 0) + 1
 
     def done(self) -> int:
@@ -90,7 +116,7 @@ class Source:
         return self._done
 
     def reached(self, share: float) -> None:
-        """Note how far a reader is that does not read block by block."""
+        """Set the number of bytes read, for a reader that does not read block by block."""
         self._done = int((self.total or 0) * share)
 
     def close(self) -> None:
@@ -99,15 +125,15 @@ class Source:
             self.raw.close()
 
     def head(self, size: int = 1 << 16) -> bytes:
-        """The first bytes, unpacked; they will be read again."""
+        """The first bytes, decompressed; they will be read again."""
         ahead = b""
-        while len(ahead) < size and (block := self._read(size)):
+        while len(ahead) < size and (self.waits or not ahead) and (block := self._read(size)):
             ahead += block
         self._ahead = ahead
         return ahead
 
     def opening(self, encoding: str) -> str:
-        """The first bytes as text; what is no text is left out."""
+        """The first bytes as text; invalid bytes are left out."""
         head = self.head()
         try:
             return head.decode(encoding, "ignore").removeprefix("\ufeff")
@@ -115,12 +141,12 @@ class Source:
             raise _unknown(encoding) from None
 
     def blocks(self) -> Iterator[bytes]:
-        """All bytes, unpacked."""
+        """All bytes, decompressed."""
         while block := self._read(BLOCK):
             yield block
 
     def _read(self, size: int) -> bytes:
-        """The next bytes, those first that were looked at already; none at the end."""
+        """The next bytes, beginning with those that `head` returned; none at the end."""
         if self._ahead:
             block, self._ahead = self._ahead, b""
             return block
@@ -132,14 +158,14 @@ class Source:
         return block
 
     def lines(self, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-        """Each line with its number; line ends (LF or CRLF) and a byte-order mark are cut off."""
+        """Each line with its number; line ends (LF or CRLF) and a byte-order mark are removed."""
         for number, lines in self.runs(encoding):
             yield from enumerate(lines, number)
 
     def runs(
         self, encoding: str = "utf-8", cut: Literal["lines", "anywhere"] = "lines"
     ) -> Iterator[tuple[int, list[str]]]:
-        """The lines in lists, with the number of the first of each; cut="anywhere": pieces of text as they come."""
+        """Lists of lines, each with the number of its first line; cut="anywhere": blocks of text as they are read."""
         try:
             with suppress(UnicodeError):
                 b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
@@ -153,12 +179,12 @@ class Source:
             try:
                 text = decoder.decode(block, not block)
             except UnicodeError as error:
-                raise self._no_text(error, encoding, number, before + len(block)) from None
+                raise self.no_text(error, encoding, number, before + len(block)) from None
             before += len(block)
             if text and not began:
                 text, began = text.removeprefix("\ufeff"), True
             if (nul := text.find("\0")) >= 0:
-                raise self._nul(number + text.count("\n", 0, nul))
+                raise self.nul(number + text.count("\n", 0, nul))
             if cut == "anywhere":
                 yield number, [text]
                 number += text.count("\n")
@@ -175,17 +201,12 @@ class Source:
             held.append(text[end + 1 :])
             size += len(held[-1])
             if size > limits.LONGEST:
-                raise self.error(
-                    number,
-                    "a line is too long",
-                    got=f"{size:,} characters so far",
-                    wanted=f"at most {limits.LONGEST:,}",
-                    cause="Is it a file of another format?",
-                )
+                raise self.line_too_long(number, size)
         if tail := "".join(held).removesuffix("\r"):
             yield number, [tail]
 
-    def _nul(self, line: int) -> FileError:
+    def nul(self, line: int) -> FileError:
+        """The error for a NUL on a line."""
         return self.error(
             line,
             "a NUL character",
@@ -195,8 +216,8 @@ class Source:
             cause="Is it a binary file, or UTF-16? Pass {argument} for that.",
         )
 
-    def _no_text(self, error: UnicodeError, encoding: str, line: int, end: int) -> FileError:
-        """The error for bytes that are not in the encoding. end: how many bytes have been read, these too."""
+    def no_text(self, error: UnicodeError, encoding: str, line: int, end: int) -> FileError:
+        """The error for bytes that are not in the encoding. end: the number of bytes read, including these."""
         if not isinstance(error, UnicodeDecodeError):
             return self.error(line, f"not {encoding}", got=str(error), wanted=encoding)
         at = end - len(error.object) + error.start
@@ -216,7 +237,7 @@ class Source:
 
 @contextmanager
 def located(where: str) -> Iterator[str]:
-    """Errors of the block, about what stands at a place of a file, get that place."""
+    """Add a place of the file to errors of the block."""
     try:
         yield where
     except BridleError as error:

@@ -3,8 +3,8 @@
     {"id": "n1", "text": "Ann Lee left.", "spans": [{"start": 0, "end": 7, "label": "PER", "text": "Ann Lee"}]}
 
 `start` and `end` count characters of `text`; `end` is after the last one. Without `spans` the text is not labelled. A
-span is written with its own `text` and, if a model gave it one, its `probability`; neither needs to be there to be
-read, but a `text` must be the one that stands between the offsets.
+span is written with its own `text` and, if a model computed it, its `probability`. Neither is required for reading, but
+a `text` must be equal to the text between the offsets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Spans(Standoff):
                 if "spans" in record:
                     spans = [span_in(span) for span in list_in(record, "spans")]
                 elif other := record.keys() & {"label", "labels", "entities"}:
-                    cause, argument = "Is it a file of doccano? Pass {argument}.", Argument("format", "doccano")
+                    cause, argument = "Is it a doccano file? Pass {argument}.", Argument("format", "doccano")
                     got, wanted = repr(min(other)), "the key 'spans'"
                     raise FileError("there are no spans", got=got, wanted=wanted, cause=cause, argument=argument)
                 if example := self.example(source, where, text, spans, record.get("id")):

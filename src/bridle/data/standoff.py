@@ -1,11 +1,11 @@
-"""What formats share that keep a text and, apart from it, spans of characters: the way to labels per token, and back.
+"""Shared code of formats with a text and spans of characters: from spans to labels of tokens, and back.
 
     text    "Ann Lee left."        spans   (0, 7, PER)
     tokens  Ann    Lee    left  .
     labels  B-PER  I-PER  O     O
 
-Offsets count characters (code points), as Python does. A span is true to the text it was made for: what is written has
-the offsets of the text that was read, to the character.
+Offsets count characters (code points), as Python does. Spans in the output
+have the offsets of the text that was read, exactly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TAGS = {"BIO": ("B", "B", "I", "I"), "BIOES": ("S", "B", "I", "E"), "BMES": ("S
 
 
 class Span(NamedTuple):
-    """Some characters of a text, with a label."""
+    """A labelled span of characters."""
 
     start: int
     end: int
@@ -50,20 +50,23 @@ class Standoff(Format):
     Parameters
     ----------
     tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
-        Where to cut text, as format ``text``. The default makes a token of each mark, so that nearly all spans that
-        people draw begin and end with a token.
+        How to split text, as in the format ``text``. With the default, each punctuation mark is a token, so nearly all
+        spans that people annotate begin and end with a token.
     scheme : {"IO", "BIO", "BIOES", "BMES"}, default "BIO"
-        Tagging scheme of the labels. IO cannot tell two neighbouring spans of one label from one.
+        Tagging scheme of the labels. IO cannot distinguish two adjacent spans of the same label from a single span.
     on_mismatch : {"widen", "raise", "skip"}, default "widen"
-        A span that begins or ends within a token is made to cover it, is an error, or is passed over and counted.
+        A span that begins or ends within a token is widened to that token, is an error, or is skipped and counted.
     on_overlap : {"raise", "skip"}, default "raise"
-        A span that overlaps one before it is an error, or is passed over and counted.
+        A span that overlaps a previous one is an error, or is skipped and counted.
     units : {"characters", "utf-16"}, default "characters"
-        What offsets count: characters as Python does, or UTF-16 units as JavaScript does, to which an emoji is two.
+        What offsets count: characters, as in Python, or UTF-16 units, as in JavaScript, where an emoji counts as two.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
+    gaps = "never"
     cuts: ClassVar[bool] = True
 
     tokens: Tokens = "punctuation"
@@ -86,7 +89,7 @@ class Standoff(Format):
     def example(
         self, source: Source, where: str, text: str, spans: Iterable[Span] | None, name: Any = None
     ) -> Example | None:
-        """The sequence of a text; spans: None if it is not labelled. None: the text has no tokens."""
+        """The sequence of a text; None if it has no tokens. spans: None if it is not labelled."""
         tokens, starts = tokenize(text, self.tokens)
         if not tokens:
             source.leave_out("texts without tokens")
@@ -95,16 +98,8 @@ class Standoff(Format):
         if spans is not None:
             labels = [OUTSIDE] * len(tokens)
             for start, end, label in self._aligned(source, text, tokens, starts, spans):
-                labels[start:end] = self.labels(label, end - start)
+                labels[start:end] = segment_labels(label, end - start, self.scheme)
         return Example({"word": tokens}, labels, {}, (), where, name, text, starts)
-
-    def labels(self, label: str, n: int) -> list[str]:
-        """The labels of a segment of n tokens."""
-        if self.scheme == "IO":
-            return [label] * n
-        alone, first, inner, last = _TAGS[self.scheme]
-        tags = [alone] if n == 1 else [first, *[inner] * (n - 2), last]
-        return [f"{tag}-{label}" for tag in tags]
 
     def _aligned(
         self, source: Source, text: str, tokens: Sequence[str], starts: Sequence[int], spans: Iterable[Span]
@@ -129,12 +124,12 @@ class Standoff(Format):
                 if first < taken:
                     self.pass_over(source, "on_mismatch", ("shares a token", "share a token with others"), text, span)
                     continue
-                source.change("spans: widened to whole tokens")
+                source.change("spans: widened to complete tokens")
             reached, taken = span.end, end
             yield Segment(first, end, span.label)
 
     def checked(self, text: str, spans: Iterable[Span], places: Sequence[int] | None = None) -> Iterator[Span]:
-        """The same spans, in characters of the text; raise if one cannot be. places: if they are known already."""
+        """The same spans, in characters of the text; raises if one is not valid. places: if they are already known."""
         places = self.places(text) if places is None else places
         for span in spans:
             start, end, label = span[:3]
@@ -145,10 +140,12 @@ class Standoff(Format):
                     "a span cannot have this label", got=repr(label), wanted="another name, or scheme='BIO'"
                 )
             if not all(isinstance(x, int) and not isinstance(x, bool) for x in (start, end)):
-                raise FileError("offsets of a span are no integers", got=shown((start, end)), wanted="such as 0 and 3")
+                raise FileError(
+                    "the offsets of a span must be integers", got=shown((start, end)), wanted="such as 0 and 3"
+                )
             if not 0 <= start <= end <= places[-1]:
                 raise FileError(
-                    "a span does not lie in its text",
+                    "a span is outside of its text",
                     got=shown(f"{start} to {end}"),
                     wanted=f"0 <= start <= end <= {len(text):,}, the length of the text",
                     argument=Argument("units", "utf-16"),
@@ -157,12 +154,12 @@ class Standoff(Format):
             if self.units != "characters":
                 ends = bisect_left(places, start), bisect_left(places, end)
                 if (places[ends[0]], places[ends[1]]) != (start, end):
-                    got, wanted = f"{start} to {end}", "offsets of whole characters"
+                    got, wanted = f"{start} to {end}", "offsets of complete characters"
                     raise FileError("a span begins or ends within a character", got=got, wanted=wanted)
                 span = span._replace(start=ends[0], end=ends[1])
             if span.quote is not None and not _covers(text, span, span.quote):
                 raise FileError(
-                    "a span does not cover the text that it says",
+                    "a span does not match its text",
                     got=f"{shown(text[span.start : span.end])} at {start} to {end}",
                     wanted=shown(span.quote),
                     argument=Argument("units", "utf-16"),
@@ -171,7 +168,7 @@ class Standoff(Format):
             yield span
 
     def places(self, text: str) -> Sequence[int]:
-        """Where each character begins, in the units of offsets, and the length of all."""
+        """Where each character begins, in the units of offsets, and the total length."""
         if self.units == "characters" or not text or max(text) < "\U00010000":
             return range(len(text) + 1)
         return array("q", accumulate((1 + (c > "\uffff") for c in text), initial=0))
@@ -189,7 +186,7 @@ class Standoff(Format):
             raise FileError(
                 f"a span {what[0]}",
                 got=f"{clipped(text[span.start : span.end], 60)!r}, {span.start} to {span.end}, {span.label}",
-                wanted="spans of whole tokens that do not overlap",
+                wanted="spans of complete tokens that do not overlap",
                 cause="Pass {argument} to leave such spans out.",
                 argument=Argument(option, "skip"),
             )
@@ -198,14 +195,14 @@ class Standoff(Format):
     # ---- labels into spans ------------------------------------------------------------------------------------------
 
     def spans(self, example: Example) -> tuple[str, list[Span]]:
-        """The text of a sequence, which is its tokens with blanks between if it has none, and its spans."""
+        """The text of a sequence and its spans; without a text, the tokens separated by blanks."""
         tokens, text, starts = example.tokens, example.text, example.starts
         if text is None or starts is None:
             text, starts = " ".join(tokens), list(accumulate((len(token) + 1 for token in tokens), initial=0))
         if example.labels is None:
             return text, []
         try:
-            segments = segments_of(example.labels, self.scheme)
+            segments = segments_of(example.known_labels, self.scheme)
         except LabelError as error:
             raise example.error(
                 "labels do not fit the scheme",
@@ -216,7 +213,9 @@ class Standoff(Format):
             ) from None
         chances = example.probabilities if example.probabilities is not None else [None] * len(segments)
         if len(chances) != len(segments):
-            raise example.error("segments and probabilities differ in number", got=len(chances), wanted=len(segments))
+            raise example.error(
+                "the numbers of segments and probabilities differ", got=len(chances), wanted=len(segments)
+            )
         places = self.places(text)
         return text, [
             Span(places[start], places[end], label, chance, text[start:end])
@@ -225,8 +224,17 @@ class Standoff(Format):
         ]
 
 
+def segment_labels(label: str, n: int, scheme: Scheme) -> list[str]:
+    """The labels of a segment of n tokens."""
+    if scheme == "IO" or n < 1:
+        return [label] * n
+    alone, first, inner, last = _TAGS[scheme]
+    tags = [alone] if n == 1 else [first, *[inner] * (n - 2), last]
+    return [f"{tag}-{label}" for tag in tags]
+
+
 def segments_of(labels: Sequence[str], scheme: Scheme) -> list[Segment]:
-    """The segments that labels make under a scheme, as they are written; O is none."""
+    """The segments of labels under a scheme, to be written; O is not a segment."""
     return _labels(frozenset(labels), scheme).segments(labels)
 
 
@@ -236,7 +244,7 @@ def _labels(names: frozenset[str], scheme: Scheme) -> Labels:
 
 
 def _covers(text: str, span: Span, quote: str) -> bool:
-    """Does a span cover what it says, but for white space and line breaks, which tools write in several ways?"""
+    """Does a span match its text, apart from white space and line breaks, which tools write in different ways?"""
     if span.end - span.start > 2 * len(quote) + 100:  # so that no more is compared than the file has
         return False
     covered = text[span.start : span.end]
@@ -252,7 +260,7 @@ def text_in(record: Mapping[str, Any], key: str) -> str:
     text = record.get(key)
     if not isinstance(text, str):
         raise FileError(
-            "there is no text" if key not in record else "the text is no string",
+            "there is no text" if key not in record else "the text must be a string",
             got=", ".join(map(repr, record))[:200] or "no keys" if key not in record else shown(text),
             wanted=f"the key {key!r} with a string",
         )
@@ -260,16 +268,16 @@ def text_in(record: Mapping[str, Any], key: str) -> str:
 
 
 def list_in(record: Mapping[str, Any], key: str) -> list[Any]:
-    """A list of a record."""
+    """The list under a key of a record."""
     found = record.get(key)
     if not isinstance(found, list):
-        raise FileError(f"{key!r} is no list", got=shown(found), wanted="[...]")
+        raise FileError(f"{key!r} must be a list", got=shown(found), wanted="[...]")
     return found
 
 
 def span_in(record: Any, start: str = "start", end: str = "end", label: str = "label", quote: str = "text") -> Span:
-    """The span that an object tells of, which has these keys."""
+    """The span of an object with these keys."""
     if not isinstance(record, dict) or not {start, end, label} <= record.keys():
-        raise FileError("this is no span", got=shown(record), wanted=f'{{"{start}": 0, "{end}": 3, "{label}": ...}}')
+        raise FileError("not a span", got=shown(record), wanted=f'{{"{start}": 0, "{end}": 3, "{label}": ...}}')
     said = record.get(quote)
     return Span(record[start], record[end], record[label], None, said if isinstance(said, str) else None)

@@ -1,7 +1,7 @@
-"""What Arrow tables have to do with sequences: the types that are read, and slices of rows that fit into memory.
+"""Arrow tables of sequences: the supported types, and slices of rows that fit into memory.
 
 Types whose arrays can be larger than their buffers (views, runs, unions, lists of a fixed length, extensions) are not
-read, but for dictionaries of strings, whose strings are counted as often as they come.
+read. Dictionaries of strings are an exception: each use of a string is counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEEPEST = 8  # lists and structs within each other
 
 
 class Part(io.RawIOBase):
-    """Some bytes of a file, as a file; to ask for more than there are takes no memory."""
+    """Some bytes of a file, as a file; asking for more than there are does not allocate memory."""
 
     def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
         self.file, self.begin, self.end, self.at = file, begin, end, 0
@@ -36,17 +36,17 @@ class Part(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Where it is, from its own beginning."""
+        """The current position, from its own beginning."""
         return self.at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Set the position."""
         from_ = {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.end - self.begin}[whence]
         self.at = max(from_ + offset, 0)
         return self.at
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes, as many as there are."""
+        """The next bytes, at most as many as there are."""
         room = max(self.end - self.begin - self.at, 0)
         self.file.seek(self.begin + min(self.at, self.end - self.begin))
         data = self.file.read(room if size is None or size < 0 else min(size, room))
@@ -86,7 +86,7 @@ def is_integers(kind: Any) -> bool:
 
 
 def is_plain(kind: Any, depth: int = 0) -> bool:
-    """Is it text, a number, a list or a struct of such?"""
+    """Is it text, a number, or a list or struct of these?"""
     types = _types()
     if depth > _DEEPEST:
         return False
@@ -97,14 +97,14 @@ def is_plain(kind: Any, depth: int = 0) -> bool:
     return bool(_is_text(kind) or types.is_null(kind) or types.is_primitive(kind) or types.is_boolean(kind))
 
 
-def slices(batch: Any) -> Iterator[Any]:
-    """The rows of a record batch, as many at once as become not too many Python objects."""
-    at, rows = 0, ROWS
+def slices(batch: Any, most: int = ROWS) -> Iterator[Any]:
+    """The rows of a record batch, in slices of at most `most` rows that do not become too many Python objects."""
+    at, rows = 0, most
     while at < batch.num_rows:
         part = batch.slice(at, rows)
         if (weight := sum(map(_weight, part.columns))) <= LONGEST:
             yield _decoded(part)
-            at, rows = at + rows, ROWS
+            at, rows = at + rows, most
         elif rows > 1:
             rows //= 2
         else:
@@ -117,7 +117,7 @@ def slices(batch: Any) -> Iterator[Any]:
 
 
 def _decoded(batch: Any) -> Any:
-    """The same with strings in the place of dictionaries, which become Python objects sooner."""
+    """The same with strings instead of dictionaries, because they convert to Python objects faster."""
     types, arrays = _types(), []
     for array in batch.columns:
         if is_strings(array.type) and types.is_dictionary(array.type.value_type):
@@ -130,7 +130,7 @@ def _decoded(batch: Any) -> Any:
 
 
 def _weight(array: Any) -> int:
-    """How many values an array has, and how many bytes its strings."""
+    """The number of values of an array, and the number of bytes of its strings."""
     types, compute, kind = _types(), import_module("pyarrow.compute"), array.type
     if _is_list(kind):
         inner = array.flatten()

@@ -2,9 +2,9 @@
 
     <author> A. Cau, </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>
 
-Three layouts, told by how the file begins: one sequence per line; after each line <NEWREFERENCE>; or
-<sequence> ... </sequence> elements of XML. It need not be well-formed: a tag that is never closed (such as <br>) is
-passed over and counted, a bare & is an &; entities (&amp;) become characters.
+There are three layouts, detected by the first lines: one sequence per line; <NEWREFERENCE> after each line; or
+<sequence> ... </sequence> elements of XML. The file need not be well-formed: a tag that is never closed (such as
+<br>) is skipped and counted, a bare & is an &, and entities (&amp;) become characters.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ class Tagged(Markup):
     Parameters
     ----------
     tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
-        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
-        a token; as the references that come with Bridle are cut; or into characters.
+        How to split text: at blanks; into words of letters and digits, without other characters; also at
+        punctuation, where each mark is a token; like the references that ship with Bridle; or into characters.
     outside : str, optional
         Label of text outside tags; None drops it and counts its characters.
     sequence : str, default "sequence"
-        Element that is one sequence, in XML.
+        Element of a sequence, in XML.
     on_error : {"raise", "skip"}, default "raise"
-        Raise at a sequence that is not well-formed, or pass over it and count it.
+        Raise at a sequence that is not well-formed, or skip and count it.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "tagged"
@@ -102,7 +104,7 @@ class Tagged(Markup):
             yield from (Record(line, text) for line, text in source.lines(self.encoding) if text.strip())
 
     def pieces(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
-        """Label and text of each segment. A tag ends at the next end of its name; one that has none is left out."""
+        """Label and text of each segment. A tag ends at the next end tag of its name; without one, it is left out."""
         last = {tag["name"]: tag.start() for tag in TAG.finditer(text) if tag["end"]}
         at, label, alone = 0, "", 0  # label: of the tag that is open; alone: tags without a partner
         for tag in TAG.finditer(text):

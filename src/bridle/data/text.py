@@ -1,6 +1,6 @@
-"""`text`: plain text, one sequence per line, cut into tokens; there are no labels.
+"""`text`: plain text, one sequence per line, split into tokens, without labels.
 
-A sequence keeps its line and the places of its tokens in it, so that what a model finds can be written as character
+A sequence keeps its line and the offsets of its tokens in it, so spans that a model finds can be written as character
 offsets: `bridle tag MODEL notes.txt --format text --to spans`.
 """
 
@@ -24,13 +24,15 @@ class Text(Format):
     Parameters
     ----------
     tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
-        Where to cut text: at blanks; into words, letters and digits without the rest; at punctuation too, each mark
-        a token; as the references that come with Bridle are cut (initials and known abbreviations keep their dot,
-        time-sharing and 1--10 stay whole); or into characters.
+        How to split text: at blanks; into words of letters and digits, without other characters; also at
+        punctuation, where each mark is a token; like the references that ship with Bridle (initials and known
+        abbreviations keep their dot, time-sharing and 1--10 are single tokens); or into characters.
     column : str, default "word"
-        Name of the column of the tokens.
+        Name of the column with the tokens.
+    missing : str or None, default "?"
+        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
-        Encoding of what is read; what is written is always UTF-8.
+        Encoding of the input; the output is always UTF-8.
     """
 
     name = "text"

@@ -1,12 +1,12 @@
-"""Text into tokens, with the place of each: `text.startswith(token, start)` holds for every token that is cut.
+"""Split text into tokens with their offsets: `text.startswith(token, start)` holds for every token.
 
 blanks         at white space
-words          letters and digits with the marks that go with them, without the rest
-punctuation    words, and each other character by itself
-references     as the references that come with Bridle: initials and known abbreviations keep their dot
-characters     each character that is no white space
+words          letters and digits with their combining marks, without other characters
+punctuation    words, and each other character as a token
+references     like the references that ship with Bridle: initials and known abbreviations keep their dot
+characters     each character except white space
 
-A run of letters of a script without blanks between words (Chinese, Japanese, Thai) is one word: `characters` cuts it.
+In scripts without blanks between words (Chinese, Japanese, Thai), a run of letters is one word: use `characters`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = {"blanks": r"\S+", "words": r"\w+", "punctuation": r"\w+|[^\w\s]", "cha
 
 @cache
 def _cutter(how: Tokens, ascii: bool) -> re.Pattern[str]:
-    """The regular expression that finds the tokens of a text; in ASCII a simple one finds the same sooner."""
+    """The regular expression that finds the tokens of a text; for ASCII, a simpler one finds the same faster."""
     if how == "references":
         from bridle.data.references.parts import TOKEN  # they are loaded when they are needed
 
@@ -38,28 +38,28 @@ def _cutter(how: Tokens, ascii: bool) -> re.Pattern[str]:
 
 
 def tokens_of(text: str, how: Tokens) -> list[str]:
-    """The tokens of a text, without their places."""
+    """The tokens of a text, without offsets."""
     return _cutter(how, text.isascii()).findall(text)
 
 
 def tokenize(text: str, how: Tokens = "punctuation") -> tuple[list[str], array[int]]:
-    """Cut a text into tokens.
+    """Split a text into tokens.
 
     Parameters
     ----------
     text : str
         Any text.
     how : {"blanks", "words", "punctuation", "references", "characters"}, default "punctuation"
-        Where to cut: at blanks; into words, letters and digits without the rest; at punctuation too, each mark a token;
-        as the references that come with Bridle are cut (initials and known abbreviations keep their dot, time-sharing
-        and 1--10 stay whole); or into characters.
+        How to split: at blanks; into words of letters and digits, without other characters; also at punctuation, where
+        each mark is a token; like the references that ship with Bridle (initials and known abbreviations keep a dot,
+        time-sharing and 1--10 are single tokens); or into characters.
 
     Returns
     -------
     tokens : list of str
         The tokens.
     starts : array of int
-        Where each begins; it ends after as many characters as it has.
+        Where each begins.
 
     Examples
     --------

@@ -61,11 +61,12 @@ def infeasible(
         if minimal
         else (" The time limit was reached before every rule was shown to be necessary, so the set may not be minimal.")
     )
+    many = "1 rule that cannot hold" if len(clash) == 1 else f"{len(clash)} rules that contradict each other"
     return Infeasible(
         f"no {what} obeys the hard rules",
-        got=f"{len(clash)} that clash: " + "; ".join(map(str, clash)),
+        got=f"{many}: " + "; ".join(map(str, clash)),
         wanted="rules that can hold together (and with the -inf scores of the lattice)",
-        cause="Leave one of them out, make it soft, or decode with {argument}." + late,
+        cause="Remove one of them, make it soft, or decode with {argument}." + late,
         argument=Argument("on_infeasible", instead),
         clash=clash,
         minimal=minimal,
@@ -93,7 +94,8 @@ def infeasible_on(
             "what": "the lattice has no path",
             "got": "-inf on every labelling",
             "wanted": "one with a finite score",
-            "cause": "A position where all labels are -inf, or transitions that cannot join; no rule is to blame.",
+            "cause": "Either all labels of a position are -inf, or no allowed transitions connect the positions. "
+            "The rules are not the cause.",
         },
         seconds=patience(decoder.limits) if seconds is None else seconds,
     )

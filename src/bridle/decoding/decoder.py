@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Literal
 
 from bridle import _native
@@ -18,6 +19,7 @@ from bridle.decoding.problem import (
     Objective,
     Problem,
     bad_option,
+    blocks,
     check_given,
     check_lattice,
     check_lattices,
@@ -33,16 +35,17 @@ from bridle.explain import Explanation, explain
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
+from bridle.rules.equal import EqualPlace
 from bridle.rules.files import as_rules
 
 Given = Mapping[str, Any]
 OnInfeasible = Literal["raise", "relax", "skip"]
 # Some sequences: their scores, what comes with them, and the texts of their tokens if those do not.
-Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, list[str] | None]
+Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, Sequence[str] | None]
 
 
 class Decoder:
-    """Finds the best labelling that obeys the rules.
+    """Find the best labelling that obeys the rules.
 
     Parameters
     ----------
@@ -51,28 +54,28 @@ class Decoder:
     rules : iterable of Rule or str
         Rules, or sentences such as ``"at most 1 segment of A0"``.
     engine : str or Engine, default "auto"
-        How to decode: "auto" chooses "viterbi" if all rules are masks and "search" otherwise; both are exact. By name,
-        or with options of its own, as in ``bridle.engines.Beam(width=32)``.
+        How to decode: "auto" chooses "viterbi" if all rules are masks and "search" otherwise; both are exact. Pass a
+        name, or an engine with its options, such as ``bridle.engines.Beam(width=32)``.
     time_limit : float, optional
-        Seconds per sequence, or per call of `k_best`, `marginals`, `probability` and `explain`. What is found by then
-        comes with a true bound; 0 leaves time for the best labelling without rules only. Expressions that
-        ``tokens(..., engine="re")`` leaves to Python's `re` are matched outside of it.
+        Seconds per sequence, or per call of `k_best`, `marginals`, `probability` and `explain`. The result so far
+        comes with a valid bound; 0 leaves time only for the best labelling without rules. Matching the expressions of
+        ``tokens(..., engine="re")`` does not count.
     max_states : int, optional
-        States that the engine may look at per sequence, likewise.
+        Maximum number of search states per sequence. Results are as for `time_limit`.
     max_memory : int, default 1_000_000_000
         Bytes of working memory for each sequence, at least 1,000,000, beyond what the best labelling without rules
-        takes; k threads take k times as much. What does not fit is searched less deeply, or not proved; sums, and
-        engines that need the whole product of the rules, raise `EngineError`.
+        takes; k threads take k times as much. If the memory does not suffice, the search is less deep, or its result is
+        not proved; sums, and engines that need the whole product of the rules, raise `EngineError`.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
-        What to do when no labelling obeys the hard rules: raise `Infeasible`, give the labelling that violates them the
-        fewest times, or give a `Decoding` without labels whose status says so.
+        What to do if no labelling obeys the hard rules: raise `Infeasible`, return the labelling that violates them the
+        fewest times, or return a `Decoding` without labels, whose status says so.
 
     Raises
     ------
     RuleError
-        If a rule makes no sense for these labels.
+        If a rule is invalid for these labels.
     EngineError
-        If an option is bad, or the engine cannot take these rules.
+        If an option is invalid, or the engine does not support these rules.
 
     Examples
     --------
@@ -123,15 +126,25 @@ class Decoder:
 
     @property
     def objective(self) -> Objective:
-        """What the engine makes as good as possible: "score", or "two_stage" (`Decoding.objective`)."""
+        """What the engine optimises: "score", or "two_stage" (`Decoding.objective`)."""
         return self._engine.objective
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:
-        """What the rules want of `given`: "tokens", and the names in given(...)."""
+        """The values that the rules need in `given`: "tokens", other columns, and the names in given(...)."""
         places = {key for rule in self.rules for place in rule.places() for key in place.keys}
         names = (item for rule in self.rules for field in rule.names() for item in field.items)
         return frozenset(places | {item.key for item in names if not isinstance(item, str)})
+
+    @cached_property
+    def required_columns(self) -> frozenset[str]:
+        """Those of `required_inputs` that are columns, with one text per token; "tokens" are the tokens' own."""
+        return frozenset(column for rule in self.rules for place in rule.places() for column in place.columns)
+
+    @cached_property
+    def compares_tokens(self) -> bool:
+        """Do rules compare the tokens of a sequence with each other, so that they want all texts in `given`?"""
+        return any(isinstance(place, EqualPlace) for rule in self.rules for place in rule.places())
 
     def with_rules(
         self,
@@ -143,13 +156,13 @@ class Decoder:
         max_memory: int | None = None,
         on_infeasible: OnInfeasible | None = None,
     ) -> Decoder:
-        """The same decoder with other rules. What both have in common is not compiled again.
+        """Make the same decoder with other rules. Parts that both have in common are not compiled again.
 
         Parameters
         ----------
         rules : iterable of Rule or str
         engine, time_limit, max_states, max_memory, on_infeasible : optional
-            As in `Decoder`, where they should not be those of this one.
+            As in `Decoder`; by default, those of this decoder.
 
         Returns
         -------
@@ -167,8 +180,9 @@ class Decoder:
         return made
 
     def _state(self) -> dict[str, Any]:
-        """All that is not made anew."""
-        made = ("compiled", "plan", "required_inputs", "_engine", "_kernel", "_native")
+        """Everything but the parts that are built again."""
+        made = {"compares_tokens", "compiled", "plan", "required_columns", "required_inputs"}
+        made |= {"_engine", "_kernel", "_native"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -198,11 +212,11 @@ class Decoder:
         Raises
         ------
         Infeasible
-            If no labelling obeys the hard rules; it names a minimal set of rules that clash.
+            If no labelling obeys the hard rules; it names a minimal set of rules that contradict each other.
         LimitReached
-            If a limit came before any labelling was found.
+            If a limit was reached before any labelling was found.
         GivenError, RuleError
-            If a rule speaks of a value or a position that the sequence does not have.
+            If a rule refers to a value or a position that the sequence does not have.
         """
         check_lattice(lattice)
         if given is not None and not isinstance(given, Mapping):
@@ -223,19 +237,19 @@ class Decoder:
         given : sequence of mappings, optional
             One per sequence, as in `decode`.
         threads : int, default 0
-            Number of threads; 0 is all cores. The answers do not depend on it.
+            Number of threads; 0 means all cores. The results do not depend on it.
 
         Returns
         -------
         Decodings
             The decodings in order, with a status for each. Sequences without an answer have no labels
-            (``on_infeasible="skip"``, or a limit that came before the first labelling, or scores without any path).
+            (``on_infeasible="skip"``, or a limit was reached before the first labelling, or the scores have no path).
 
         Raises
         ------
         Infeasible, LimitReached
-            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), when the
-            whole batch has been decoded: ``error.decodings`` holds all of it. Otherwise neither is raised.
+            With ``on_infeasible="raise"``, for the first sequence without an answer (``error.sequence``), after the
+            whole batch has been decoded: ``error.decodings`` holds all results. Otherwise neither is raised.
         """
         lattices = check_lattices(lattices)
         check_given(given, count := len(lattices))
@@ -257,7 +271,7 @@ class Decoder:
             ``scores(low, high, stop)`` gives the scores of sequences low .. high-1, what comes with them, and the texts
             of their tokens, end to end, where these are not in ``given["tokens"]``.
         count : int
-            How many sequences there are.
+            Number of sequences.
         threads : int, default 0
             As in `decode_batch`.
 
@@ -267,14 +281,16 @@ class Decoder:
             As `decode_batch` does.
         """
 
-        def solve(low: int, high: int, stop: _native.Stop) -> Part:
-            lattices, given, texts = scores(low, high, stop)
-            problem = Problem(self.compiled, lattices, given, first=low, many=count > 1, texts=texts, stop=stop)
-            answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
-            self._engine.solve(problem, self.limits, answers)
-            return Part.of(self, problem, answers)
+        def solve(low: int, high: int, stop: _native.Stop) -> list[Part]:
+            parts = []
+            for first, lattices, given, texts in blocks(low, *scores(low, high, stop)):
+                problem = Problem(self.compiled, lattices, given, first=first, many=count > 1, texts=texts, stop=stop)
+                answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
+                self._engine.solve(problem, self.limits, answers)
+                parts.append(Part.of(self, problem, answers))
+            return parts
 
-        return collected(self, in_threads(solve, count, thread_count(threads)))
+        return collected(self, list(chain.from_iterable(in_threads(solve, count, thread_count(threads)))))
 
     def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
         """Find the k best distinct labellings under the rules.
@@ -283,7 +299,7 @@ class Decoder:
         ----------
         lattice : Lattice
         k : int
-            How many.
+            Number of labellings.
         given : mapping, optional
             As in `decode`.
 
@@ -295,7 +311,7 @@ class Decoder:
         Raises
         ------
         Infeasible, LimitReached
-            As in `decode`, whatever `on_infeasible` says: there is no k best of nothing.
+            As in `decode`, whatever `on_infeasible` says.
         """
         return k_best(self, self._problem(lattice, given), k)
 
@@ -304,7 +320,7 @@ class Decoder:
     def marginals(self, lattice: Lattice, given: Given | None = None) -> Scores:
         """Compute the probability of each label at each position, given that all hard rules hold.
 
-        The model is p(y) ~ exp(score(y)); soft rules are no part of it.
+        The model is p(y) ~ exp(score(y)); soft rules are not part of it.
 
         Parameters
         ----------
@@ -321,7 +337,7 @@ class Decoder:
         Infeasible
             If no labelling obeys the hard rules.
         LimitReached
-            If the time limit came first.
+            If the time limit was reached.
         EngineError
             If the product of all automata is too large.
         """
@@ -329,7 +345,7 @@ class Decoder:
         return marginals(self._problem(lattice, given), blame, self.limits.time_limit)
 
     def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
-        """Compute how probable it is under the model that all hard rules hold, and each rule by itself.
+        """Compute the probability, under the model, that all hard rules hold, and that of each rule alone.
 
         Parameters
         ----------
@@ -346,7 +362,7 @@ class Decoder:
         Infeasible
             If the scores leave no path.
         LimitReached
-            If the time limit, which is for all of the sums together, came first.
+            If the time limit, which is for all sums together, was reached.
         EngineError
             If the product of all automata is too large.
         """
@@ -354,7 +370,7 @@ class Decoder:
         return probability(self._problem(lattice, given), blame, self.limits.time_limit)
 
     def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
-        """Explain the labelling: which rules changed it, what each cost, the best labelling without it.
+        """Explain the labelling: which rules changed it, what each one cost, and the best labelling without it.
 
         Parameters
         ----------
@@ -365,8 +381,8 @@ class Decoder:
         Returns
         -------
         Explanation
-            Prints itself; `effects` holds the rules, the dearest first. The time limit is for decoding and all prices
-            together: what was not proved by then is told.
+            Print it, or read `effects`: the rules, the most expensive first. The time limit is for decoding and all
+            prices together; the explanation says what was not proved by then.
         """
         return explain(self, lattice, given)
 

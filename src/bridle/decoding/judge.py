@@ -20,11 +20,11 @@ class Verdict:
     score : float
         Lattice score minus penalty, recomputed.
     penalty : float
-        What violated soft rules cost, recomputed.
+        Sum of the penalties of violated soft rules, recomputed.
     violations : list of int
         How often each rule is violated.
     complaints : list of str
-        What the decoding says of itself that is not so.
+        Claims of the decoding that are wrong.
     ok : bool
         True if there are no complaints.
 
@@ -55,9 +55,9 @@ def check(
 ) -> Verdict:
     """Check a decoding against the plain definitions: a sum of scores, and `violations` of each rule.
 
-    It checks what can be checked without searching: that no other labelling is better is proved by the engine, and
-    tested against enumeration. Better means by ``decoding.objective``: the bound of "two_stage" holds among labellings
-    with the same penalty, so that another labelling may score higher than the bound of an optimal one.
+    It checks everything that needs no search: the engine proves that no other labelling is better, and tests compare
+    this with enumeration. Better means by ``decoding.objective``: the bound of "two_stage" holds among labellings
+    with the same penalty, so another labelling may score higher than the bound of an optimal one.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def check(
     given : mapping, optional
         The values that came with the sequence.
     tolerance : float, default 1e-6
-        How far scores may be apart, relative to their size.
+        Largest difference of scores, relative to their size.
 
     Returns
     -------
     Verdict
-        Score, penalty and violations as they are, and complaints where the decoding says otherwise.
+        Recomputed score, penalty and violations, with complaints if the decoding differs.
 
     Examples
     --------

@@ -37,7 +37,7 @@ class Probability:
     all : float
         The probability that all hard rules hold.
     each : list of (Rule, float)
-        The same for each rule by itself, hard or soft.
+        The same for each rule alone, hard or soft.
     """
 
     all: float
@@ -50,7 +50,7 @@ def log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, into
     value, error = problem.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER))
     if math.isnan(value):
         raise LimitReached(
-            "the sum over all labellings was not done in time",
+            "the sum over all labellings was not finished within the time limit",
             bound=math.inf,
             got=f"{len(rules)} rules together",
             wanted="fewer rules, or a higher time_limit" if rules else "a higher time_limit",
@@ -75,7 +75,7 @@ def _too_large(error: float) -> LatticeError:
     return LatticeError(
         "the scores are too large for probabilities",
         got=f"sums that rounding can change by {error:.1g}",
-        wanted=f"scores whose sums are exact to {LARGEST_ERROR:g}: below 1e9 or so on every path that the rules leave",
+        wanted=f"scores whose sums are exact to {LARGEST_ERROR:g}: below about 1e9 on every path that the rules allow",
         cause="Every path goes through a finite score that stands for impossible, such as -1e38; use -inf for those.",
     )
 

@@ -38,7 +38,7 @@ def planned(
     compiled = CompiledRules(labels, rules, limits.native(engine, engine.told))
     if not auto:
         engine.accept(compiled)
-        return engine, compiled, Plan(engine.name, "you asked for it")
+        return engine, compiled, Plan(engine.name, "you selected it")
     if not rules:
         return _VITERBI, compiled, Plan("viterbi", "there are no rules")
     beyond = tuple(rule for rule, mask in zip(rules, compiled.absorbed(), strict=True) if not mask)

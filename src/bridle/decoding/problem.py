@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +15,11 @@ from bridle.checks import is_integer
 from bridle.errors import Argument, EngineError, GivenError, LatticeError, shown
 from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
+from bridle.steps import Steps
 
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
 LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory is at least, and by default
+TABLES = 8_000_000  # bytes of transition scores that are made at a time, where they depend on the token
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/answer.h
 RELAXED = 5
 Objective = Literal["score", "two_stage"]  # what an engine makes as good as possible
@@ -36,9 +39,9 @@ class Limits:
         if seconds is not None and not (number and seconds >= 0):
             raise bad_option("time_limit", seconds, "seconds >= 0, or None")
         if self.max_states is not None and not is_integer(self.max_states, 1, 2**63 - 1):
-            raise bad_option("max_states", self.max_states, "a whole number >= 1, or None")
+            raise bad_option("max_states", self.max_states, "an integer >= 1, or None")
         if not is_integer(self.max_memory, LEAST_MEMORY, 2**62):
-            raise bad_option("max_memory", self.max_memory, f"bytes, a whole number from {LEAST_MEMORY:,} to 2**62")
+            raise bad_option("max_memory", self.max_memory, f"bytes, an integer from {LEAST_MEMORY:,} to 2**62")
 
     def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
         """The same for the kernels. told: options of the engine that they are told, too."""
@@ -53,7 +56,7 @@ class Limits:
 
 def bad_option(name: str, got: object, wanted: str) -> EngineError:
     """The error for an option of a decoder or an engine."""
-    return EngineError(f"bad option {name}", got=repr(got), wanted=wanted, argument=Argument(name, got))
+    return EngineError(f"invalid value of `{name}`", got=repr(got), wanted=wanted, argument=Argument(name, got))
 
 
 @dataclass(slots=True)
@@ -105,7 +108,7 @@ class Problem:
         *,
         first: int = 0,  # the number of the first sequence, for messages
         many: bool = False,  # is it one of many?
-        texts: list[str] | None = None,  # (N,)  of the tokens, instead of given["tokens"]
+        texts: Sequence[str] | None = None,  # (N,)  of the tokens, instead of given["tokens"]
         stop: _native.Stop | None = None,  # set it to end the work on this problem
     ) -> None:
         self.compiled, self.givens, self.texts = rules, givens, texts
@@ -121,10 +124,21 @@ class Problem:
             self.unary, self.offsets = lattices.unary, lattices.offsets
             self.rows = lattices.first  # (B,) where the scores of each sequence begin; None: packed
             self.heads.append((lattices.pairwise, lattices.start, lattices.end))
+            if lattices.steps is not None:
+                self._add_steps(lattices, lattices.steps)
         else:
             self.rows = None
             self._pack(lattices, m)
         self._native: dict[Absorb, _native.Problem] = {}
+
+    def _add_steps(self, batch: Batch, steps: Steps) -> None:
+        """Transition scores that depend on the tokens: a head per sequence that has any."""
+        tables = steps.tables(batch.pairwise, 0, len(steps), batch.n_labels)
+        self.head_of = np.zeros(len(self), dtype=np.int32)
+        for b, (low, high) in enumerate(pairwise(self.offsets.tolist())):
+            if high - low > 1:
+                self.head_of[b] = len(self.heads)
+                self.heads.append((tables[low + 1 : high], batch.start, batch.end))
 
     def _pack(self, lattices: Sequence[Lattice], m: int) -> None:
         known: dict[tuple[int, int, int], int] = {}
@@ -158,7 +172,7 @@ class Problem:
         """What came with sequence b, the texts of its tokens among it."""
         if self.texts is None:
             return None if self.givens is None else self.givens[b]
-        return {**self.given(b), "tokens": self.texts[self.offsets[b] : self.offsets[b + 1]]}
+        return {**self.given(b), "tokens": list(self.texts[self.offsets[b] : self.offsets[b + 1]])}
 
     def native(self, absorb: Absorb = "masks") -> _native.Problem:
         """The problem in the kernels' hands."""
@@ -174,6 +188,25 @@ class Problem:
         return self._native[absorb]
 
 
+def blocks(
+    first: int, lattices: Sequence[Lattice] | Batch, givens: Givens, texts: Sequence[str] | None
+) -> Iterator[tuple[int, Sequence[Lattice] | Batch, Givens, Sequence[str] | None]]:
+    """Sequences from number `first` on, as they are to be decoded: all at once, or block by block where transition
+    scores depend on the tokens and their tables would take too much memory together."""
+    if not isinstance(lattices, Batch) or lattices.steps is None or not len(lattices):
+        yield first, lattices, givens, texts
+        return
+    most, cuts = max(1, TABLES // (8 * lattices.n_labels**2)), [0]  # tokens
+    ends = lattices.offsets.tolist()
+    for b in range(1, len(lattices)):
+        if ends[b + 1] - ends[cuts[-1]] > most:
+            cuts.append(b)
+    for low, high in pairwise([*cuts, len(lattices)]):
+        its = None if givens is None else givens[low:high]
+        words = None if texts is None else texts[ends[low] : ends[high]]
+        yield first + low, lattices.part(low, high), its, words
+
+
 def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
     """(B + 1,) where each sequence begins among all tokens."""
     if isinstance(lattices, Batch):
@@ -185,7 +218,7 @@ def check_lattice(lattice: Any) -> None:
     """A lattice is a Lattice, not an array."""
     if not isinstance(lattice, Lattice):
         cause = "Pass bridle.Lattice(scores)." if isinstance(lattice, (np.ndarray, list)) else None
-        raise LatticeError("this is not a lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
+        raise LatticeError("not a Lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
 
 
 def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
@@ -194,15 +227,15 @@ def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
         return lattices
     if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
         raise LatticeError(
-            "a batch is not a list of lattices",
+            "a batch must be a list of lattices",
             got=type(lattices).__name__,
             wanted="a list of Lattice, or a Batch",
-            cause="One lattice is decoded by decode(), many by decode_batch([...]).",
+            cause="Use decode() for one lattice, and decode_batch([...]) for several.",
         )
     for k, lattice in enumerate(lattices):
         if not isinstance(lattice, Lattice):
             got = type(lattice).__name__
-            raise LatticeError("this is not a lattice", got=got, wanted="bridle.Lattice", sequence=k)
+            raise LatticeError("not a Lattice", got=got, wanted="bridle.Lattice", sequence=k)
     return lattices if isinstance(lattices, (list, tuple)) else list(lattices)
 
 
@@ -230,9 +263,9 @@ def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenE
 
 def _other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:
     return LatticeError(
-        "the scores have another number of labels than the decoder",
+        "the scores and the decoder differ in their number of labels",
         got=got,
         wanted=wanted,
         sequence=sequence,
-        cause="Do the columns of unary stand in the order of Labels?",
+        cause="Are the columns of `unary` in the order of Labels?",
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def k_best(decoder: Decoder, problem: Problem, k: int) -> list[Decoding]:
     """The k best labellings of the one sequence of a problem, best first."""
     if not is_integer(k, 1):
-        raise EngineError("k is not a number of labellings", got=repr(k), wanted="1 or more")
+        raise EngineError("`k` must be a positive integer", got=repr(k), wanted="1 or more")
     deadline = Deadline.after(decoder.limits.time_limit)
     found = problem.native().k_best(0, min(int(k), 2**31 - 1))
     if not found:

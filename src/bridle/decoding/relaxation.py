@@ -45,7 +45,7 @@ def relax_infeasible(problem: Problem, limits: Limits, answers: Answers) -> dict
         left,
     )
     told = {}
-    late = found.status == NOTHING_FOUND  # a limit came first
+    late = found.status == NOTHING_FOUND  # a limit was reached first
     answers.status[chosen[late]], answers.bound[chosen[late]] = NOTHING_FOUND, found.bound[late]
     for k in np.flatnonzero(found.status == RELAXED).tolist():
         b = int(chosen[k])
@@ -62,7 +62,7 @@ def relaxed_one(
 ) -> tuple[Decoding | None, int, float]:
     """The same for a single sequence, on which so many seconds were spent; and its status and bound.
 
-    There is no decoding if its scores have no path at all, or a limit came first.
+    There is no decoding if its scores have no path at all, or a limit was reached first.
     """
     limit = decoder.limits.time_limit
     ids = np.empty(len(lattice), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Decodings: labels never travel bare, they carry their proof. No answer is a value too."""
+"""Decodings: labels with their proof. A sequence without an answer has a decoding, too."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ _STATUS = np.array([_NAMES.get(code, "") for code in range(RELAXED + 1)])
 
 @dataclass(frozen=True, eq=False)
 class Decoding:
-    """The best labelling of one sequence under the rules, and how we know.
-
-    Decoders make it.
+    """The best labelling of one sequence under the rules, with its proof. Decoders create it.
 
     Attributes
     ----------
@@ -41,35 +39,35 @@ class Decoding:
         The same by ids; empty if there is no answer.
     status : {"optimal", "limit", "relaxed", "infeasible", "nothing_found"}
         Proved to be the best; the best that was found within the limits; the fewest violations, since no labelling
-        obeys all hard rules; no labelling obeys them; a limit came before any labelling was found.
+        obeys all hard rules; no labelling obeys them; a limit was reached before any labelling was found.
     relaxed : bool
-        Is the status "relaxed"?
+        True if the status is "relaxed".
     score : float
         Lattice score minus penalty; -inf if there is no answer.
     penalty : float
-        What violated soft rules cost.
+        Sum of the penalties of violated soft rules.
     violated : list of (Rule, int)
-        Soft rules that are violated, with how often; hard ones too, if relaxed.
+        The violated soft rules, and how often each is violated; if relaxed, also the hard rules.
     bound : float
         No labelling under the rules scores higher. With ``objective="two_stage"``: none that breaks as
         little.
     optimal : bool
-        Do bound and score meet? If relaxed: is it also proved that no labelling has fewer violations of hard rules?
+        True if bound and score meet and, if relaxed, it is proved that no labelling violates hard rules less often.
     engine : str
         The engine that found it.
     stats : dict
-        What the engine counted. If relaxed: "hard_violations" and "hard_violations_bound", the fewest there can be, as
-        far as that is proved; "solves" and "expansions", the work that it took.
+        Statistics of the engine. If relaxed: "hard_violations" and "hard_violations_bound", a proved lower bound of
+        it; "solves" and "expansions", the work that it took.
     clash : tuple of Rule
-        If infeasible: a minimal set of hard rules that cannot hold together. It is searched for when asked for.
+        If infeasible: a minimal set of hard rules that contradict each other. It is computed when you read it.
     label_set : Labels
         The labels that `ids` are numbers of.
     unanswered : Unanswered or None
         If there is no answer: its `error` is what `Decoder.decode` raises by default.
     objective : {"score", "two_stage"}
         What was optimised. "score": lattice score minus penalty. "two_stage" (`bridle.engines.TwoStage`): the least
-        penalty among labellings that score close to the best, then the score; others may score higher, so that `bound`
-        and `optimal` speak only of labellings with that least penalty.
+        penalty among labellings that score close to the best, then the score; others may score higher, so `bound`
+        and `optimal` are only about labellings with that least penalty.
 
     Examples
     --------
@@ -115,12 +113,12 @@ class Decoding:
         return len(self.ids)
 
     def to_dict(self, text: Callable[[Rule], str] = str) -> dict[str, Any]:
-        """The decoding as JSON has it, where an infinite score or bound is None.
+        """Convert to what JSON can hold; an infinite score or bound becomes None.
 
         Parameters
         ----------
         text : callable, optional
-            How to print a rule.
+            Function that prints a rule; `str` by default.
 
         Returns
         -------
@@ -177,7 +175,7 @@ class Unanswered:
 
 
 class Decodings(Sequence[Decoding]):
-    """The decodings of a batch, in order. Kept as packed arrays; a Decoding is made when asked for.
+    """The decodings of a batch, in order. They are packed arrays; a `Decoding` is created when you index them.
 
     Attributes
     ----------
@@ -196,7 +194,7 @@ class Decodings(Sequence[Decoding]):
     answered : array of bool, shape (B,)
         Sequences that have labels: the status is "optimal", "limit" or "relaxed".
     unanswered : dict of int to Unanswered
-        The others; ``decodings[k].clash`` or ``decodings.unanswered[k].error`` tells why.
+        The others; ``decodings[k].clash`` or ``decodings.unanswered[k].error`` says why.
 
     Examples
     --------
@@ -233,7 +231,7 @@ class Decodings(Sequence[Decoding]):
 
     @property
     def status(self) -> npt.NDArray[np.str_]:
-        """How each sequence came out."""
+        """The status of each sequence."""
         return statuses_of(self._answers.status)
 
     @property
@@ -249,12 +247,12 @@ class Decodings(Sequence[Decoding]):
         return [[] if k in self.unanswered else flat[a:b] for k, (a, b) in enumerate(pairwise(cuts))]
 
     def padded(self, fill: int = -1) -> npt.NDArray[np.int32]:
-        """The ids of all labellings as one array.
+        """Return the ids of all labellings as one array.
 
         Parameters
         ----------
         fill : int, default -1
-            What stands where there is no token, or no answer.
+            The value of cells without a token or without an answer.
 
         Returns
         -------

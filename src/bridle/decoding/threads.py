@@ -26,7 +26,7 @@ def cores() -> int:
 def thread_count(asked: object) -> int:
     """How many threads were asked for; 0 is all cores."""
     if not is_integer(asked, 0):
-        raise EngineError("threads is not a number of threads", got=repr(asked), wanted="0 (all cores) or more")
+        raise EngineError("`threads` must be a non-negative integer", got=repr(asked), wanted="0 (all cores) or more")
     return int(asked) or cores()
 
 

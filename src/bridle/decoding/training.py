@@ -27,7 +27,7 @@ class TrainingRules:
     Raises
     ------
     GivenError, RuleError
-        If a rule speaks of a value or a position that a sequence does not have (``error.sequence``).
+        If a rule refers to a value or a position that a sequence does not have (``error.sequence``).
     """
 
     def __init__(self, decoder: Decoder, offsets: npt.NDArray[np.int64], givens: Givens) -> None:

@@ -20,7 +20,7 @@ from bridle.learn import RelationalRules
 from bridle.models import CRF
 from bridle.report import score
 from bridle.rules.base import Rule, Soft
-from bridle.rules.files import parse_lines
+from bridle.rules.loading import parse_lines
 
 SEEN = ("acm", "lncs")  # styles to learn from
 UNSEEN = ("ieee", "apa", "mla", "bibtex")
@@ -105,7 +105,7 @@ def tell(*, say: Callable[[str], None] = lambda _: None, works: int = WORKS, see
     known, unknown = references.split(works, seed)
     train, test = (references.references(*styles, of=of) for styles, of in ((SEEN, known), (UNSEEN, unknown)))
     say(f"training a CRF on {len(train)} references in the styles {' and '.join(SEEN)}")
-    xs, ys = [dict(example.columns) for example in train], [list(example.labels or ()) for example in train]
+    xs, ys = [dict(example.columns) for example in train], [example.known_labels for example in train]
     model = CRF(features="fields", c2=0.1).fit(xs, ys)
     say("learning rules from them")
     learned = RelationalRules(scheme="IO").fit(xs, ys).rules_

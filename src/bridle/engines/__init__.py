@@ -5,7 +5,7 @@ Choose one by name, with its usual options, or as a value::
     Decoder(labels, rules, engine="search")
     Decoder(labels, rules, engine=bridle.engines.Beam(width=32))
 
-A file that defines a subclass of `Engine` with a name is found by itself.
+A file that defines a subclass of `Engine` with a name is registered automatically.
 """
 
 from __future__ import annotations

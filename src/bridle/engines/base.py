@@ -20,7 +20,7 @@ _ENGINES: dict[str, type[Engine]] = {}
 class Engine:
     """The base of all engines: a way to decode, as a frozen value whose fields are its options.
 
-    A subclass defines `solve`; one with a `name` can be asked for by it: ``Decoder(labels, engine="name")``.
+    A subclass defines `solve`; one with a `name` can be chosen by it: ``Decoder(labels, engine="name")``.
 
     Examples
     --------
@@ -41,11 +41,11 @@ class Engine:
         if "name" not in cls.__dict__:
             return
         if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
-            raise TypeError(f"two engines are called {cls.name!r}")
+            raise TypeError(f"an engine named {cls.name!r} is already registered")
         _ENGINES[cls.name] = cls
 
     def accept(self, rules: CompiledRules) -> None:
-        """Refuse rules that this engine cannot take.
+        """Raise an error for rules that this engine does not support.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class Engine:
         Raises
         ------
         EngineError
-            If it cannot take one of them.
+            If it does not support one of them.
 
         Examples
         --------
@@ -77,19 +77,19 @@ class Engine:
         limits : Limits
             How much work may be spent on each sequence.
         answers : Answers
-            To be filled: ids, score, bound, status and violations of each sequence, and its counters or stats; and
-            the seconds that it took, if there is a time limit: what is left of it is for relaxing.
+            The results, to be filled in: ids, score, bound, status and violations of each sequence, and its counters
+            or stats; and the seconds that it took, if there is a time limit: what is left of it is for relaxing.
 
         Raises
         ------
         EngineError
-            If the engine cannot finish, for instance since a product of automata is too large. That no labelling
-            obeys the rules, or that a limit came first, is a status.
+            If the engine cannot finish, for example because a product of automata is too large. That no labelling
+            obeys the rules, or that a limit was reached first, is a status.
         """
         raise NotImplementedError
 
     def stats(self, counters: list[int]) -> dict[str, Any]:
-        """Give the counters of a sequence their names.
+        """Name the counters of a sequence.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Engine:
         Returns
         -------
         dict
-            What stands in `Decoding.stats`.
+            The entries of `Decoding.stats`.
 
         Examples
         --------

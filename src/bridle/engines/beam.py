@@ -11,7 +11,7 @@ from bridle.engines.base import NativeEngine
 
 @dataclass(frozen=True)
 class Beam(NativeEngine):
-    """Beam search: fast and not exact; its bound says how far it may be off.
+    """Beam search: fast but not exact; the bound says how far the result may be from the best.
 
     Parameters
     ----------
@@ -43,4 +43,4 @@ class Beam(NativeEngine):
 
     def __post_init__(self) -> None:
         if not is_integer(self.width, 1, 2**31 - 1):
-            raise bad_option("width", self.width, "a whole number >= 1")
+            raise bad_option("width", self.width, "an integer >= 1")

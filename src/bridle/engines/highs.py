@@ -21,7 +21,7 @@ WHOLE = 1e-6  # how far from 0 or 1 a column may be
 DONE = highspy.HighsModelStatus.kOptimal
 NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 LIMIT = highspy.HighsModelStatus.kTimeLimit
-GONE = highspy.HighsModelStatus.kInterrupt  # out of time, and the solver must not be touched any more
+GONE = highspy.HighsModelStatus.kInterrupt  # out of time, and the solver has nothing to tell about this run
 GRACE = 0.02  # seconds that HiGHS has after the deadline to come to its clock
 POLL = 0.1  # seconds between two looks at whether the work was stopped
 MOST_GONE = 4  # threads
@@ -37,7 +37,7 @@ _OPTIONS = {
 
 
 def stats_of(answer: Any) -> dict[str, Any]:
-    """What is told of the program behind an answer, for token and word lattices alike."""
+    """The statistics of a solved program, for token and word lattices alike."""
     return {
         "lp_integral": answer.lp_integral,
         "variables": answer.n_variables,
@@ -59,7 +59,7 @@ def solve(highs: highspy.Highs, deadline: Deadline, *, relaxed: bool) -> highspy
     """DONE, LIMIT, GONE or one of NONE; anything else is an error. relaxed: columns need not be whole."""
     highs.setOptionValue("solve_relaxation", relaxed)
     if deadline.passed() or not _wait_for_others(deadline):
-        return LIMIT
+        return GONE  # not LIMIT: what the solver holds is the outcome of an earlier run
     if (left := deadline.left) is not None:
         highs.setOptionValue("time_limit", highs.getRunTime() + left)  # its clock runs on from run to run
     if not _run_until(highs, deadline):

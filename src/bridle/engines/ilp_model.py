@@ -246,7 +246,9 @@ def solve_two_stage(
     3. among those, the highest score. When a limit stops it, the labelling is the best of the stage before.
     """
     if not 0 <= tau <= 1:
-        raise EngineError("tau is not a share", got=tau, wanted="0 <= tau <= 1", cause="1 keeps only the best score.")
+        raise EngineError(
+            "invalid value of `tau`", got=tau, wanted="0 <= tau <= 1", cause="1 keeps only the best score."
+        )
     hard = [rule for rule in rules if not isinstance(rule, Soft)]
     deadline = Deadline.after(time_limit, is_stopped)
     if len(lattice) == 0:

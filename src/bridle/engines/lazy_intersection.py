@@ -46,7 +46,7 @@ class LazyIntersection(NativeEngine):
 
     def __post_init__(self) -> None:
         if not is_integer(self.seed, 0, 2**64 - 1):
-            raise bad_option("seed", self.seed, "a whole number from 0 to 2**64 - 1")
+            raise bad_option("seed", self.seed, "an integer from 0 to 2**64 - 1")
 
     def accept(self, rules: CompiledRules) -> None:
         super().accept(rules)

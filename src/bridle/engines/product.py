@@ -10,9 +10,9 @@ from bridle.engines.base import NativeEngine
 
 @dataclass(frozen=True)
 class Product(NativeEngine):
-    """All rules intersected at once: exact, without any cleverness, and soon too large.
+    """All rules intersected at once: exact and simple, but soon too large.
 
-    It takes no options. With many rules it raises `EngineError`, since the product does not fit.
+    It takes no options. With many rules it raises `EngineError`, because the product does not fit.
 
     Examples
     --------

@@ -22,7 +22,7 @@ class Search(NativeEngine):
         States of the product automaton of such a group (see `decompose_after`), from 1 to 4096.
     decompose_after : int, default 500
         States that best-first search may look at before the rules are decomposed into groups, whose bounds are better
-        and dearer. The answers do not depend on it either.
+        but take longer. The answers do not depend on it either.
 
     Raises
     ------
@@ -48,8 +48,8 @@ class Search(NativeEngine):
 
     def __post_init__(self) -> None:
         if not is_integer(self.max_product_states, 1, 4096):
-            raise bad_option("max_product_states", self.max_product_states, "a whole number from 1 to 4096")
+            raise bad_option("max_product_states", self.max_product_states, "an integer from 1 to 4096")
         if not is_integer(self.max_group_states, 1, 4096):
-            raise bad_option("max_group_states", self.max_group_states, "a whole number from 1 to 4096")
+            raise bad_option("max_group_states", self.max_group_states, "an integer from 1 to 4096")
         if not is_integer(self.decompose_after, 0, 2**62):
-            raise bad_option("decompose_after", self.decompose_after, "a whole number >= 0")
+            raise bad_option("decompose_after", self.decompose_after, "an integer >= 0")

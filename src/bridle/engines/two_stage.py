@@ -45,7 +45,7 @@ class TwoStage(NativeEngine):
     >>> bridle.Decoder(["A", "B"], rules, bridle.engines.TwoStage(tau=0.9)).decode(lattice).labels
     ['A', 'B']
 
-    Its `bound` and `optimal` speak of this objective, not of the score alone, and the decoding says so:
+    Its `bound` and `optimal` are about this objective, not about the score alone, and the decoding says so:
 
     >>> d = bridle.Decoder(["A", "B"], rules, "two_stage").decode(lattice)
     >>> d.objective, d.bound, d.optimal

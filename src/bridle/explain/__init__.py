@@ -1,4 +1,4 @@
-"""Why this labelling: what the scores alone prefer, which rules bit, what each of them cost; of one sequence, of many.
+"""Why this labelling: what the scores alone prefer, which rules changed it and what each of them cost.
 
 why.py finds out, impact.py does so for a data set; picture.py, page.py and terminal.py show it, words.py says it.
 """

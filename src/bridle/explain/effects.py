@@ -25,9 +25,9 @@ class RuleEffect:
     without : Decoding or None
         The best labelling without it, if that is another one.
     at : tuple of int
-        Positions that it changed, as far as that can be told.
+        Positions that it changed, as far as that is known.
     proved : bool
-        Is `price` proved? If not, a limit came first.
+        Is `price` proved? If not, a limit was reached first.
     """
 
     rule: Rule
@@ -40,7 +40,7 @@ class RuleEffect:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one soft rule, violated by the best labelling, took off its score.
+    """The penalty of one soft rule that the best labelling violates.
 
     Attributes
     ----------

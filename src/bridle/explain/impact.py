@@ -1,4 +1,4 @@
-"""What rules did to a data set: how often each bit, what that cost, and whether the labels got better.
+"""What rules did to a data set: how often each changed labels, what that cost, and whether the labels got better.
 
     plain[b]  best without rules      all[b]  best with all rules      without[b][r]  best with all rules but r
     r changed b:  all[b] != without[b][r]       r helped b:  all[b] has more tokens right than without[b][r]
@@ -7,7 +7,7 @@
 
 If plain[b] breaks no rule, all[b] and without[b][r] are plain[b], so only the other sequences are decoded again. Hard
 rules that no labelling obeys are relaxed to the fewest violations. What a limit stopped before any labelling was found
-is left out. Both are told.
+is left out. The result reports both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RuleImpact:
-    """What one rule did, all others being there too. What needs gold labels is None without them."""
+    """What one rule did among all others. Fields that need gold labels are None without them."""
 
     rule: Rule
     broken: int  # sequences whose labels without rules break it
@@ -84,7 +84,7 @@ class Impact:
 
     @property
     def dearest(self) -> list[Change]:
-        """Sequences that the rules changed, the dearest first."""
+        """Sequences that the rules changed, the most expensive first."""
         return sorted(self.changes, key=lambda c: (-c.cost, c.sequence))
 
     def to_dict(self, ids: Sequence[Any]) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class _Part:
 def _impact_of(
     rule: Rule, broken: int, best: _Part, tried: Sequence[Decoding | None], truth: list[Ints] | None, twins: int
 ) -> RuleImpact:
-    """twins: how often the same rule is there, which its violations do not tell apart."""
+    """twins: how often the same rule occurs; violations do not distinguish these copies."""
     found = [own if d is None else d for d, own in zip(tried, best.found, strict=True)]
     without = _Part(found, best.some, truth)
     price = np.maximum(without.scores - best.scores, 0.0)

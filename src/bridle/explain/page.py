@@ -42,19 +42,20 @@ def explanation_page(
     show: Show = "changes",
     gold: Sequence[str] | None = None,
 ) -> Page:
-    """Labels without and with rules, the trellis, the rules that bit, the alternatives, the proof."""
+    """Labels without and with rules, the trellis, the rules that changed labels, the alternatives, the proof."""
     texts = tokens_of(told, tokens)
     page = Page(title, below)
     if told.best.relaxed:
         page.text("No labelling obeys the hard rules. The labels below break them the fewest times.", "bad")
-        page.heading("Rules that clash").table(["cannot hold together"], [[str(rule)] for rule in told.clash])
+        page.heading("Rules that contradict each other")
+        page.table(["cannot hold together"], [[str(rule)] for rule in told.clash])
         page.heading("Hard rules broken by the labels below", 3).table(["rule", "times"], broken(told))
     _labels(page, told, texts, gold)
     page.heading("The trellis")
     numbers = "Numbers are those of the rules below. " if any(effect.at for effect in told.effects) else ""
     caption = f"{numbers}Point at a circle for its score and probabilities."
     page.picture(draw_trellis(trellis_of(told, texts, k=k, gold=gold), show=show, notes="numbers"), caption)
-    page.heading("Rules that bit")
+    page.heading("Rules that changed labels")
     if told.effects:
         page.table(
             ["", "rule", "price", "broken without rules", "changed tokens"],
@@ -74,7 +75,7 @@ def explanation_page(
         page.text(no_bites(told).capitalize() + ".")
     found = changed_spans(told, texts)
     if found:
-        page.heading("Where the labels part")
+        page.heading("Where the labels differ")
         page.table(
             ["tokens", "text", "without rules", "with rules", "rules"],
             [[places(range(p.start, p.end)), p.text, p.before, p.after, p.rules] for p in found[:_MOST_CHANGES]],
@@ -82,7 +83,7 @@ def explanation_page(
         if len(found) > _MOST_CHANGES:
             page.text(f"and {len(found) - _MOST_CHANGES:,} more places", "dim")
     if told.charged:
-        page.heading("What soft rules charged")
+        page.heading("Penalties of soft rules")
         page.table(["rule", "broken", "cost"], [[c.rule, f"{c.times}x", number(c.cost)] for c in told.charged])
     others, missing = told.alternatives(k), told.alternatives_missing(k) if k else ""
     if others or missing:
@@ -117,7 +118,7 @@ def _labels(page: Page, told: Explanation, texts: list[str], gold: Sequence[str]
         for (name, labels), at in zip(lines, framed, strict=True):
             part, inside = slice(some.start, some.stop), [t - some.start for t in at if t in some]
             page.tokens(texts[part], labels[part], colours, name=name, wrong=inside)
-    what = "the rules changed the label" if gold is None else "another label than gold"
+    what = "the rules changed the label" if gold is None else "the label differs from gold"
     rest = "" if len(kept[:_BLOCKS]) == len(blocks) else " Not all lines are shown."
     nothing = "The rules changed no label." if gold is None else "All labels are those of gold."
     page.text((f"Framed: {what}." if any(framed) else nothing) + rest, "dim")
@@ -133,13 +134,13 @@ def impact_page(found: Impact, ids: Sequence[Any], *, title: str, below: str = "
     if found.rules:
         page.heading("Rules").table(*impact_rows(found))
         page.text(
-            "Broken: sequences whose labels without rules break it. Changed: sequences whose labels are others because "
-            "of it, all other rules being there too. Helped, hurt: sequences with more, or fewer, tokens right because "
-            "of it; tokens: how many. Price: how much the scores would rise without it. Charged: what it took off "
-            "them.",
+            "Broken: sequences whose labels without rules break it. Changed: sequences whose labels differ because of "
+            "it, with all other rules in place. Helped, hurt: sequences with more, or fewer, correct tokens because of "
+            "it; tokens: how many. Price: how much the scores would rise without it. Charged: the penalties that it "
+            "subtracted.",
             "dim",
         )
-    for name, changes in (("Most helped", found.helped), ("Most hurt", found.hurt), ("Dearest", found.dearest)):
+    for name, changes in (("Most helped", found.helped), ("Most hurt", found.hurt), ("Most expensive", found.dearest)):
         if changes:
             page.heading(f"{name} sequences")
             page.table(
@@ -151,11 +152,11 @@ def impact_page(found: Impact, ids: Sequence[Any], *, title: str, below: str = "
             )
     for name, some in (
         ("No labelling obeys the hard rules", found.relaxed),
-        ("A limit came before the proof", found.unproved),
-        ("Left out: a limit came before any labelling", found.unanswered),
+        ("A limit was reached before the proof", found.unproved),
+        ("Left out: a limit was reached before any labelling was found", found.unanswered),
     ):
         if some:
             page.heading(name).table(["sequence", "id"], [[b, ids[b]] for b in some[:50]])
     if look:
-        page.heading("Look at one").code(look)
+        page.heading("Explain one sequence").code(look)
     return page

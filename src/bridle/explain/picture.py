@@ -1,4 +1,4 @@
-"""An explanation as a trellis to draw: tokens, labels, how good each is, both paths, and the rules where they bit."""
+"""An explanation as a trellis to draw: tokens, labels, how good each is, both paths, and what the rules changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tokens_of(told: Explanation, tokens: Sequence[str] | None) -> list[str]:
             "tokens do not fit the labelling",
             got=shown(found) if isinstance(found, str) else len(found),
             wanted=f"a list of {n} texts",
-            cause="One text per position; are they of another sequence?",
+            cause="Pass one text per position. Do the tokens belong to another sequence?",
         )
     return [str(token) for token in found]
 
@@ -66,7 +66,7 @@ def _scaled(unary: Scores) -> Scores:
 
 
 def _told(told: Explanation, t: int, y: int) -> str:
-    """What is told on hover; who draws no hover need not wait for the probabilities under the rules."""
+    """The text on hover. Without hover, nobody waits for the probabilities under the rules."""
     score, sure = told.lattice.unary[t, y], told.probabilities()
     under = told.probabilities("rules") if told.decoder.rules else None
     parts = [f"score {score:.4f}" if np.isfinite(score) else "impossible"]

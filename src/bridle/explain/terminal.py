@@ -59,7 +59,7 @@ def show_explanation(
     if name:
         _say(console, name, "bold")
     if told.best.relaxed:
-        _say(console, "No labelling obeys the hard rules. These clash:", "bold red")
+        _say(console, "No labelling obeys the hard rules. These contradict each other:", "bold red")
         for rule in told.clash:
             _say(console, f"  {rule}")
         _say(console, "The labels below break hard rules the fewest times:")
@@ -71,7 +71,7 @@ def show_explanation(
         _say(console, gained(told, gold))
     found = changed_spans(told, texts)
     if found:
-        _title(console, "where they part")
+        _title(console, "where they differ")
         table = _table("tokens", "text", "without rules", "with rules", "rules")
         for p in found[:_MOST]:
             table.add_row(
@@ -88,7 +88,7 @@ def show_explanation(
 
 
 def _rules(told: Explanation, console: Console) -> None:
-    _title(console, "rules that bit")
+    _title(console, "rules that changed labels")
     if told.effects:
         table = _table("", "price", "broken", "rule")
         for n, effect in enumerate(told.effects, start=1):
@@ -100,7 +100,7 @@ def _rules(told: Explanation, console: Console) -> None:
     else:
         _say(console, no_bites(told))
     if told.charged:
-        _title(console, "what soft rules charged")
+        _title(console, "penalties of soft rules")
         table = _table("cost", "broken", "rule")
         for charge in told.charged:
             table.add_row(number(charge.cost), f"{charge.times}x", _text(str(charge.rule)))
@@ -243,7 +243,7 @@ def show_impact(found: Impact, ids: Sequence[Any], console: Console, *, look: st
     told = [
         ("most helped", [f"{ids[c.sequence]} ({c.gain:+d})" for c in found.helped]),
         ("most hurt", [f"{ids[c.sequence]} ({c.gain:+d})" for c in found.hurt]),
-        ("dearest", [f"{ids[c.sequence]} ({number(c.cost)})" for c in found.dearest]),
+        ("most expensive", [f"{ids[c.sequence]} ({number(c.cost)})" for c in found.dearest]),
         ("infeasible", [str(ids[b]) for b in found.relaxed]),
         ("not proved", [str(ids[b]) for b in found.unproved]),
         ("left out", [str(ids[b]) for b in found.unanswered]),
@@ -257,4 +257,4 @@ def show_impact(found: Impact, ids: Sequence[Any], console: Console, *, look: st
         console.print(table)
     if look:
         console.print()
-        console.print(_text(f"look at one: {look}", "dim"), soft_wrap=True)  # to be copied as a whole
+        console.print(_text(f"explain one sequence: {look}", "dim"), soft_wrap=True)  # to be copied as a whole

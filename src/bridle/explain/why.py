@@ -1,10 +1,11 @@
-"""Why one labelling: what would have been best without the rules, which rules bit, and what each of them cost.
+"""Why one labelling: what would have been best without the rules, which rules changed it, and what each of them cost.
 
     price of rule r = best score with all rules but r - best score with all rules
 
-So prices need not add up: of two rules that ask for the same, each alone costs nothing. Alternatives and probabilities
-are computed when they are asked for. The time limit of the decoder is for decoding and all prices together; without
-limits of its own, prices may take PATIENCE together, and so may alternatives. What was not proved by then is told.
+So prices do not have to add up: if two rules require the same, each of them costs nothing. Alternatives and
+probabilities are computed on demand. The time limit of the decoder is for decoding and all prices together. If the
+decoder has none, prices may take PATIENCE together, and so may alternatives. The explanation says what was not proved
+by then.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ GRACE = 0.02  # seconds after the deadline in which violations are still counted
 class Explanation:
     """The labelling, the one that plain scores prefer, and the rules between them.
 
-    `Decoder.explain` makes it. It prints as a short report.
+    `Decoder.explain` creates it. It prints as a short report.
 
     Attributes
     ----------
@@ -45,7 +46,7 @@ class Explanation:
     best : Decoding
         The best labelling under the rules.
     effects : list of RuleEffect
-        Rules that the plain labelling violates or that cost something, the dearest first.
+        Rules that the plain labelling violates or that cost something, the most expensive first.
     decoder : Decoder
         The decoder that is explained.
     lattice : Lattice
@@ -57,9 +58,9 @@ class Explanation:
     changed : list of int
         Positions where the rules changed the label.
     charged : list of Charge
-        What each soft rule took off the score, the dearest first.
+        The penalty that each soft rule subtracted from the score, the highest first.
     clash : tuple of Rule
-        If no labelling obeys the hard rules: some that cannot hold together, a minimal set unless a limit came first.
+        If no labelling obeys the hard rules: rules that contradict each other; minimal unless a limit was reached.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class Explanation:
 
     @property
     def charged(self) -> list[Charge]:
-        """What each soft rule took off the score, the dearest first."""
+        """The penalty that each soft rule subtracted from the score, the highest first."""
         found = [Charge(rule, v, rule.cost(v)) for rule, v in self.best.violated if isinstance(rule, Soft)]
         return sorted(found, key=lambda charge: -charge.cost)
 
@@ -117,7 +118,7 @@ class Explanation:
         Returns
         -------
         list of Decoding
-            Best first; fewer if there are fewer, or if a limit came first. `alternatives_missing` tells which.
+            Best first; fewer if there are fewer, or if a limit was reached. `alternatives_missing` says which.
 
         Examples
         --------
@@ -157,11 +158,11 @@ class Explanation:
                 limited = self.decoder.with_rules(self.decoder.rules, time_limit=_limit(self.decoder))
                 found = limited.k_best(self.lattice, k + 1, self.given)
                 others = [d for d in found if _apart(d, self.best)][:k]
-                why = "" if all(d.optimal for d in found) else "a limit came before all were found and proved"
+                why = "" if all(d.optimal for d in found) else "a limit was reached before all were found and proved"
             except Infeasible:
                 others, why = [], "none: no labelling obeys the hard rules"
             except LimitReached:
-                others, why = [], "a limit came before any was found"
+                others, why = [], "a limit was reached before any was found"
             self._ranked[k] = others, why
         return self._ranked[k]
 
@@ -306,7 +307,7 @@ class Explanation:
             lines.append(f"  {effect.rule}: price {price}{broken}")
             if effect.without is not None:
                 lines.append(f"    without it {effect.without.score:10.4f}  {' '.join(effect.without.labels)}")
-        return "\n".join(lines if self.effects else [*lines, "  no rule bites"])
+        return "\n".join(lines if self.effects else [*lines, "  no rule changes the labels"])
 
 
 def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:

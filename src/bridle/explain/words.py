@@ -15,7 +15,7 @@ from bridle.rules.base import Soft
 
 IMPACT_HEADS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")
 MOST = 12  # stretches, alternatives' differences, positions that are told one by one
-PRICE = "Price: how much the score would rise without this rule, the others kept. Prices need not add up."
+PRICE = "Price: how much the score would rise without this rule, the others kept. Prices do not have to add up."
 
 
 class ChangedSpan(NamedTuple):
@@ -35,7 +35,7 @@ def number(value: float) -> str:
 
 
 def price(effect: RuleEffect) -> str:
-    """The price of a rule; if a limit came before its proof, about what, or that nobody knows."""
+    """The price of a rule; if a limit was reached before its proof, about what, or that nobody knows."""
     if effect.proved:
         return number(effect.price)
     return f"about {number(effect.price)}" if effect.price > LEAST else "?"
@@ -72,7 +72,7 @@ def folded(labels: Sequence[str]) -> str:
 
 
 def changed_spans(told: Explanation, tokens: Sequence[str]) -> list[ChangedSpan]:
-    """Where the labelling with rules parts from the one without."""
+    """Where the labelling with rules differs from the one without."""
     found = stretches(told.changed)
     starts = [a for a, _ in found]
     bit: list[dict[str, None]] = [{} for _ in found]  # in order
@@ -112,7 +112,7 @@ def _shortened(tokens: Sequence[str], most: int) -> str:
 
 
 def no_bites(told: Explanation) -> str:
-    """What to say when no rule bit."""
+    """What to say if no rule changed the labels."""
     if not told.decoder.rules:
         return "none: there are no rules"
     if told.best.relaxed:
@@ -124,8 +124,9 @@ def proof(told: Explanation) -> list[tuple[str, str]]:
     """Score, bound and engine, each with what it means."""
     best, plan = told.best, told.decoder.plan
     cost = f"; the rules cost {number(told.cost)}" if told.decoder.rules else ""
-    which = "that breaks hard rules so rarely" if best.relaxed else "under the rules"
-    held = f"no labelling {which} scores higher: proved optimal" if best.optimal else "not proved: a limit came first"
+    which = "with as few violations of hard rules" if best.relaxed else "under the rules"
+    proved = f"no labelling {which} scores higher: proved optimal"
+    held = proved if best.optimal else "not proved: a limit was reached first"
     return [
         ("score", f"{number(best.score)} with rules, {number(told.plain.score)} without{cost}"),
         ("bound", f"{number(best.bound)}: {held}"),
@@ -174,7 +175,7 @@ def shares(found: Impact) -> list[str]:
     read = f"{_many(found.sequences)}, {_many(found.tokens, 'token')}."
     if not found.rules:
         right = [] if found.right is None else [f"Tokens right: {_percent(found.right, found.tokens)}."]
-        return [f"{read} There are no rules to ask about: pass --rules FILE.", *right]
+        return [f"{read} Pass --rules FILE to see the effect of rules.", *right]
     changed = sum(c.tokens for c in found.changes)
     told = [
         f"{read} The rules changed {_many(len(found.changes))} "
@@ -191,9 +192,10 @@ def shares(found: Impact) -> list[str]:
     if found.relaxed:
         told.append(f"In {_many(len(found.relaxed))} no labelling obeys the hard rules: relaxed.")
     if found.unproved:
-        told.append(f"In {_many(len(found.unproved))} a limit came before the proof: better labels may be there.")
+        told.append(f"In {_many(len(found.unproved))} a limit was reached before the proof; better labels may exist.")
     if found.unanswered:
-        told.append(f"Left out: {_many(len(found.unanswered))} in which a limit came before any labelling.")
+        missing = _many(len(found.unanswered))
+        told.append(f"Left out: {missing} in which a limit was reached before any labelling was found.")
     return told
 
 

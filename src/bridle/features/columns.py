@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,25 @@ from bridle import frames
 from bridle.errors import FeatureError, shown
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """Columns of many sequences, end to end."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed(Sequence[Mapping[str, Sequence[str]]]):
+    """Columns of many sequences, end to end. Models take them as X, without an object for each token."""
 
-    texts: dict[str, list[str]]  # column -> (N) strings
-    offsets: npt.NDArray[np.int64]  # (B + 1)
+    texts: Mapping[str, Sequence[str]]  # column -> (N) strings: a list, or Texts
+    offsets: npt.NDArray[np.int64]  # (B + 1) from 0
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, k: int) -> Mapping[str, Sequence[str]]: ...
+    @overload
+    def __getitem__(self, k: slice) -> Packed: ...
+    def __getitem__(self, k: int | slice) -> Mapping[str, Sequence[str]] | Packed:
+        low, high, _ = (k if isinstance(k, slice) else slice(*_one(k, len(self)))).indices(len(self))
+        offsets = self.offsets[low : max(low, high) + 1]
+        texts = {name: column[int(offsets[0]) : int(offsets[-1])] for name, column in self.texts.items()}
+        return Packed(texts, offsets - offsets[0]) if isinstance(k, slice) else {n: list(x) for n, x in texts.items()}
 
     def located(self, error: FeatureError) -> FeatureError:
         """The error of a text that is not a string, with its sequence."""
@@ -32,9 +45,18 @@ class Packed:
         return error if at is None else error.at(sequence=int(np.searchsorted(self.offsets, at, side="right")) - 1)
 
 
+def _one(k: int, count: int) -> tuple[int, int]:
+    if not -count <= k < count:
+        raise IndexError(f"sequence {k} of {count}")
+    return k % count, k % count + 1
+
+
 def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
     """The columns called `names` of all sequences; a bare list of texts is the column `main`."""
     sequences = sequences_of(sequences)
+    if isinstance(sequences, Packed):
+        columns_of(sequences.texts, names, main, 0)  # which says what is missing
+        return sequences
     parts = [
         x if isinstance(x, Mapping) and all(name in x for name in names) else columns_of(x, names, main, k)
         for k, x in enumerate(sequences)
@@ -64,7 +86,7 @@ def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
 
 def sequences_of(X: Any) -> Sequence[Any]:
     """X as a list of sequences: all that models are given comes through here. A generator or a string is none."""
-    if isinstance(X, (list, tuple)):
+    if isinstance(X, (list, tuple, Packed)):
         return X
     found: Sequence[Any] = frames.rows(X)
     if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__len__"):
@@ -75,6 +97,17 @@ def sequences_of(X: Any) -> Sequence[Any]:
             cause="Collect it first: X.collect()." if hasattr(X, "collect") else "One sequence? Pass [sequence].",
         )
     return found
+
+
+def names_in(x: Any) -> list[str] | None:
+    """The names of the columns of a sequence; none if it is a list of texts, None if it has no columns."""
+    if isinstance(x, Mapping):
+        return [str(name) for name in x]
+    if isinstance(x, (str, bytes)) or not hasattr(x, "__len__") or not len(x):
+        return None
+    if isinstance(x[0], Mapping):
+        return [str(name) for name in x[0]]
+    return [] if isinstance(x[0], str) else None
 
 
 def length_of(x: Any, k: int) -> int:
@@ -115,6 +148,23 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
         lists = isinstance(x[0], (list, tuple))
         raise _not_columns(k, x, frames.NAMELESS if lists else f"The templates need the columns {', '.join(names)}.")
     return dict.fromkeys(names, x)
+
+
+def names_of_columns(x: Any) -> list[str]:
+    """The columns that a sequence has; none if it is a list of texts."""
+    if isinstance(x, Mapping):
+        return list(x)
+    return list(x[0]) if len(x) and isinstance(x[0], Mapping) else []
+
+
+def column_of(x: Any, name: str) -> Sequence[str] | None:
+    """One column of a sequence, or None if it has no such column."""
+    if isinstance(x, Mapping):
+        found: Sequence[str] | None = x.get(name)
+        return found
+    if len(x) and all(isinstance(token, Mapping) and name in token for token in x):
+        return [token[name] for token in x]
+    return None if len(x) else []
 
 
 def _not_columns(k: int, got: Any, cause: str) -> FeatureError:

@@ -29,6 +29,7 @@ class PlainFeatures:
 
     kind = "plain"
     bigram = True
+    n_edges = None
 
     def __init__(self, cutoff: int = 1) -> None:
         self.cutoff = cutoff
@@ -96,6 +97,11 @@ class PlainFeatures:
     def names(self) -> list[str]:
         """What people call each attribute."""
         return self._strings.texts()
+
+    def named(self, attributes: npt.NDArray[np.integer]) -> list[str]:
+        """What people call some attributes."""
+        texts = self._strings.texts()
+        return [texts[a] for a in attributes.tolist()]
 
 
 def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
@@ -198,7 +204,7 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _no_features(what: str, got: Any) -> FeatureError:
-    cause = "Text is no feature: pass ['word=the'], or train a model with templates: features='chunking'."
+    cause = "Text is not a feature: pass ['word=the'], or train a model with templates: features='chunking'."
     return FeatureError(
         f"{what} has no features",
         got=shown(got),

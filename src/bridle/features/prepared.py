@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.features.columns import Packed
+from bridle.texts import Texts
 
 Ids = npt.NDArray[np.int32]
 
@@ -18,22 +19,18 @@ class Fresh:
     """Texts of a column that were never seen in training."""
 
     at: npt.NDArray[np.int64]  # where they stand
-    texts: list[str]  # each once
-    which: npt.NDArray[np.int64]  # which of them it is, for each of `at`
+    texts: Texts  # each once
+    which: npt.NDArray[np.integer]  # which of them it is, for each of `at`
 
     @classmethod
     def of(cls, numbers: Ids, texts: Sequence[str]) -> Fresh:
         """Those whose number is negative."""
         at = np.flatnonzero(numbers < 0)
+        if isinstance(texts, Texts):
+            return cls(at, *texts.distinct(at))
         there = [texts[t] for t in at.tolist()]
         known = {text: k for k, text in enumerate(dict.fromkeys(there))}
-        return cls(at, list(known), np.array([known[text] for text in there], dtype=np.int64))
-
-    def numbered(self, numbers: Ids, first: int) -> Ids:
-        """(N) numbers of all tokens, those of fresh texts from `first` on."""
-        made = numbers.copy()
-        made[self.at] = first + self.which
-        return made
+        return cls(at, Texts.of(known), np.array([known[text] for text in there], dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)

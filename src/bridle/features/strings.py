@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import FeatureError, shown
 from bridle.frames import NAMELESS
+from bridle.texts import Texts
 
 Ids = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -57,7 +58,10 @@ class Interned:
     def find(self, texts: Sequence[str]) -> Ids:
         """Numbers of texts."""
         out = np.empty(len(texts), dtype=np.int32)
-        self.native.find(joined(texts), out)
+        if isinstance(texts, Texts):
+            self.native.find_texts(texts.data, texts.offsets, out)
+        else:
+            self.native.find(joined(texts), out)
         return out
 
     def same(self, other: Interned) -> bool:

@@ -4,25 +4,42 @@
     word[-1] word[0]      the one before and it, together
     suffix2[0]            its last two characters (a derived column, see derived.py)
     lemma.suffix2[0]      the same of another column
-    label[-1]             label bigrams: the label depends on the one before (without it, each token is by itself)
+    in:cities[0]          its place in a phrase of a list (lists.py)
+    label[-1]             label bigrams: the label depends on the one before (without it, tokens are independent)
+    label[-1] word[0]     a label bigram together with the token: the step from label to label depends on the text
 
-Before the first token and after the last one a column has the values <s> and </s>.
+Before the first token and after the last one a column has the values <s> and </s>. A template with label[-1] says
+nothing of the first token, which has no label before it.
+
+Templates of CRF++ and Wapiti, word being column 0 and pos column 1:
+
+    CRF++                     Wapiti                            here
+    U00:%x[0,0]               u:wrd=%x[0,0]                     word[0]
+    U05:%x[-1,0]/%x[0,0]      u:bi=%x[-1,0]/%x[0,0]             word[-1] word[0]
+    B                         b                                 label[-1]
+    B01:%x[0,1]               b:pos=%x[0,1]                     label[-1] pos[0]
+    U01:%x[0,0] + B01:%x[0,0] *:wrd=%x[0,0]                     word[0]  and  label[-1] word[0]
+
+CRF++ and Wapiti give every such feature a weight for all pairs of labels, as pairs="all" of a CRF does; by default it
+has one for the pairs that it occurs with in training. Both have numbered values outside the sequence (_B-1, _x-1 and
+so on), where a column has <s> and </s> here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from bridle.errors import FeatureError, shown
 from bridle.features.derived import OF_PLACE, OF_TEXT
+from bridle.features.lists import is_of_list
+from bridle.features.names import missing_for_set, no_such_name, no_such_set, no_template
+from bridle.features.sets import BIGRAM, SETS
 
 _PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d{1,6})\]")
 FURTHEST = 1000  # tokens away
 MOST = 4096  # templates
-BIGRAM = "label[-1]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +85,8 @@ def split(column: str, main: str, functions: Container[str] = OF_TEXT) -> tuple[
     if column in functions:
         return main, column
     source, dot, function = column.rpartition(".")
+    if ":" in function and is_of_list(function):
+        return source or main, function
     return (source, function) if dot and function in functions else (column, None)
 
 
@@ -77,7 +96,8 @@ class Templates:
 
     A template is a line of text: ``word[0]`` is the token itself, ``word[-1] word[0]`` the one before and it, together,
     ``suffix2[0]`` its last two characters, ``lemma.lower[0]`` a column without case. ``label[-1]`` on a line of its own
-    asks for label bigrams.
+    asks for label bigrams; ``label[-1] word[0]`` for label bigrams together with the token, so that the score of a step
+    from label to label depends on the text. CRF++ and Wapiti write these as ``B`` and ``B01:%x[0,0]``.
 
     Parameters
     ----------
@@ -85,6 +105,8 @@ class Templates:
         The templates; `parse` reads them.
     bigram : bool
         Whether the label depends on the one before.
+    edges : tuple of Template
+        Templates whose features are about a label, the label before and these places.
 
     Examples
     --------
@@ -92,17 +114,21 @@ class Templates:
     >>> t = Templates.parse(["word[0]", "word[-1] word[0]", "suffix3[0]", "label[-1]"])
     >>> t.sources, t.bigram
     (('word',), True)
+    >>> str(Templates.parse(["word[0]", "label[-1] word[0]"]).edges[0])
+    'word[0]'
     """
 
     lines: tuple[Template, ...]
     bigram: bool
+    edges: tuple[Template, ...] = ()
     # All columns that the templates name, derived ones too.
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
     # Column of the token's text: `word` or `char`, else the first that is not derived; `word` if all are.
     main: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        columns = tuple(dict.fromkeys(place.column for template in self.lines for place in template.places))
+        templates = (*self.lines, *self.edges)
+        columns = tuple(dict.fromkeys(place.column for template in templates for place in template.places))
         plain = [c for c in columns if split(c, "") == (c, None)]
         main = next((c for c in ("word", "char") if c in plain), plain[0] if plain else "word")
         object.__setattr__(self, "columns", columns)
@@ -116,7 +142,7 @@ class Templates:
         ----------
         lines : str or iterable of str
             Lines of text, one template each; ``#`` begins a comment. Or the name of a ready-made set: ``"chunking"``,
-            ``"pos"``, ``"characters"``, ``"fields"``, ``"srl"``.
+            ``"pos"``, ``"ner"``, ``"characters"``, ``"fields"``, ``"srl"``.
 
         Returns
         -------
@@ -132,17 +158,12 @@ class Templates:
             if (name := lines.strip()) in SETS:
                 lines = SETS[name]
             elif name.isidentifier():
-                near = get_close_matches(name, SETS, n=1)
-                raise FeatureError(
-                    "unknown feature set",
-                    got=repr(name),
-                    wanted="one of " + ", ".join(SETS),
-                    cause=f"Did you mean {near[0]!r}?" if near else "Templates look like word[0].",
-                )
+                raise no_such_set(name)
             lines = lines.splitlines()
         if not isinstance(lines, Iterable):
             raise FeatureError("these are no templates", got=shown(lines), wanted="lines such as word[0]")
         made: dict[Template, None] = {}
+        edges: dict[Template, None] = {}
         bigram = False
         for number, line in enumerate(lines, start=1):
             text = re.split(r"(?:^|\s)#", str(line), maxsplit=1)[0].strip()
@@ -151,21 +172,24 @@ class Templates:
             if text == BIGRAM:
                 bigram = True
                 continue
-            places = []
-            for part in text.split():
+            places, parts = [], text.split()
+            if edge := BIGRAM in parts:
+                parts.remove(BIGRAM)
+            for part in parts:
                 match = _PLACE.fullmatch(part)
                 if match is None or abs(int(match["offset"])) > FURTHEST or match["column"] == "label":
-                    raise _no_template(number, part)
+                    raise no_template(number, part)
                 places.append(Place(match["column"], int(match["offset"])))
-            made[Template(tuple(places))] = None
-        if len(made) > MOST:
-            raise FeatureError("there are too many templates", got=f"{len(made):,}", wanted=f"at most {MOST:,}")
+            (edges if edge else made)[Template(tuple(places))] = None
+        if (count := len(made) + len(edges)) > MOST:
+            raise FeatureError("there are too many templates", got=f"{count:,}", wanted=f"at most {MOST:,}")
         if not made:
             raise FeatureError("there are no templates", got="no line with one", wanted="lines such as word[0]")
-        return cls(tuple(made), bigram)
+        return cls(tuple(made), bigram, tuple(edges))
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.lines), *([BIGRAM] if self.bigram else [])])
+        edges = (f"{BIGRAM} {template}" for template in self.edges)
+        return "\n".join([*map(str, self.lines), *edges, *([BIGRAM] if self.bigram else [])])
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -173,79 +197,53 @@ class Templates:
         found = (split(column, self.main)[0] for column in self.columns)
         return tuple(dict.fromkeys(source for source in found if source is not None))
 
+    def check_columns(self, columns: Collection[str], functions: Collection[str] = OF_TEXT) -> None:
+        """Check that sequences with these columns have all that the templates name.
 
-def _no_template(number: int, part: str) -> FeatureError:
-    return FeatureError(
-        f"line {number} is no template",
-        got=repr(part),
-        wanted=f"column[offset], or {BIGRAM} on its own line",
-        cause="Labels can only be asked of the token just before." if part.startswith("label[") else None,
-    )
+        Parameters
+        ----------
+        columns : collection of str
+            The columns of a sequence.
+        functions : collection of str
+            The functions of texts that templates may name.
 
+        Raises
+        ------
+        FeatureError
+            If there is no column, or no function, of some name; it names the nearest one.
 
-def _window(column: str, low: int, high: int) -> list[str]:
-    return [f"{column}[{k}]" for k in range(low, high + 1)]
+        Examples
+        --------
+        >>> from bridle.features import Templates
+        >>> from bridle.errors import FeatureError
+        >>> try:
+        ...     Templates.parse(["word[0]", "zeroes[0]"]).check_columns(["word", "pos"])
+        ... except FeatureError as error:
+        ...     print(error.what, error.cause)
+        there is no column or function 'zeroes' Did you mean 'zeros'?
+        """
+        if (place := self.first_unknown(columns, functions)) is None:
+            return
+        known = next((name for name, text in SETS.items() if text == str(self)), None)
+        if known is not None:
+            raise missing_for_set(known, place.column, self.sources, columns)
+        raise no_such_name(place.column, place.offset, self.main, columns)
 
+    def first_unknown(self, columns: Collection[str], functions: Collection[str] = OF_TEXT) -> Place | None:
+        """Find the first place that asks for a column which is not among these.
 
-def _runs(column: str, length: int, low: int, high: int) -> list[str]:
-    """`length` neighbours together, the first of them at low .. high."""
-    return [" ".join(_window(column, k, k + length - 1)) for k in range(low, high + 1)]
+        Parameters
+        ----------
+        columns, functions : collection of str
+            As for `check_columns`.
 
-
-def _ends(column: str = "") -> list[str]:
-    return [f"{column}{kind}{k}[0]" for kind in ("prefix", "suffix") for k in range(1, 5)]
-
-
-SETS: dict[str, str] = {
-    name: "\n".join([*lines, BIGRAM])
-    for name, lines in {
-        # The 19 of the CoNLL-2000 tutorials: words and parts of speech in a window of two, neighbours together.
-        "chunking": [
-            *_window("word", -2, 2),
-            *_runs("word", 2, -1, 0),
-            *_window("pos", -2, 2),
-            *_runs("pos", 2, -2, 1),
-            *_runs("pos", 3, -2, 0),
-        ],
-        # Ratnaparkhi (1996), spelling features for all words as in Collins (2002).
-        "pos": [*_window("word", -2, 2), *_ends(), "digit[0]", "upper[0]", "hyphen[0]"],
-        # Zhao & Marcus (2012), section 3.1.
-        "characters": [*_window("char", -2, 2), *_runs("char", 2, -2, 1), "char[-1] char[1]"],
-        # References and addresses: words as typed, without case, digits or punctuation; spelling; place.
-        "fields": [
-            "word[0]",
-            *_window("lower", -2, 2),
-            *_window("bare", -1, 1),
-            *_runs("lower", 2, -1, 0),
-            *_window("zeros", -1, 1),
-            *_window("shape", -1, 1),
-            "shape[-1] shape[0]",
-            "shape[0] shape[1]",
-            *_ends(),
-            *_window("tail", -1, 0),
-            "digit[0]",
-            "tenth[0]",
-            "first[0]",
-            "last[0]",
-        ],
-        # Roth & Yih (2005), section 5: tokens are chunks, `verb` is the lemma of the verb, `path` the chunks between,
-        # `clause` the path through clauses (verb classes and named entities are left out).
-        "srl": [
-            *_window("word", -2, 2),
-            *_window("pos", -2, 2),
-            *_window("chunk", -2, 2),
-            "verb[0]",
-            "verb_pos[0]",
-            "voice[0]",
-            "position[0]",
-            "path[0]",
-            "clause[0]",
-            "verb[0] word[0]",
-            "verb[0] pos[0]",
-            "verb[0] position[0]",
-            "voice[0] position[0]",
-            "verb[0] path[0]",
-            "position[0] path[0] voice[0]",
-        ],
-    }.items()
-}
+        Returns
+        -------
+        Place or None
+            None if nothing is missing.
+        """
+        for place in (place for template in (*self.lines, *self.edges) for place in template.places):
+            source, _ = split(place.column, self.main, functions)
+            if source is not None and source not in columns:
+                return place
+        return None

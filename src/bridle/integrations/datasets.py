@@ -48,7 +48,7 @@ def examples(
     Raises
     ------
     FileError
-        If this is no data set with these columns, or an integer has no name.
+        If `dataset` is not a data set with these columns, or an integer has no name.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def examples(
     """
     if not hasattr(dataset, "features") or not hasattr(dataset, "with_format"):
         cause = "Choose a split: dataset['train']." if isinstance(dataset, dict) else None
-        raise FileError("this is no data set", got=type(dataset).__name__, wanted="datasets.Dataset", cause=cause)
+        raise FileError("not a data set", got=type(dataset).__name__, wanted="datasets.Dataset", cause=cause)
     names = {name: found for name, kind in (dataset.features or {}).items() if (found := _names(kind)) is not None}
     table = Arrow(tokens=tokens, label=label, columns=columns)
     for k, row in enumerate(dataset.with_format(None)):
@@ -121,7 +121,10 @@ def to_dataset(examples: Iterable[Example], *, label: str = "ner_tags", names: S
     datasets = needed("datasets", "datasets", "data sets of Hugging Face need the package datasets")
     some = list(examples)
     if names is None:
-        names = sorted({one for example in some for one in example.labels or ()}, key=lambda one: (one != "O", one))
+        names = sorted(
+            {one for example in some for one in example.labels or () if one is not None},
+            key=lambda one: (one != "O", one),
+        )
     table = Arrow(label=label, names=names)
     rows = [table.row(example) for example in some]
     columns = list(rows[0]) if rows else ["tokens"]

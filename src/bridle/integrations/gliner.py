@@ -125,7 +125,7 @@ def predict(
     labels : list of str, mapping, or list of these
         As in GLiNER's ``inference``.
     rules : iterable of Rule or str
-        What must hold of the chosen spans. Positions in rules are words, and `tokens` speaks of the text of a span.
+        Rules for the chosen spans. Positions in rules are words, and `tokens` matches the text of a span.
     threshold : float, default 0.5
         The probability from which on a span is worth choosing.
     floor : float, optional
@@ -233,7 +233,7 @@ def _scores(model: Any, batch: dict[str, Any]) -> tuple[npt.NDArray[Any], npt.ND
             "this GLiNER model gives no table of span scores",
             got=f"{type(model).__name__}, span_mode={model.config.span_mode!r}",
             wanted="a model that scores the spans of up to max_width words",
-            cause="Models that tag tokens put spans together themselves; pass what they find to bridle.select.",
+            cause="Models that tag tokens build spans themselves; pass those spans to bridle.select.",
         )
     if isinstance(logits, np.ndarray):  # of ONNX and OpenVINO sessions
         return logits, 1 / (1 + np.exp(-logits))

@@ -39,8 +39,8 @@ def resolve(
     text : str
         The text that was analysed.
     rules : iterable of Rule or str
-        What must hold of the chosen results. Labels are entity types, positions are characters, and `tokens` speaks of
-        the text of a result.
+        Rules for the chosen results. Labels are entity types, positions are characters, and `tokens` matches the text
+        of a result.
     threshold : float, default 0.1
         The score from which on a result is worth choosing. Weaker ones are chosen only if a rule asks for them, so
         analyse with ``score_threshold=0`` where rules may.

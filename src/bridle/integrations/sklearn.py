@@ -1,6 +1,6 @@
 """scikit-learn: scorers for its searches and cross-validation that decode under rules.
 
-`bridle.CRF` and `bridle.LocalTagger` are estimators by themselves: nothing of this module is needed to search their
+`bridle.CRF` and `bridle.LocalTagger` are estimators: you do not need this module to search their
 settings, to put them into pipelines or to cross-validate them.
 """
 

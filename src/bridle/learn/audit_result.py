@@ -81,7 +81,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What rules are worth; `audit` makes it.
+    """What rules are worth; `audit` returns it.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Audit:
         Returns
         -------
         list of str
-            Lines of text: shares in percent, gains in points. Columns with nothing to say are left out.
+            Lines of text: shares in percent, gains in points. Empty columns are left out.
         """
         text = [f"{self.sequences:,} sequences, {len(self.found)} rules"]
         for name, figures in (("no rules", self.none), ("all rules", self.all)):
@@ -164,7 +164,7 @@ class Audit:
         return text
 
     def gains(self) -> list[tuple[str, float]]:
-        """List what `plot` draws.
+        """List the gains that `plot` draws.
 
         Returns
         -------
@@ -182,12 +182,12 @@ class Audit:
         Parameters
         ----------
         path : str or Path
-            The file; its suffix says what to write: .png, .svg or .pdf.
+            The file; its suffix is the format: .png, .svg or .pdf.
 
         Raises
         ------
         FileError
-            If there is no matplotlib, or the file cannot be written.
+            If matplotlib is not installed, or the file cannot be written.
         """
         draw_bars(path, self.gains(), "gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
 

@@ -8,7 +8,7 @@
 
 A rule can change a sequence only if the plain labelling breaks one of the rules that are on: if it breaks none, it is
 still the best. So only these are decoded and counted again, which is what makes R + R decodings of a corpus cheap.
-Hard rules that no labelling obeys are relaxed to the fewest violations; how many sequences did so is told.
+Hard rules that no labelling obeys are relaxed to the fewest violations; the result says how many sequences did so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bridle.labels import Bools, Labels
 from bridle.lattice import Lattices, subset
 from bridle.learn.audit_result import Audit, Figures, Row, gain
 from bridle.learn.weights import Given, violations
-from bridle.models.checks import labellings_of, one_of
+from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
 from bridle.report import score
 from bridle.rules.base import Rule
@@ -60,12 +60,12 @@ def audit(
     given : sequence of mapping, optional
         Values that the rules refer to by name, a mapping per sequence.
     lattices : Batch or list of Lattice, optional
-        Scores of the same sequences. Each rule is tried alone and left out of all; without scores it is only counted
-        how often it holds.
+        Scores of the same sequences. Each rule is tried alone and left out of all; without scores, the audit only
+        counts how often it holds.
     guesses : sequence of sequence of str, optional
-        Labels by any tagger, to count how often they obey; not together with `lattices`.
+        Labels of any tagger, to count how often they obey the rules; not together with `lattices`.
     leave_out : {"each", "none"}, default "each"
-        ``"none"`` spares the decodings with all rules but one, which take half of the time.
+        ``"none"`` skips the decodings with all rules but one, which take half of the time.
     threads : int, default 0
         Number of threads; 0 means all cores.
     **options
@@ -99,7 +99,7 @@ def audit(
     one_of("leave_out", leave_out, ("each", "none"))
     rules = list(rules)
     if lattices is not None and guesses is not None:
-        raise LatticeError("there are two sources of labels", got="lattices and guesses", wanted="one of them")
+        raise LatticeError("`lattices` and `guesses` cannot be combined", got="both", wanted="one of them")
     in_gold = violations(rules, gold, _wide(labels, gold), given, threads=threads) > 0
     count = len(in_gold)
     kept = (1 - in_gold.mean(axis=0) if count else np.ones(len(rules))).tolist()
@@ -159,7 +159,8 @@ def audit_model(
     """
     lattices = model.lattices(X, threads=threads)
     known = model.given(X, model.decoder(rules), given)
-    return audit(rules, labellings_of(y), model.labels_, given=known, lattices=lattices, threads=threads, **options)
+    gold = all_known(labellings_of(y))
+    return audit(rules, gold, model.labels_, given=known, lattices=lattices, threads=threads, **options)
 
 
 def _worth(row: Row, none: Figures, everything: Figures) -> tuple[float, ...]:

@@ -1,9 +1,9 @@
-"""What rules are worth a look: kinds of rules, each proposing candidates with their counts and their odds by chance.
+"""Candidate rules: kinds of rules, each proposing candidates with their counts and their odds by chance.
 
-A kind is one function: it goes over the names (or tokens) of the data and yields candidates. A candidate speaks in some
-sequences and is broken in some of those. Its tail is the probability that so few are broken when labels are drawn with
-no memory: segments one after another, whose order, neighbours and company mean nothing, as many as the sequence has.
-Where the data chose a number or a set for a rule, the tail is multiplied by how many there were to choose from.
+A kind is one function: it goes over the names (or tokens) of the data and yields candidates. A candidate applies to
+some sequences and is broken in some of those. Its tail is the probability that so few are broken when labels are drawn
+with no memory: segments one after another, whose order, neighbours and company mean nothing, as many as the sequence
+has. Where the data chose a number or a set for a rule, the tail is multiplied by how many there were to choose from.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Shares:
         return cls(per_name / max(per_name.sum(), 1), tokens / max(tokens.sum(), 1), size.astype(np.float64))
 
     def company(self, data: Counted, a: int, b: int, *, touching: bool) -> Floats:
-        """(K,): P(b occurs) in what room the segments of a leave. touching: as if b could stand beside itself."""
+        """(K,): P(b occurs) in what room the segments of a leave. touching: as if b could be next to itself."""
         room = 1 - self.segments[a] - (0 if touching else self.segments[b])
         share = min(self.segments[b] / room, 1.0) if room > 0 else 1.0
         chance: Floats = 1 - (1 - share) ** np.maximum(self.size - data.segments[a], 0)

@@ -34,7 +34,7 @@ TOKEN_CLASSES = {
 
 @kind("change", sees="tokens")
 def _change(data: Counted, limits: Limits) -> Iterator[Candidate]:
-    """A mark stands between these labels and those."""
+    """A mark is between these labels and those."""
     left, right, has_left, has_right = _neighbours(data)
     for mark in _marks(data, limits):
         pattern = re.escape(mark)

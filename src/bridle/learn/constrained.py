@@ -5,7 +5,7 @@
 
 Features of decided tokens are never made. Two models, `train`:
 
-    "open"   as in the paper: decided tokens are no part of it, their score is 0
+    "open"   as in the paper: decided tokens are not part of it, their score is 0
     "all"    the raw tagger's, learned on all tokens; tagging finds its best labelling among those that keep what is
              decided, so that (t1 t0), (t2 t1 t0), (t1 t0 d1) count for a decided t0 too: they tell of t1 and t2
 
@@ -35,11 +35,12 @@ from bridle.learn.decided import UNDECIDED, Decided
 from bridle.learn.deterministic import DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
+from bridle.models.edges import refuse_edges
 from bridle.models.estimator import Estimator, Labellings, not_fitted
 from bridle.models.linear import Linear
 from bridle.models.perceptron import AveragedWeights
 from bridle.models.pickling import pickled
-from bridle.models.task import Array, Task, Vector
+from bridle.models.task import Array, Found, Task, Vector
 from bridle.models.training import Plan, Progress, Step, train
 
 Ids = npt.NDArray[np.int32]
@@ -62,10 +63,10 @@ class _Learner(AveragedWeights):
         )
         return self._ended(wrong, "no mistakes left")
 
-    def weights(self) -> tuple[Vector, Vector | None]:
+    def weights(self) -> Found:
         """Averaged weights: static ones, and those of neighbouring labels."""
         steps = max(self._native.step, 1)
-        return self._w - self._sum / steps, self._around - self._around_sum / steps
+        return self._w - self._sum / steps, self._around - self._around_sum / steps, None
 
     def state(self) -> dict[str, Array]:
         """Weights, sums, and how far we are."""
@@ -87,8 +88,8 @@ class ConstrainedTagger(Estimator):
     features : str, list of str or Templates, default "pos"
         Features of undecided tokens: templates, or the name of a set; those of Ratnaparkhi by default.
     train : {"open", "all"}, default "open"
-        ``"open"``: weights are learned where the rules leave tokens open, as in the paper. ``"all"``: on all tokens;
-        the rules come in when tagging, which is more accurate with a beam wider than one.
+        ``"open"``: weights are learned on tokens that the rules leave open, as in the paper. ``"all"``: on all tokens;
+        the rules are used only when tagging, which is more accurate with a beam wider than one.
     search : {"beam", "viterbi"}, default "beam"
         A beam of `width` over trigrams of labels, or exact search over bigrams.
     width : int, default 5
@@ -160,7 +161,7 @@ class ConstrainedTagger(Estimator):
         Raises
         ------
         ModelError
-            If a setting makes no sense, or there are too many labels for trigrams.
+            If a setting is invalid, or there are too many labels for trigrams.
         LabelError
             If `y` does not fit `X`.
         """
@@ -171,6 +172,7 @@ class ConstrainedTagger(Estimator):
         rules = None if self.rules is None else DeterministicRules(**self.rules.get_params()).fit(X, y)
         templates = self.features if isinstance(self.features, Templates) else Templates.parse(self.features)
         features = TemplateFeatures(templates, self.cutoff)
+        refuse_edges(features, "ConstrainedTagger")
         encoded = features.fit(X)
         gold = ids_of(labels, y, encoded.offsets)
         task = Task.of(encoded, gold, (len(features), len(labels)), "seen", bigram=False)
@@ -180,7 +182,7 @@ class ConstrainedTagger(Estimator):
         fixed = np.where((ahead == gold) & (self.train == "open"), ahead, UNDECIDED).astype(np.int32)
         learner = _Learner(task, context, fixed, ahead, self._beam(), self.seed)
         plan = Plan(count_of("iterations", self.iterations), watch=watch)
-        (weights, around), progress, trouble = train(learner, plan, None, {})
+        (weights, around, _), progress, trouble = train(learner, plan, None, {})
         kept, linear = Linear.of(task.layout, weights, None).pruned()
         features.keep(kept)
         self.labels_, self.rules_, self.features_, self.linear_ = labels, rules, features, linear
@@ -198,9 +200,9 @@ class ConstrainedTagger(Estimator):
         check_seed(self.seed)
         if self.rules is not None and not isinstance(self.rules, DeterministicRules):
             got = shown(self.rules)
-            raise ModelError("rules are no deterministic rules", got=got, wanted="DeterministicRules()")
+            raise ModelError("`rules` must be DeterministicRules", got=got, wanted="DeterministicRules()")
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
-            raise ModelError("folds is not a number of folds", got=repr(self.folds), wanted="a whole number >= 2")
+            raise ModelError("`folds` must be an integer >= 2", got=repr(self.folds), wanted="2 or more")
 
     def _stacks(self) -> bool:
         """Does training ask what is decided?"""
@@ -216,11 +218,11 @@ class ConstrainedTagger(Estimator):
                 "there are too many labels for trigrams of them",
                 got=f"{m} labels",
                 wanted=f"{MOST_CONTEXT:,} weights",
-                cause="search='viterbi' looks at one label before only.",
+                cause="search='viterbi' only uses the previous label.",
             )
         return made
 
-    def _stacked(self, X: Sequence[Any], y: Sequence[Sequence[str]], labels: Labels) -> Ids:
+    def _stacked(self, X: Sequence[Any], y: Sequence[Sequence[str | None]], labels: Labels) -> Ids:
         """What rules learned on the other folds decide of each fold."""
         cuts = [len(X) * k // self.folds for k in range(self.folds + 1)]
         out: list[Ids] = []
@@ -310,7 +312,7 @@ class ConstrainedTagger(Estimator):
         guessed, gold = (list(chain.from_iterable(labels)) for labels in (self.predict(X), labellings_of(y)))
         if len(guessed) != len(gold):
             raise ModelError("y does not fit X", got=f"{len(gold)} labels", wanted=f"{len(guessed)}, one per token")
-        return sum(map(str.__eq__, guessed, gold)) / max(len(gold), 1)
+        return sum(a == b for a, b in zip(guessed, gold, strict=True)) / max(len(gold), 1)
 
     def _fitted(self) -> None:
         if not hasattr(self, "linear_"):
@@ -368,7 +370,7 @@ class ConstrainedTagger(Estimator):
         stored = files.open_file(path)
         head = stored.head
         if stored.kind != "constrained":
-            what, got = "this is not a ConstrainedTagger", f"the kind {stored.kind!r}"
+            what, got = "not a ConstrainedTagger", f"the kind {stored.kind!r}"
             raise ModelFileError(what, got=got, wanted="'constrained'", where=str(path))
         try:
             made = cls(**head["settings"])

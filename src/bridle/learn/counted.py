@@ -1,6 +1,6 @@
 """Labelled sequences as tables of counts, so that a rule is checked on all of them at once.
 
-K sequences (k)    N tokens in all    m labels (y)    U names that rules speak of (u)
+K sequences (k)    N tokens in all    m labels (y)    U names in the rules (u)
 A name is a segment type (without a scheme: a label) or the outside label.
 """
 
@@ -50,7 +50,7 @@ class Counted:
 
     @cached_property
     def outside(self) -> int | None:
-        """The number of the name that is no segment type; without a scheme there is none."""
+        """The number of the name that is not a segment type; without a scheme there is none."""
         return len(self.names) - 1 if "" in self.labels.tag_of else None
 
     @cached_property

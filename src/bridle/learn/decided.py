@@ -56,14 +56,14 @@ class Decided:
         return [flat[a:b] for a, b in pairwise(cuts)]
 
     def constrain(self, batch: Batch, labels: Labels | None = None) -> Batch:
-        """Leave decided tokens one label only, for any engine.
+        """Leave each decided token only its label, for any engine.
 
         Parameters
         ----------
         batch : Batch
             Scores of the same sequences.
         labels : Labels, optional
-            Labels of the scores, if they are others.
+            Labels of the scores, if they differ.
 
         Returns
         -------
@@ -73,17 +73,17 @@ class Decided:
         Raises
         ------
         LatticeError
-            If the scores are of other sequences or of other labels.
+            If the scores belong to other sequences or labels.
         LabelError
-            If a decided label is none of the labels of the scores.
+            If the scores lack a decided label.
         """
         if not np.array_equal(batch.offsets, self.offsets):
-            raise LatticeError("the lattices are of other sequences", got="other lengths", wanted="those decided on")
+            raise LatticeError("the lattices belong to other sequences", got="other lengths", wanted="those decided on")
         of = self.labels if labels is None else labels
         try:
             number = np.array([of.id(name) for name in self.labels.names], dtype=np.int64)
         except LabelError as error:
-            raise LabelError("a decided label is none of the lattices'", got=error.got, wanted=error.wanted) from None
+            raise LabelError("the lattices lack a decided label", got=error.got, wanted=error.wanted) from None
         if batch.n_labels != len(of):
             raise LatticeError("the lattices have other labels", got=batch.n_labels, wanted=len(of))
         sure = np.flatnonzero(self.ids >= 0)
@@ -103,7 +103,7 @@ class Decided:
         k : int
             Number of the sequence, from 0.
         longest : int
-            The most tokens of a word.
+            Maximum number of tokens in a word.
         begin : str, default "B"
             Label of the first token of a word.
 
@@ -127,4 +127,4 @@ class Decided:
 
 def replace_unary(batch: Batch, unary: npt.NDArray[np.floating]) -> Batch:
     """The same lattices with other unary scores."""
-    return Batch(unary, batch.offsets, batch.pairwise, batch.start, batch.end)
+    return Batch(unary, batch.offsets, batch.pairwise, batch.start, batch.end)._with_steps(batch.steps)

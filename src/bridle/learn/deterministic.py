@@ -31,7 +31,7 @@ from bridle.labels import Labels, scheme_of
 from bridle.learn.contexts import TEMPLATES, Contexts
 from bridle.learn.decided import Decided
 from bridle.models import files
-from bridle.models.checks import count_of_threads, ids_of, labellings_of, names_of, one_of
+from bridle.models.checks import all_known, count_of_threads, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator, not_fitted
 from bridle.models.pickling import pickled
 from bridle.report import Counts
@@ -62,7 +62,7 @@ class DeterministicRules(Estimator):
 
     See Also
     --------
-    ConstrainedTagger : A tagger that asks these rules first.
+    ConstrainedTagger : A tagger that applies these rules first.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class DeterministicRules(Estimator):
         Raises
         ------
         ModelError
-            If a setting makes no sense.
+            If a setting is invalid.
         LabelError
             If `y` does not fit `X`.
         """
@@ -119,7 +119,7 @@ class DeterministicRules(Estimator):
         X, y = sequences_of(X), labellings_of(y)
         names = names_of(y)
         labels = Labels(names, scheme_of(names))
-        features = self._features(_morph(X, y, self.rare) if self.templates == "words" else None)
+        features = self._features(_morph(X, all_known(y), self.rare) if self.templates == "words" else None)
         encoded = features.fit(X)
         gold = ids_of(labels, y, encoded.offsets)
         candidate, right, total = (np.empty(len(features), dtype=np.int32) for _ in range(3))
@@ -137,9 +137,11 @@ class DeterministicRules(Estimator):
         for name, low in (("cutoff", 0), ("rare", 1)):
             value = getattr(self, name)
             if not is_integer(value, low):
-                raise ModelError(f"bad setting {name}", got=repr(value), wanted=f"a whole number >= {low}")
+                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted=f"an integer >= {low}")
         if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
-            raise ModelError("bad setting threshold", got=repr(self.threshold), wanted="a number from 0.5 to below 1")
+            raise ModelError(
+                "invalid value of `threshold`", got=repr(self.threshold), wanted="a number from 0.5 to below 1"
+            )
 
     def _features(self, morph: OfTexts | None) -> Contexts:
         lines = Templates.parse(TEMPLATES[self.templates][self.contexts])
@@ -179,7 +181,7 @@ class DeterministicRules(Estimator):
         return Decided(np.concatenate([ids for ids, _ in parts]), offsets.astype(np.int64), self.labels_)
 
     def agreed(self, prepared: Prepared) -> Ids:
-        """Do the same for sequences that are prepared: texts looked up, columns derived.
+        """Decide the tokens of sequences that are already prepared: texts looked up, columns derived.
 
         Parameters
         ----------
@@ -223,7 +225,7 @@ class DeterministicRules(Estimator):
         Parameters
         ----------
         count : int, optional
-            The most rules; None means all.
+            Maximum number of rules; None means all.
 
         Yields
         ------
@@ -284,7 +286,7 @@ class DeterministicRules(Estimator):
         stored = files.open_file(path)
         if stored.kind != "deterministic":
             got, wanted = f"the kind {stored.kind!r}", "deterministic rules"
-            raise ModelFileError("this file holds other things", got=got, wanted=wanted, where=str(path))
+            raise ModelFileError("the file has no deterministic rules", got=got, wanted=wanted, where=str(path))
         head = stored.head
         try:
             made = cls(**head["settings"])
@@ -299,7 +301,7 @@ class DeterministicRules(Estimator):
                     raise ModelError(f"the {name}s do not fit the rules")
                 setattr(made, f"_{name}", array)
             if made.n_rules_ and not 0 <= made._label.min() <= made._label.max() < len(made.labels_):
-                raise ModelError("a rule decides for what is no label")
+                raise ModelError("a rule decides for an unknown label")
         except files.UNFIT as error:
             raise files.unusable(error, path, "rules", "DeterministicRules.save") from None
         return made

@@ -1,4 +1,4 @@
-"""Learned rules travel with their evidence: how often they held in the data, and how much they had to say."""
+"""Learned rules travel with their evidence: how often they held in the data, and to how much of it they apply."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Learned:
     of : int
         Number of all sequences.
     support : int
-        Number of sequences in which it had something to say; "if A then B" says nothing where there is no A.
+        Number of sequences to which it applies; "if A then B" applies only to sequences with an A.
 
     Examples
     --------
     >>> from bridle import rules
     >>> from bridle.learn import Learned
     >>> print(Learned(rules.before("AUTHOR", "TITLE"), "presence", held=348, of=350, support=341).soft(2.3))
-    AUTHOR before TITLE  [penalty 2.3]  # held in 348 of 350 sequences, spoke in 341; presence
+    AUTHOR before TITLE  [penalty 2.3]  # held in 348 of 350 sequences, applied in 341; presence
     """
 
     rule: Rule
@@ -46,7 +46,7 @@ class Learned:
 
     @property
     def confidence(self) -> float:
-        """Share that obey it, of the sequences in which it had something to say."""
+        """Share of sequences that obey it, among those to which it applies."""
         return 1 - self.exceptions / self.support if self.support else 1.0
 
     def soft(self, penalty: float) -> Learned:
@@ -55,7 +55,7 @@ class Learned:
         Parameters
         ----------
         penalty : float
-            What breaking it costs, 0 or more.
+            The penalty for breaking it, 0 or more.
 
         Returns
         -------
@@ -76,11 +76,11 @@ class Learned:
         return replace(self, rule=self.rule.rule) if isinstance(self.rule, Soft) else self
 
     def __str__(self) -> str:
-        return f"{self.rule}  # held in {self.held} of {self.of} sequences, spoke in {self.support}; {self.kind}"
+        return f"{self.rule}  # held in {self.held} of {self.of} sequences, applied in {self.support}; {self.kind}"
 
 
 def rules_of(learned: Iterable[Learned]) -> list[Rule]:
-    """Take the rules out of what was learned.
+    """Return the rules without their evidence.
 
     Parameters
     ----------
@@ -90,6 +90,6 @@ def rules_of(learned: Iterable[Learned]) -> list[Rule]:
     Returns
     -------
     list of Rule
-        The rules alone, for a `Decoder`.
+        The rules, for a `Decoder`.
     """
     return [one.rule for one in learned]

@@ -8,9 +8,9 @@
     M score of the model    v[r] violations of rule r, or 0/1 for a rule that is paid once per sequence    s from 1
     B sequences (b)    R soft rules (r)    a step is a mini-batch: its weights are fixed, its updates are added up
 
-So a rule gets dearer while guesses break it more often than gold does, and cheaper while gold does; one whose weight
-ends at 0 is useless. Hard rules are obeyed and not learned. A model breaks few rules on the data it was trained on:
-learn the weights on other data.
+So a rule gets more expensive while guesses break it more often than gold does, and cheaper while gold does. A rule
+whose weight ends at 0 is useless. Hard rules are obeyed and not learned. A model breaks few rules on the data it was
+trained on: learn the weights on other data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of
+from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, blocks, check_given, offsets_of
 from bridle.decoding.threads import over_parts
 from bridle.engines import Search, solve_one
 from bridle.errors import LabelError, ModelError, RuleError, shown
@@ -44,8 +44,8 @@ from bridle.models.checks import (
 )
 from bridle.models.estimator import Estimator
 from bridle.models.tagger import Tagger
-from bridle.models.task import Array
-from bridle.models.training import Found, Plan, Progress, Step, train
+from bridle.models.task import Array, Found
+from bridle.models.training import Judge, Plan, Progress, Step, train
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
 
@@ -139,7 +139,11 @@ class _Perceptron:
         def solve(low: int, high: int, stop: _native.Stop) -> Answers:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
             its = None if given is None else given[low:high]
-            return solve_one(Search(), Problem(compiled, some, its, first=low, many=True, stop=stop), self._limits)
+            pieces = (
+                Problem(compiled, piece, part, first=first, many=True, stop=stop)
+                for first, piece, part, _ in blocks(low, some, its, None)
+            )
+            return Answers.joined([solve_one(Search(), piece, self._limits) for piece in pieces])
 
         count = len(lattices)
         size = -(-count // self._threads)
@@ -149,7 +153,7 @@ class _Perceptron:
     def weights(self) -> Found:
         """Penalties: weights in units of the model's scores."""
         w = self._w if self._set.average == "last" or not self._steps else self._sum_with_last() / (self._steps + 1)
-        return w[:-1] / w[-1], None
+        return w[:-1] / w[-1], None, None
 
     def _sum_with_last(self) -> Floats:
         return np.asarray(self._sum + self._w)
@@ -167,12 +171,12 @@ class _Perceptron:
 class JointWeights(Estimator):
     """Learn the penalties of soft rules together, by an averaged perceptron (Tromble & Eisner 2006, section 7).
 
-    A rule gets dearer while the decoder breaks it more often than gold does, and cheaper while gold does. Hard rules
-    are obeyed and not learned. A model breaks few rules on the data it was trained on, so learn the penalties on other
-    data.
+    A rule gets more expensive while the decoder breaks it more often than gold does, and cheaper while gold does. Hard
+    rules are obeyed and not learned. A model breaks few rules on the data it was trained on, so learn the penalties on
+    other data.
 
-    `fit` leaves `rules_`, the rules with their penalties, without those that ended at 0; `useless_`, these; `weights_`,
-    the penalties of all rules (inf for hard ones); and `progress_`, how it went.
+    `fit` sets `rules_`, the rules with their penalties, without those that ended at 0; `useless_`, the rules that did;
+    `weights_`, the penalties of all rules (inf for hard ones); and `progress_`, the progress of training.
 
     Parameters
     ----------
@@ -189,13 +193,13 @@ class JointWeights(Estimator):
     scale : {"fixed", "learned"}, default "fixed"
         Whether the weight of the model's scores is learned with the penalties.
     start : {"zero", "penalties"}, default "zero"
-        First penalties: 0, where a rule that no guess breaks stays; or those of the rules, which are corrected.
+        First penalties: 0, which stays for a rule that no guess breaks; or those of the rules, which are corrected.
     average : {"averaged", "last"}, default "averaged"
         The mean of the penalties over all steps, or the last ones.
     patience : int, optional
         Stop after this many iterations without a better accuracy on the development set of `fit`.
     max_states : int, default 10000
-        Limit of the search for a guess. A guess that is not proved best teaches as well.
+        Limit of the search for a guess. Training also uses guesses that are not proved to be best.
     seed : int, default 0
         Seed of the random number generator, which shuffles the sequences.
     threads : int, default 0
@@ -260,7 +264,7 @@ class JointWeights(Estimator):
         given : sequence of mapping, optional
             Values that the rules refer to by name, a mapping per sequence.
         dev : tuple, optional
-            A development set (X, y). The penalties that do best on it are kept, be they those that the rules came with.
+            A development set (X, y). The penalties that do best on it are kept, which can be the initial ones.
         dev_given : sequence of mapping, optional
             The same as `given`, for `dev`.
         watch : callable, optional
@@ -274,7 +278,7 @@ class JointWeights(Estimator):
         Raises
         ------
         ModelError
-            If a setting makes no sense.
+            If a setting is invalid.
         LabelError
             If `y` does not fit `X`.
         """
@@ -294,11 +298,12 @@ class JointWeights(Estimator):
         if not came:
             self._keep(rules, np.empty(0), Progress(why="there are no soft rules"))
             return self
-        (found, _), progress, interrupted = train(_Perceptron(data, labels, rules, self), plan, measure, {})
+        judge = None if measure is None else Judge("accuracy", measure)
+        (found, _, _), progress, interrupted = train(_Perceptron(data, labels, rules, self), plan, judge, {})
         if measure is not None:
-            before = measure((np.array(came), None))
-            if progress.best_accuracy is None or before > progress.best_accuracy:
-                found, progress.best_accuracy, progress.best_iteration = np.array(came), before, 0
+            before = measure((np.array(came), None, None))
+            if progress.best_score is None or before > progress.best_score:
+                found, progress.best_score, progress.best_iteration = np.array(came), before, 0
         self._keep(rules, found, progress)
         if interrupted:
             raise KeyboardInterrupt
@@ -306,7 +311,7 @@ class JointWeights(Estimator):
 
     def _check(self) -> Labels:
         if isinstance(self.rules, Rule) or not isinstance(self.rules, Iterable):
-            raise RuleError("rules are not a list", got=shown(self.rules), wanted="a list of rules")
+            raise RuleError("`rules` must be a list", got=shown(self.rules), wanted="a list of rules")
         one_of("scale", self.scale, ("fixed", "learned"))
         one_of("start", self.start, ("zero", "penalties"))
         one_of("average", self.average, ("averaged", "last"))
@@ -314,7 +319,7 @@ class JointWeights(Estimator):
         for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
             value = getattr(self, name)
             if not is_integer(value, 1):
-                raise ModelError(f"bad setting {name}", got=repr(value), wanted="a whole number >= 1")
+                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="an integer >= 1")
         check_seed(self.seed)
         if isinstance(self.of, Tagger):
             return self.of.decoder().labels

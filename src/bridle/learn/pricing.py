@@ -1,4 +1,4 @@
-"""Which rules earn their place, and at what price: penalties learned jointly, then tested one by one.
+"""Which rules to keep, and at what price: penalties learned jointly, then tested one by one.
 
     prices        the most likely ones with an L1 term (prices.py); what is best under them joins the candidates
     paired test   per sequence, how much less likely gold is without the rule; of the rules that stay, a share of at
@@ -6,9 +6,9 @@
     harm          the exact decoder, with and without the rule: one that makes significantly more sequences worse than
                   better goes, however likely it makes gold
 
-What goes, goes one at a time, and the others are priced anew: of rules that say the same, one takes over.
+Rules are removed one at a time, and the others are priced again: of rules that say the same, one remains.
 
-Likelihood is what is tested because labels tell too little: a rule that shifts the odds in a hundred sequences may
+The test uses likelihood because labels show too little: a rule that shifts the odds in a hundred sequences may
 change the best labels of three of them. Tested by labels alone, hardly any rule passed, and the gains were lost.
 """
 
@@ -136,7 +136,7 @@ class Pricing:
         return found
 
     def _without(self, r: int, prices: Prices, use: Bools | None) -> Prices:
-        """Priced anew without one of the rules."""
+        """The prices without one of the rules."""
         stay = prices.w > 0
         stay[r] = False
         l1 = self.l1 if use is None else self.l1 * float(use.mean())

@@ -40,7 +40,7 @@ class Report:
     """What became of the candidates."""
 
     candidates: dict[str, int]  # looked at, by kind
-    dropped: dict[str, int]  # by reason: rare, broken too often, may be chance, clashing, redundant, not selected, ...
+    dropped: dict[str, int]  # by reason: rare, broken too often, may be due to chance, redundant, not selected, ...
     kept: dict[str, int]  # by kind
     skipped: tuple[str, ...]  # kinds that look at tokens, when there are none
     wrong: int  # labellings made to tell good rules by
@@ -59,7 +59,7 @@ class Report:
 class RelationalRules(Estimator):
     """Find rules between the labels of a sequence in labelled sequences (Fersini et al. 2012).
 
-    `fit` leaves `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first;
+    `fit` sets `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first;
     `powers_`, the share of wrong labellings that each separates; and `report_`, what became of all candidates.
 
     Parameters
@@ -69,7 +69,7 @@ class RelationalRules(Estimator):
         ``"count"``, ``"implication"`` and ``"exclusion"`` are about labels only, ``"change"`` and ``"tokens"`` also
         look at tokens.
     min_support : int, default 10
-        Number of sequences in which a rule must have something to say.
+        Number of sequences to which a rule must apply.
     min_confidence : float, default 0.95
         Share of these that must obey it.
     significance : float, default 0.01
@@ -83,13 +83,13 @@ class RelationalRules(Estimator):
     penalty : {"counts"} or None, default "counts"
         Soft rules, priced by `from_counts`; None makes hard rules.
     scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
-        Tagging scheme of the labels; ``"auto"`` tells it from their names.
+        Tagging scheme of the labels; ``"auto"`` finds it from their names.
     column : str, default "word"
         Column of X with the texts of the tokens.
     wrong : int, default 4000
-        Number of wrong labellings to make, by which rules are judged.
+        Number of wrong labellings to generate; rules are judged by them.
     seed : int, default 0
-        Seed of the random number generator, which makes them.
+        Seed of the random number generator that generates them.
 
     Examples
     --------
@@ -149,8 +149,8 @@ class RelationalRules(Estimator):
         given : sequence of mapping, optional
             A mapping per sequence; if `X` is None, its value ``"tokens"`` has the texts.
         wrong : sequence, optional
-            For each sequence, labellings that are wrong, for example the k best of a model. They are made from `y` if
-            there are none.
+            For each sequence, labellings that are wrong, for example the k best of a model. By default they are
+            generated from `y`.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class RelationalRules(Estimator):
         Raises
         ------
         ModelError
-            If a setting makes no sense, or all kinds look at tokens and there are none.
+            If a setting is invalid, or all kinds need tokens and there are none.
         LabelError
             If `y` does not fit `X`, or `wrong` does not fit `y`.
         """
@@ -207,7 +207,7 @@ class RelationalRules(Estimator):
 
     def _check(self) -> None:
         if isinstance(self.kinds, str) or not all(isinstance(kind, str) for kind in self.kinds):
-            raise ModelError("kinds is not a list of kinds", got=shown(self.kinds), wanted=", ".join(ALL))
+            raise ModelError("`kinds` must be a list of kinds", got=shown(self.kinds), wanted=", ".join(ALL))
         for kind in self.kinds:
             one_of("kind of rule", kind, ALL)
         one_of("select", self.select, ("cover", "all"))
@@ -216,11 +216,11 @@ class RelationalRules(Estimator):
         for name in ("min_confidence", "significance", "min_power"):
             value = getattr(self, name)
             if not isinstance(value, (int, float, np.floating)) or isinstance(value, bool) or not 0 < value <= 1:
-                raise ModelError(f"{name} is not a share", got=repr(value), wanted="a number above 0, at most 1")
+                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="a number above 0, at most 1")
         for name in ("min_support", "wrong", *(["max_rules"] if self.max_rules is not None else [])):
             value = getattr(self, name)
             if not is_integer(value, 1):
-                raise ModelError(f"{name} is not a count", got=repr(value), wanted="a whole number >= 1")
+                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="an integer >= 1")
         check_seed(self.seed)
 
     def _counted(self, X: Any, y: Any, given: Any) -> Counted:
@@ -235,7 +235,7 @@ class RelationalRules(Estimator):
             texts = [one["tokens"] for one in given]
         elif self.kinds and set(self.kinds) <= OF_TOKENS:
             raise ModelError(
-                "these kinds of rules look at tokens",
+                "these kinds of rules need tokens",
                 got="X=None",
                 wanted="X, or given with 'tokens'",
                 cause=f"Kinds that look at labels only: {', '.join(kind for kind in ALL if kind not in OF_TOKENS)}.",
@@ -245,13 +245,13 @@ class RelationalRules(Estimator):
         return Counted(labels, ids, offsets, None if texts is None else [str(t) for t in chain.from_iterable(texts)])
 
     def _true(self, found: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
-        """Candidates that speak often, are seldom broken, and are no accident."""
+        """Candidates that apply often, are seldom broken, and do not hold by chance."""
         tested = [one for one in found if one.speaks.sum() >= self.min_support]
-        dropped["speak in too few sequences"] = len(found) - len(tested)
+        dropped["apply to too few sequences"] = len(found) - len(tested)
         sure = believed([one.log_tail for one in tested], self.significance)
         held = [1 - one.broken(data).sum() / one.speaks.sum() >= self.min_confidence for one in tested]
         dropped["broken too often"] = len(tested) - sum(held)
-        dropped["may be chance"] = sum(fine and not trust for fine, trust in zip(held, sure, strict=True))
+        dropped["may be due to chance"] = sum(fine and not trust for fine, trust in zip(held, sure, strict=True))
         return [one for one, fine, trust in zip(tested, held, sure, strict=True) if fine and trust]
 
     def _needed(self, good: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""`fit_rules`: rules from labelled data, priced against a model, kept only if they earn their place.
+"""`fit_rules`: rules from labelled data, priced against a model, kept only if they help.
 
 scores       of sequences that the model has not seen: cross-fitted, or of new data                    scored.py
 candidates   rules that hold nearly always and not by chance                                           relational.py
@@ -22,7 +22,7 @@ from bridle.learn.pricing import Effect, Pricing
 from bridle.learn.relational import RelationalRules
 from bridle.learn.scored import Scored, Source
 from bridle.learn.weights import counter, priced
-from bridle.models.checks import Given, check_callable, given_of, labellings_of, positive
+from bridle.models.checks import Given, all_known, check_callable, given_of, labellings_of, positive
 from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
@@ -36,7 +36,7 @@ _SURE = 0.2  # the p of a sign test below which the second is taken
 
 @dataclass(frozen=True, slots=True)
 class PricedRule:
-    """A rule that earned its place.
+    """A rule that was kept.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class FittedRules:
     exact, quality : Comparison
         What rules gain there in sequences all right, and in quality, with intervals.
     l1 : float
-        The L1 term that was taken.
+        The L1 term that was chosen.
     scale : float
-        How sure the model may be: its scores times this fit the data best. Below 1 it is too sure of itself.
+        Factor by which the model's scores fit the data best. Below 1, the model is overconfident.
     sequences, folds : int
-        How many were looked at.
+        Number of sequences and of folds.
     source : str
         ``"cross-fitted"``: scores of the model's own training data by models that have not seen it. ``"model"``: scores
         of new data by the model itself.
@@ -83,7 +83,7 @@ class FittedRules:
     dropped : dict of str to int
         What became of the others.
     fingerprint : str
-        What tells the model from others.
+        Identifies the model.
     """
 
     priced: tuple[PricedRule, ...]
@@ -124,7 +124,7 @@ class FittedRules:
         )
         found = len(self.priced)
         if self.won:
-            verdict = f"{found} of {self.candidates} candidate rules earn their place"
+            verdict = f"{found} of {self.candidates} candidate rules were kept"
         elif found:
             verdict = (
                 f"no rules: {found} of {self.candidates} candidates passed the tests, but do not raise the quality"
@@ -189,12 +189,12 @@ def fit_rules(
 ) -> FittedRules:
     """Learn rules from labelled sequences that make a model better, and what breaking each should cost.
 
-    Penalties from counts charge again for what the model knows already. Here they are learned on scores of sequences
+    Penalties from counts charge again for what the model already knows. Here they are learned on scores of sequences
     that the model has not seen, jointly and from zero. A rule stays if it makes gold significantly more likely, and all
     of them stay if they beat no rules at all on held-out sequences.
 
-    The gain that is told is that of rules priced and tested on other folds. Candidates are found on all of the data,
-    and the better of two L1 terms is taken, so that it is a little optimistic on small data.
+    The reported gain is that of rules priced and tested on other folds. Candidates are found on all of the data,
+    and the better of two L1 terms is chosen, so it is a little optimistic on small data.
 
     Parameters
     ----------
@@ -210,18 +210,18 @@ def fit_rules(
         Whose scores: of models trained on the other folds, for the training data of `model`; or of `model` itself, for
         data that it has not seen. ``"auto"`` asks `Tagger.share_seen`.
     cross_fit : CrossFit, optional
-        Cross-fitted scores of the same data, if they are there already. A `CRF` that chose `c1` or `c2` itself brings
+        Cross-fitted scores of the same data, if you already have them. A `CRF` that chose `c1` or `c2` itself brings
         its own.
     groups : sequence, optional
         A name or a number per sequence, such as its source; a group is held out as a whole. Rules are then priced for
         data from new sources, where a model needs them most.
     l1 : float or "auto", default "auto"
-        How much the log-likelihood must gain for a penalty of 1. More leaves fewer rules. ``"auto"`` is 4, or 1 if that
-        labels held-out sequences better.
+        How much the log-likelihood must gain for a penalty of 1. A higher value leaves fewer rules. ``"auto"`` is 4, or
+        1 if that labels held-out sequences better.
     significance : float, default 0.1
         Share of the rules that may be due to chance.
     seed : int, default 0
-        Seed of the random number generator, which deals out folds and draws samples of large data.
+        Seed of the random number generator, which assigns folds and samples large data.
     threads : int, default 0
         Number of threads; 0 means all cores.
     watch : callable, optional
@@ -235,7 +235,7 @@ def fit_rules(
     Raises
     ------
     ModelError
-        If the model is not trained, or a setting makes no sense.
+        If the model is not trained, or a setting is invalid.
     LabelError
         If `y` does not fit `X`, or has labels that the model does not know.
 
@@ -254,14 +254,14 @@ def fit_rules(
         positive("l1", l1)
     positive("significance", significance)
     if significance > 1:
-        raise ModelError("significance is not a share", got=significance, wanted="a number above 0, at most 1")
+        raise ModelError("invalid value of `significance`", got=significance, wanted="a number above 0, at most 1")
     check_callable("watch", watch, "a function of a sentence")
     say = watch or (lambda text: None)
     X, y, given = sequences_of(X), labellings_of(y), given_of(given)
     scored = Scored.of(
         model, X, y, given, scores=scores, cross_fit=cross_fit, groups=groups, threads=threads, seed=seed, say=say
     )
-    found = _candidates(scored, X, y, given, rules, seed, say)
+    found = _candidates(scored, X, all_known(y), given, rules, seed, say)
     say(f"pricing {len(found)} rules on {len(scored):,} sequences")
     rough = Pricing(scored, [one.rule for one in found], l1=L1[0], significance=significance)
     plain = scored.judge(scored.decode([]))
@@ -306,7 +306,7 @@ class _Fit:
         prices = pricing.learn()
         tested = pricing.significant(prices)
         pricing.dropped["add nothing to the model"] = len(pricing.rules) - len(prices.kept)
-        pricing.dropped["may be chance"] = len(prices.kept) - len(tested.kept)
+        pricing.dropped["may be due to chance"] = len(prices.kept) - len(tested.kept)
         say(f"testing {len(tested.kept)} rules by decoding")
         last = pricing.harmless(tested)
         if not last.kept:
@@ -341,7 +341,7 @@ def _candidates(
 
 
 def _with_evidence(rules: Sequence[Rule], scored: Scored) -> list[Learned]:
-    """Rules that somebody wrote, with how often gold obeys them; each has something to say everywhere."""
+    """Rules that somebody wrote, with how often gold obeys them; each applies to every sequence."""
     count = counter(rules, scored.labels, threads=scored.threads)
     broken = (count(scored.gold, scored.offsets, scored.asked_by(rules)) > 0).sum(axis=0).tolist()
     return [

@@ -15,8 +15,17 @@ from bridle.errors import LabelError, ModelError, shown
 from bridle.features import sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
-from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, check_seed, count_of_threads, given_of, ids_of, labellings_of, one_of
+from bridle.lattice import Lattice
+from bridle.models.checks import (
+    Given,
+    all_known,
+    check_seed,
+    count_of_threads,
+    given_of,
+    ids_of,
+    labellings_of,
+    one_of,
+)
 from bridle.models.crossfit import CrossFit, check_fits
 from bridle.models.folds import FOLDS, deal, groups_of
 from bridle.models.seen import hashes_of
@@ -63,7 +72,7 @@ class Scored:
     ) -> Scored:
         """Score sequences: by the model itself if they are new to it, otherwise by cross-fitting."""
         if not isinstance(model, Tagger):
-            raise ModelError("this is no model", got=shown(model), wanted="a trained CRF or LocalTagger")
+            raise ModelError("not a trained model", got=shown(model), wanted="a trained CRF or LocalTagger")
         check_seed(seed)
         count_of_threads(threads)
         X, y, given = sequences_of(X), labellings_of(y), given_of(given)
@@ -72,31 +81,32 @@ class Scored:
         one_of("scores", scores, ("auto", "cross-fitted", "model"))
         labels = model.decoder().labels
         if isinstance(y, str) or not hasattr(y, "__len__"):
-            raise LabelError("y is not a list of label lists", got=shown(y), wanted="a list per sequence")
+            raise LabelError("`y` must be a list of label lists", got=shown(y), wanted="a list per sequence")
         if len(X) < 2:
             raise ModelError("there are too few sequences to hold some out", got=len(X), wanted="two or more")
         if len(y) != len(X):
             raise LabelError("y and X differ in length", got=f"{len(y)} lists", wanted=f"{len(X)} of them")
+        y = all_known(y)
         if scores == "auto":
             share = model.share_seen(X)
             scores = "model" if cross_fit is None and share is not None and share < SEEN else "cross-fitted"
         if scores == "model":
             if cross_fit is not None:
                 raise ModelError(
-                    "cross-fitted scores are not asked for", got="cross_fit", wanted="scores='cross-fitted'"
+                    "`cross_fit` has no effect with scores='model'", got="cross_fit", wanted="scores='cross-fitted'"
                 )
             chosen = np.arange(len(X))
             fold = deal(hashes_of(model.features_, X).tolist() if groups is None else groups, FOLDS, seed).of
-            lattices: Sequence[Lattice] | Batch = model.lattices(X, threads=threads)
+            lattice_of = model.lattices(X, threads=threads).__getitem__
         else:
             if cross_fit is None:
                 made = cross_fitted(model, X, y, given, groups, say)
             else:
                 made = _checked(cross_fit, model.cross_fit_identity(X, y, groups))
-            chosen, fold, lattices = made.sequences, made.fold, made.lattices()
+            chosen, fold, lattice_of = made.sequences, made.fold, made.lattice
         some = _sample(len(chosen), seed)
         numbers = chosen[some].tolist()
-        scored = [lattices[b] for b in some.tolist()]
+        scored = list(map(lattice_of, some.tolist()))
         offsets = offsets_of(scored)
         return cls(
             labels,
@@ -143,7 +153,7 @@ class Scored:
         return SequenceScores.of(self.labels, self.gold, guesses, self.offsets)
 
     def held_out(self, rules_of: Callable[[npt.NDArray[np.bool_]], Sequence[Rule]]) -> SequenceScores:
-        """Decode each fold under rules that were made from the others; rules_of(B) is told which to use."""
+        """Decode each fold under rules that were made from the others; rules_of(B) gets the ones to use."""
         guesses = np.empty(len(self.gold), dtype=np.int32)
         fold_of = np.repeat(self.fold, np.diff(self.offsets))
         for fold in np.unique(self.fold):
@@ -155,7 +165,7 @@ class Scored:
 def cross_fitted(
     model: Tagger,
     X: Sequence[Any],
-    y: Sequence[Sequence[str]],
+    y: Sequence[Sequence[str | None]],
     given: Sequence[Given] | None,
     groups: Sequence[Hashable] | None,
     say: Callable[[str], None],
@@ -171,7 +181,7 @@ def cross_fitted(
 def _checked(cross_fit: CrossFit, identity: Mapping[str, Any]) -> CrossFit:
     """Scores that came from elsewhere."""
     if not isinstance(cross_fit, CrossFit):
-        raise ModelError("cross_fit is not what cross_fit returns", got=shown(cross_fit), wanted="a CrossFit")
+        raise ModelError("`cross_fit` must be what `cross_fit` returns", got=shown(cross_fit), wanted="a CrossFit")
     check_fits(cross_fit, identity)
     return cross_fit
 

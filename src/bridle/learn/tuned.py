@@ -41,16 +41,16 @@ _HEADS = ("written", "tuned", "gold breaks", "model breaks", "better", "worse", 
 
 @dataclass(frozen=True, slots=True)
 class TunedRule:
-    """A written rule and what became of it.
+    """A written rule and how to use it.
 
     Attributes
     ----------
     written : Rule
-        As it was.
+        The rule as it was written.
     choice : {"hard", "soft", "off"}
         What labels best.
     rule : Rule or None
-        As it is then; None if it is off.
+        The tuned rule; None if it is off.
     gold_breaks, model_breaks : int
         Sequences in which gold labels break it, and in which those of the model do without rules.
     effect : Effect or None
@@ -80,11 +80,11 @@ class TunedRules:
     gains : dict of str to Comparison
         What ``"written"`` and ``"tuned"`` rules gain over none in sequences all right.
     sequences, folds : int
-        How many were looked at.
+        Number of sequences and of folds.
     source : str
         Whose scores: ``"cross-fitted"`` or ``"model"``, as in `FittedRules`.
     fingerprint : str
-        What tells the model from others.
+        Identifies the model.
     """
 
     found: tuple[TunedRule, ...]
@@ -131,12 +131,12 @@ class TunedRules:
         Parameters
         ----------
         path : str or Path
-            The file; its suffix says what to write: .png, .svg or .pdf.
+            The file; its suffix is the format: .png, .svg or .pdf.
 
         Raises
         ------
         FileError
-            If there is no matplotlib, or the file cannot be written.
+            If matplotlib is not installed, or the file cannot be written.
         """
         bars = [
             (str(one.written if one.rule is None else one.rule), 0.0 if one.effect is None else 100 * one.effect.gain)
@@ -219,7 +219,7 @@ def tune_rules(
     l1 : float, default 1.0
         How much the log-likelihood must gain for a penalty of 1.
     seed : int, default 0
-        Seed of the random number generator, which deals out folds and draws samples of large data.
+        Seed of the random number generator, which assigns folds and samples large data.
     threads : int, default 0
         Number of threads; 0 means all cores.
     watch : callable, optional
@@ -233,7 +233,7 @@ def tune_rules(
     Raises
     ------
     ModelError
-        If the model is not trained, or a setting makes no sense.
+        If the model is not trained, or a setting is invalid.
     RuleError
         If there are no rules.
     LabelError

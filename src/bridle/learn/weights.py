@@ -6,8 +6,8 @@
 
     B sequences (b)    R rules (r)    N tokens (t)    m labels
 
-A rule that was never broken is dear, one that is broken half the time costs log 2 by counts and nothing by log odds.
-The share is one of sequences, so the penalty is meant per sequence; a soft rule that is paid per violation stays so.
+A rule that was never broken is expensive; one that is broken half the time costs log 2 by counts and nothing by log
+odds. The share counts sequences, so the penalty is per sequence; a soft rule that is charged per violation stays so.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Useless = Literal["keep", "drop"]
 def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[Learned]:
     """Price rules by how often they were broken: the penalty is -log p.
 
-    p is the share of violations, smoothed: (exceptions + a) / (support + 2 a). A rule that was never broken is dear,
-    one that is broken half the time costs log 2.
+    p is the share of violations, smoothed: (exceptions + a) / (support + 2 a). A rule that was never broken is
+    expensive; one that is broken half the time costs log 2.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Use
 
 
 def _share(one: Learned, a: float) -> float:
-    """p; what breaks a rule had something to say, whatever was counted."""
+    """p; a rule applies to every sequence that breaks it, whatever was counted."""
     return (one.exceptions + a) / (max(one.support, one.exceptions) + 2 * a)
 
 
@@ -136,7 +136,7 @@ def counter(
     """A function that counts violations natively: (N,) ids, (B + 1,) offsets and what is given -> (B, R).
 
     The kernels judge the only path of a lattice in which all labels but those of the labelling are impossible. The
-    rules cost nothing there, so that hard ones are judged and not obeyed.
+    rules cost nothing there, so hard ones are judged and not obeyed.
     """
     compiled = CompiledRules(labels, [priced(rule, 0.0) for rule in rules], Limits().native())
     cores = count_of_threads(threads)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import frames
-from bridle.checks import is_integer
+from bridle.checks import MISSING, is_integer
+from bridle.decoding.decoder import Decoder
 from bridle.decoding.threads import cores
 from bridle.errors import Argument, BridleError, LabelError, ModelError, shown
-from bridle.features import Encoded, Features, PlainFeatures
+from bridle.features import Encoded, Features, PlainFeatures, TemplateFeatures
+from bridle.features.columns import column_of, names_of_columns
 from bridle.labels import Labels
+from bridle.rules.base import Rule
+from bridle.rules.conditions import without_files
+from bridle.rules.inputs import missing_column
 
 Given = Mapping[str, Any]
 _NUMBERS = (int, float, np.integer, np.floating)
@@ -28,14 +33,14 @@ _NUMBERS = (int, float, np.integer, np.floating)
 def count_of(name: str, value: Any) -> int:
     """A number of iterations."""
     if not is_integer(value, 1):
-        raise ModelError(f"{name} is not a number of iterations", got=repr(value), wanted="a whole number >= 1")
+        raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="an integer >= 1")
     return int(value)
 
 
 def count_of_threads(value: Any) -> int:
     """A number of threads; 0 is all cores."""
     if not is_integer(value, 0):
-        raise ModelError("threads is not a number of threads", got=repr(value), wanted="0 (all cores) or more")
+        raise ModelError("invalid value of `threads`", got=repr(value), wanted="0 (all cores) or more")
     return int(value) or cores()
 
 
@@ -70,7 +75,7 @@ def of_dev() -> Iterator[None]:
 
 
 def digest_of(given: Sequence[Given] | None) -> str:
-    """Tells given values apart."""
+    """A digest that distinguishes given values."""
     return hashlib.sha256(_canonical(given).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -85,10 +90,19 @@ def _canonical(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def labellings_of(y: Any) -> Sequence[Sequence[str]]:
-    """y as a list of label lists, where it comes as a column of a table; what else it may be, `names_of` says."""
-    found: Sequence[Sequence[str]] = y if isinstance(y, list) else frames.cells(y)
-    return found
+def labellings_of(y: Any) -> Sequence[Sequence[str | None]]:
+    """y as a list of label lists, where it comes as a column of a table; what else it may be, `names_of` says.
+
+    Labels that are missing (None, NaN, or another value that a table has for an empty cell) are None.
+    """
+    found: Sequence[Sequence[str | None]] = y if isinstance(y, list) else frames.cells(y)
+    try:
+        odd = {label for label in set(chain.from_iterable(found)) if not isinstance(label, str)}
+    except TypeError:
+        return found
+    if not odd - {None} or not all(map(frames.is_missing, odd)):
+        return found
+    return [[label if isinstance(label, str) else None for label in labels] for labels in found]
 
 
 def given_of(given: Any) -> Sequence[Given] | None:
@@ -97,8 +111,22 @@ def given_of(given: Any) -> Sequence[Given] | None:
     return found
 
 
+def all_known(y: Sequence[Sequence[str | None]]) -> Sequence[Sequence[str]]:
+    """The same labels, none of which is missing."""
+    for k, labels in enumerate(y):
+        if None in labels:
+            raise LabelError(
+                "a label is missing",
+                got=f"{sum(label is None for label in labels)} of {len(labels)} labels",
+                wanted="a label for every token",
+                cause="Leave out such sequences. Only `fit` of CRF and LocalTagger learns from them.",
+                sequence=k,
+            )
+    return cast(Sequence[Sequence[str]], y)
+
+
 def names_of(y: Any) -> list[str]:
-    """All labels of the training data, sorted."""
+    """All labels of the training data, sorted; missing ones (None) are none."""
     if isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):
         raise LabelError("y is not a list of label lists", got=type(y).__name__, wanted="a list per sequence")
     names: set[Any] = set()
@@ -112,14 +140,17 @@ def names_of(y: Any) -> list[str]:
             )
         try:
             names.update(labels)
-        except TypeError:
-            names.add(None)
+        except TypeError:  # what cannot be hashed is no name
+            odd = next(label for label in labels if not isinstance(label, str))
+            raise LabelError("a label is not a name", got=shown(odd), wanted="non-empty strings", sequence=k) from None
+    unknown = None in names
+    names.discard(None)
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise LabelError("a label is not a name", got=shown(wrong[0]), wanted="non-empty strings")
     if len(names) < 2:
         raise LabelError(
             "there is nothing to learn",
-            got=f"only the label {min(names)!r}" if names else "no labels at all",
+            got=f"only the label {min(names)!r}" if names else "only missing labels" if unknown else "no labels at all",
             wanted="at least two different labels",
             cause="Is the label column the right one?",
         )
@@ -127,11 +158,16 @@ def names_of(y: Any) -> list[str]:
 
 
 def ids_of(
-    labels: Labels, y: Sequence[Sequence[str]], offsets: npt.NDArray[np.int64], on_unknown: str | None = None
+    labels: Labels,
+    y: Sequence[Sequence[str | None]],
+    offsets: npt.NDArray[np.int64],
+    on_unknown: str | None = None,
+    missing: str = "raise",
 ) -> npt.NDArray[np.int32]:
     """Gold labels as ids, end to end; checked against the sequences.
 
     on_unknown: what the caller asks for with an argument of this name, if it has one; "wrong": -1 for an unknown label.
+    missing: what to do where a label is None: "raise", or "allow", which gives MISSING.
     """
     lengths, wanted = [len(one) for one in y], np.diff(offsets).tolist()
     if len(lengths) != len(wanted):
@@ -144,42 +180,59 @@ def ids_of(
             wanted=f"{wanted[k]}, one per token",
             sequence=k,
         )
-    number = {name: k for k, name in enumerate(labels.names)}
+    number: dict[str | None, int] = {name: k for k, name in enumerate(labels.names)}
     flat = list(chain.from_iterable(y))
+    if missing == "allow":
+        number[None] = MISSING
+    else:
+        all_known(y)
     if on_unknown == "wrong":
         return np.fromiter((number.get(name, -1) for name in flat), dtype=np.int32, count=len(flat))
     try:
         return np.fromiter(map(number.__getitem__, flat), dtype=np.int32, count=len(flat))
     except (KeyError, TypeError):
-        at = next(k for k, name in enumerate(flat) if not isinstance(name, str) or name not in number)
+        at = next(k for k, name in enumerate(flat) if not isinstance(name, (str, type(None))) or name not in number)
         raise LabelError(
             "unknown label",
             got=repr(flat[at]),
             wanted="a label of the training data",
-            cause="Map it to a known label" + (", or count it as an error: {argument}." if on_unknown else "."),
+            cause="Map it to a known label." + (" Or pass {argument} to count it as an error." if on_unknown else ""),
             sequence=int(np.searchsorted(offsets, at, side="right")) - 1,
             argument=Argument("on_unknown", "wrong") if on_unknown else None,
         ) from None
 
 
-def with_tokens(
-    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, required_inputs: Collection[str]
+def with_columns(
+    features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, decoder: Decoder
 ) -> Sequence[Given] | None:
-    """What comes with the sequences, as far as rules ask for it; the texts of the tokens are added."""
-    if not required_inputs:
+    """What comes with the sequences, as far as rules ask for it; texts of tokens and other columns are added."""
+    if not decoder.required_inputs:
         return None
     own: Sequence[Given] = [{}] * len(sequences) if given is None else given
-    if "tokens" not in required_inputs:
-        return own
-    if isinstance(features, PlainFeatures):
-        return own  # such tokens have features, but no text
-    return [{"tokens": features.tokens(x), **one} for x, one in zip(sequences, own, strict=True)]
+    if not decoder.required_columns or isinstance(features, PlainFeatures):
+        return own  # plain tokens have features, but no text
+    columns = sorted(decoder.required_columns)
+    return [
+        {**{name: _column(features, x, name, k) for name in columns if name not in one}, **one}
+        for k, (x, one) in enumerate(zip(sequences, own, strict=True))
+    ]
+
+
+def _column(features: TemplateFeatures, x: Any, name: str, k: int) -> Sequence[str]:
+    """The values of a column that rules look at, of sequence k."""
+    if name == "tokens":
+        return features.tokens(x)
+    found = column_of(x, name)
+    if found is None:
+        raise missing_column(name, names_of_columns(x)).at(sequence=k)
+    return found
 
 
 def fingerprint(encoded: Encoded, gold: npt.NDArray[np.int32]) -> str:
-    """Tells training data apart."""
+    """A digest that distinguishes training data."""
     digest = hashlib.sha256()
-    for array in (encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, gold):
+    edges = () if encoded.edges is None else (encoded.edges.indptr, encoded.edges.attrs)
+    for array in (encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, *edges, gold):
         if array is not None and array.size:
             digest.update(np.ascontiguousarray(array).data.cast("B"))
     return digest.hexdigest()
@@ -191,9 +244,11 @@ def jsonable(value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(x) for key, x in value.items()}
     if isinstance(value, (list, tuple)):
         return [jsonable(x) for x in value]
-    return str(value)
+    return str(without_files(value) if isinstance(value, Rule) else value)
 
 
 def check_settings(model: Any, words: Mapping[str, Sequence[str]], numbers: Sequence[str] = ()) -> None:
@@ -214,7 +269,7 @@ def check_strength(name: str, value: Any) -> None:
 
 
 def check_callable(name: str, value: Any, wanted: str) -> None:
-    """Something that is called to tell how far work is; or None."""
+    """A function that is called to report progress; or None."""
     if value is not None and not callable(value):
         raise ModelError(f"{name} cannot be called", got=shown(value), wanted=wanted)
 

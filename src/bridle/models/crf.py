@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from bridle.deadline import Deadline
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError, shown
 from bridle.features import Features, Templates
+from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.models.checks import Given, check_callable, check_settings, check_strength, count_of
+from bridle.models.class_weights import ClassWeight, check_class_weight, weights_of
 from bridle.models.crossfit import FoldedTask
 from bridle.models.fitting import Tuner
 from bridle.models.folds import FOLDS, check_folds
 from bridle.models.likelihood import Likelihood
 from bridle.models.perceptron import Average, Perceptron
 from bridle.models.tagger import Tagger
-from bridle.models.task import Learner, Task
-from bridle.models.training import Found, Plan, train
+from bridle.models.task import Found, Learner, Task
+from bridle.models.training import Plan, train
 from bridle.models.tuning import FEWEST, Trial, Tuning, tune
 from bridle.rules.base import Rule
+from bridle.rules.conditions import without_files
 from bridle.rules.text import parse
 
+_LONGEST_RULES = 1 << 22  # characters: the header of a model file holds them
 _ITERATIONS = {"lbfgs": 100, "perceptron": 20, "ibt": 20}
 
 
@@ -40,12 +45,19 @@ class CRF(Tagger):
         `rules` on (inference-based training).
     features : str, list of str or Templates, optional
         Templates over columns of text, such as ``["word[0]", "word[-1] word[0]", "label[-1]"]``, or the name of a set:
-        ``"chunking"``, ``"pos"``, ``"characters"``, ``"fields"``, ``"srl"``. None: X holds the features themselves, a
-        list of strings or a dict per token.
+        ``"chunking"``, ``"pos"``, ``"ner"``, ``"characters"``, ``"fields"``, ``"srl"``. ``"auto"`` chooses one of them
+        by the labels and columns of the training data, and `fit` leaves the choice and its reason in `feature_set_`.
+        None: X holds the features themselves, a list of strings or a dict per token. A line such as
+        ``"label[-1] word[0]"`` lets the step from label to label depend on the text (`Templates`).
+    lists : mapping of str to list, Path or PhraseList, optional
+        Lists of phrases by name, for templates such as ``in:cities[0]``: the beginning (B), inside (I) or end (E) of a
+        phrase, or a phrase of its own (S). A list that no template names is looked at at the token and its neighbours.
+        The model keeps the phrases. See `bridle.rules.phrases`.
     cutoff : int, default 1
         Features that occur fewer times in training are left out.
     pairs : {"seen", "all"}, default "seen"
-        Which weights there are: for features and labels that occur together in training, or for all pairs.
+        Which weights there are: for features and labels that occur together in training, or for all pairs. A feature of
+        ``"label[-1] word[0]"`` has weights for two labels in a row.
     c1, c2 : float or "auto", default "auto"
         Strength of L1 and L2 regularisation, ``"lbfgs"`` only. ``"auto"`` is chosen by cross-validation on the training
         data: it can make more of a difference than any rule. With a number for `c2`, ``c1="auto"`` is 0. `fit` leaves
@@ -60,11 +72,15 @@ class CRF(Tagger):
     tolerance : float, default 1e-5
         ``"lbfgs"`` stops when the loss falls by less than this share in ten iterations.
     patience : int, optional
-        Stop after this many iterations without a better accuracy on the development set of `fit`.
+        Stop after this many iterations without a better score on the development set of `fit`.
     average : {"averaged", "last"}, default "averaged"
         Weights of the perceptrons: the mean over all steps, or the last ones.
     rules : list of Rule or str, default ()
         Rules for ``"ibt"``. To use rules on any model, pass them to `predict`.
+    class_weight : dict of str to float, "balanced" or None, default None
+        How much mistakes on a label weigh, by label or by segment type (``{"PER": 3.0}``); others weigh 1.
+        ``"balanced"`` weighs each class by the inverse of its frequency. More weight gives a class more recall and less
+        precision.
     scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
         Tagging scheme of the labels; ``"auto"`` tells it from their names.
     seed : int, default 0
@@ -91,6 +107,7 @@ class CRF(Tagger):
         algorithm: Literal["lbfgs", "perceptron", "ibt"] = "lbfgs",
         *,
         features: str | Sequence[str] | Templates | None = None,
+        lists: Mapping[str, Any] | None = None,
         cutoff: int = 1,
         pairs: Literal["seen", "all"] = "seen",
         c1: float | Literal["auto"] = "auto",
@@ -102,15 +119,16 @@ class CRF(Tagger):
         patience: int | None = None,
         average: Average = "averaged",
         rules: Sequence[Rule | str] = (),
+        class_weight: ClassWeight = None,
         scheme: str | None = "auto",
         seed: int = 0,
         threads: int = 0,
     ) -> None:
         self.algorithm = algorithm
-        self.features, self.cutoff, self.pairs, self.scheme = features, cutoff, pairs, scheme
+        self.features, self.lists, self.cutoff, self.pairs, self.scheme = features, lists, cutoff, pairs, scheme
         self.c1, self.c2, self.folds, self.tuning_seconds = c1, c2, folds, tuning_seconds
         self.iterations, self.tolerance, self.patience = iterations, tolerance, patience
-        self.average, self.rules = average, rules
+        self.average, self.rules, self.class_weight = average, rules, class_weight
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
@@ -119,6 +137,8 @@ class CRF(Tagger):
         for name in ("c1", "c2"):
             check_strength(name, getattr(self, name))
         check_folds(self.folds)
+        if self.class_weight is not None:
+            check_class_weight(self.class_weight)
         rules = () if isinstance(self.rules, (list, tuple)) and not self.rules else self._rules()
         if rules and self.algorithm != "ibt":
             raise ModelError(
@@ -129,6 +149,13 @@ class CRF(Tagger):
             )
         if self.algorithm == "ibt" and not rules:
             raise ModelError("inference-based training has no rules", got="rules=()", wanted="at least one rule")
+        if rules and sum(len(str(without_files(rule))) for rule in rules) > _LONGEST_RULES:
+            raise ModelError(
+                "the rules are too long to be kept in the model",
+                got=f"more than {_LONGEST_RULES:,} characters, phrases of lists included",
+                wanted="shorter lists",
+                cause="Large lists are for rules at tagging time, or for features: lists={...}.",
+            )
 
     def _rules(self) -> tuple[Rule, ...]:
         rules: Any = self.rules
@@ -148,11 +175,12 @@ class CRF(Tagger):
     def _learner(
         self, task: Task, decoder: Decoder, given: Sequence[Given] | None, tuning: Tuning | None = None
     ) -> Learner:
+        weights = weights_of(self.class_weight, decoder.labels, task.y)
         if self.algorithm == "lbfgs":
             c1, c2 = self._strengths(tuning)
-            return Likelihood(task, c1=c1, c2=c2, threads=self._threads())
+            return Likelihood(task, c1=c1, c2=c2, threads=self._threads(), class_weight=weights)
         under = decoder if self.algorithm == "ibt" else None
-        return Perceptron(task, average=self.average, seed=self.seed, decoder=under, given=given)
+        return Perceptron(task, average=self.average, seed=self.seed, decoder=under, given=given, class_weight=weights)
 
     # ---- regularisation ---------------------------------------------------------------------------------------------
 
@@ -184,7 +212,7 @@ class CRF(Tagger):
         c1, c2 = (None if strength == "auto" else float(strength) for strength in (self.c1, self.c2))
         return 0.0 if c1 is None and c2 is not None else c1, c2
 
-    def _tuner(self, watch: Callable[[Trial], None] | None) -> Tuner | None:
+    def _tuner(self, watch: Callable[[Trial], None] | None, measure: str = "auto") -> Tuner | None:
         c1, c2 = self._asked()
         if self.algorithm != "lbfgs" or c2 is not None:
             return None
@@ -192,8 +220,9 @@ class CRF(Tagger):
         deadline = Deadline.after(None if self.tuning_seconds is None else float(self.tuning_seconds))
         plan = Plan(count_of("iterations", self._iterations()), self._tolerance(), watch=lambda step: deadline.check())
 
-        def fit(task: Task, c1: float, c2: float, start: Found | None) -> tuple[Found, int]:
-            learner = Likelihood(task, c1=c1, c2=c2, threads=self._threads(), start=start)
+        def fit(labels: Labels, task: Task, c1: float, c2: float, start: Found | None) -> tuple[Found, int]:
+            weights = weights_of(self.class_weight, labels, task.y)
+            learner = Likelihood(task, c1=c1, c2=c2, threads=self._threads(), start=start, class_weight=weights)
             found, progress, trouble = train(learner, plan, None, {})
             if trouble is not None:
                 raise trouble
@@ -205,9 +234,10 @@ class CRF(Tagger):
             decoder = Decoder(folded.labels)
             return tune(
                 folded,
-                fit,
+                partial(fit, folded.labels),
                 lambda batch: decoder.decode_batch(batch, threads=self._threads()).ids,
                 c1=c1,
+                measure="quality" if measure == "auto" else measure,
                 watch=watch,
             )
 

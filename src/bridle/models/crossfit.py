@@ -22,11 +22,12 @@ from bridle.lattice import LARGEST, Batch, Lattice
 from bridle.models import files
 from bridle.models.folds import Folds
 from bridle.models.linear import Kind, Linear
-from bridle.models.task import Task
-from bridle.models.training import Found
+from bridle.models.task import Found, Task
 from bridle.report.sequences import SequenceScores
+from bridle.steps import Steps
 
 Ints = npt.NDArray[np.int64]
+_STEPS = ("indptr", "pair", "score")  # in files
 # Learns a fold: its number, its task and the numbers of its sequences -> weights and label bigrams.
 Learn = Callable[[int, Task, Ints], Found]
 
@@ -52,7 +53,9 @@ class CrossFit:
     pairwise : array of float, shape (folds, m, m), or None
         Scores of label bigrams by the model of each fold.
     identity : dict
-        What tells data and settings apart from others.
+        Identifies the data and the settings.
+    steps : Steps or None
+        What each token adds to `pairwise`, if the model has templates with ``label[-1]`` beside other places.
     """
 
     labels: Labels
@@ -62,6 +65,7 @@ class CrossFit:
     offsets: Ints
     pairwise: npt.NDArray[np.float64] | None
     identity: Mapping[str, Any]
+    steps: Steps | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -74,9 +78,26 @@ class CrossFit:
         list of Lattice
             One per sequence.
         """
-        tables = None if self.pairwise is None else list(self.pairwise)
-        cuts = zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), self.fold.tolist(), strict=True)
-        return [Lattice(self.unary[a:b], None if tables is None else tables[fold]) for a, b, fold in cuts]
+        return list(map(self.lattice, range(len(self))))
+
+    def lattice(self, k: int) -> Lattice:
+        """Return the scores of one sequence.
+
+        Parameters
+        ----------
+        k : int
+            Its place in `sequences`, from 0.
+
+        Returns
+        -------
+        Lattice
+            Its scores, by the model of its fold.
+        """
+        low, high = self.offsets[[k, k + 1]].tolist()
+        table = None if self.pairwise is None else self.pairwise[self.fold[k]]
+        if self.steps is not None and high - low > 1:
+            table = self.steps.tables(table, low + 1, high, len(self.labels))
+        return Lattice(self.unary[low:high], table)
 
     def save(self, path: str | Path) -> None:
         """Write the scores to a file.
@@ -102,7 +123,11 @@ class CrossFit:
             "unary": self.unary,
             "offsets": self.offsets,
         }
-        files.save(path, "cross-fit", head, arrays if self.pairwise is None else {**arrays, "pairwise": self.pairwise})
+        if self.pairwise is not None:
+            arrays["pairwise"] = self.pairwise
+        if self.steps is not None:
+            arrays |= {f"steps.{name}": getattr(self.steps, name) for name in _STEPS}
+        files.save(path, "cross-fit", head, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> CrossFit:
@@ -140,6 +165,7 @@ class CrossFit:
                 arrays["offsets"],
                 arrays.get("pairwise"),
                 dict(head["identity"]),
+                Steps(*(arrays[f"steps.{name}"] for name in _STEPS)) if "steps.indptr" in arrays else None,
             )
             made._check()
         except files.UNFIT as error:
@@ -167,6 +193,8 @@ class CrossFit:
                 and int(self.fold.max(initial=-1)) < len(self.pairwise)
                 and bool((np.abs(self.pairwise) <= LARGEST).all())
             )
+        if fits and self.steps is not None:
+            self.steps.check(len(self.unary), m)
         if not fits:
             raise ModelFileError("the scores do not fit together", wanted="scores of these sequences and labels")
 
@@ -216,11 +244,13 @@ class FoldedTask:
         return made
 
     def compare(self, batches: Sequence[Batch], decode: Callable[[Batch], npt.NDArray[np.integer]]) -> SequenceScores:
-        """How good the labels are that the models of the folds give."""
+        """How good the labels are that the models of the folds give to the sequences that are held out."""
         guesses = np.empty(len(self.gold), dtype=np.int64)
         for fold, batch in enumerate(batches):
             guesses[self.fold_of_token == fold] = decode(batch)
-        return SequenceScores.of(self.labels, self.gold, guesses, self.encoded.offsets)
+        out, tokens = self.folds.of >= 0, self.fold_of_token >= 0
+        offsets = np.concatenate([[0], np.cumsum(np.diff(self.encoded.offsets)[out])])
+        return SequenceScores.of(self.labels, self.gold[tokens], guesses[tokens], offsets)
 
     def joined(self, batches: Sequence[Batch], identity: Mapping[str, Any]) -> CrossFit:
         """The scores of all folds in the order of the sequences."""
@@ -229,8 +259,14 @@ class FoldedTask:
             unary[self.fold_of_token == fold] = batch.unary
         tables = [np.asarray(batch.pairwise) for batch in batches if batch.pairwise is not None]
         pairwise = np.stack(tables) if tables else None
+        made = [batch.steps for batch in batches if batch.steps is not None]
+        steps = None
+        if made:  # in the order of the folds
+            place = np.empty(len(self.gold), dtype=np.int64)
+            place[np.argsort(self.fold_of_token, kind="stable")] = np.arange(len(self.gold))
+            steps = Steps.joined(made).subset(place)
         offsets = self.encoded.offsets
-        return CrossFit(self.labels, self.sequences, self.folds.of, unary, offsets, pairwise, dict(identity))
+        return CrossFit(self.labels, self.sequences, self.folds.of, unary, offsets, pairwise, dict(identity), steps)
 
 
 def check_fits(cross_fit: CrossFit, identity: Mapping[str, Any]) -> None:
@@ -241,5 +277,5 @@ def check_fits(cross_fit: CrossFit, identity: Mapping[str, Any]) -> None:
             "these are cross-fitted scores of other data or settings",
             got=", ".join(said.get(name, f"{name}={cross_fit.identity.get(name)!r}") for name in other),
             wanted=", ".join("the same" if name in said else f"{name}={identity[name]!r}" for name in other),
-            cause="Remove the file, or make the scores anew.",
+            cause="Remove the file, or make the scores again.",
         )

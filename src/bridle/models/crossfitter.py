@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bridle.features import Features, sequences_of
+from bridle.features import FeatureChoice, Features, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.models import fitting
@@ -37,8 +37,12 @@ class CrossFitter:
         """Is it trained?"""
         raise NotImplementedError
 
-    def _setup(self) -> fitting.Setup:
+    def _setup(self, choice: FeatureChoice | None) -> fitting.Setup:
         """What training is to be like."""
+        raise NotImplementedError
+
+    def _choice_for(self, data: fitting.Data) -> FeatureChoice | None:
+        """The features that were chosen; for a model that is not trained, those that would be."""
         raise NotImplementedError
 
     def _tuned(self) -> Tuning | None:
@@ -108,7 +112,8 @@ class CrossFitter:
         data = fitting.Data.of(X, y, given)
         held_together = groups_of(groups, len(data.X))
         check_callable("watch", watch, "a function of two numbers")
-        setup = self._setup() if folds is None else replace(self._setup(), folds=check_folds(folds))
+        setup = self._setup(self._choice_for(data))
+        setup = setup if folds is None else replace(setup, folds=check_folds(folds))
         plan = Plan(count_of("iterations", self._iterations()), self._tolerance())
         labels = getattr(self, "labels_", None)
         return fitting.cross_fit(setup, data, plan, labels, self._tuned(), held_together, watch)
@@ -119,7 +124,7 @@ class CrossFitter:
         y: LabelLists,
         groups: Sequence[Hashable] | Table | None = None,
     ) -> dict[str, Any]:
-        """Tell data and settings apart: what cross-fitted scores of this data have as their `identity`.
+        """Identify data and settings: what cross-fitted scores of this data have as their `identity`.
 
         Parameters
         ----------
@@ -136,7 +141,7 @@ class CrossFitter:
         self._fitted()
         data = fitting.Data.of(X, y)
         held = groups_of(groups, len(data.X))
-        return fitting.data_identity(self._setup(), data, self.labels_, self._tuned(), held)
+        return fitting.data_identity(self._setup(self._choice_for(data)), data, self.labels_, self._tuned(), held)
 
     def share_seen(self, X: Sequences) -> float | None:
         """Estimate which share of sequences the model was trained on.

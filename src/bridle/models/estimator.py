@@ -82,7 +82,7 @@ class Estimator:
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what kind of model this is.
 
-        It is no "classifier": that is one label per sample there, so that folds would be stratified by label, which a
+        It is not a "classifier": that is one label per sample there, so folds would be stratified by label, which a
         list of labels per sequence does not allow.
         """
         from sklearn.utils import InputTags, Tags, TargetTags  # only scikit-learn itself asks

@@ -9,7 +9,7 @@
                {"kind": ..., "head": {...}, "arrays": [{"name", "dtype", "shape", "offset", "length", "sha256"}, ...]}
     data       the arrays, little-endian, rows first, each at the next multiple of 64
 
-`offset` counts from where the data starts, itself a multiple of 64. The arrays stand in the order of the header with
+`offset` counts from where the data starts, itself a multiple of 64. The arrays are in the order of the header with
 zeros between them and nothing after them, so every byte of the file is either checked or known: arrays cannot overlap,
 and one changed byte is found. All sizes are compared with the file's own size before anything is allocated.
 """
@@ -165,7 +165,7 @@ def _to_json(value: dict[str, Any]) -> bytes:
             "the head of a model is not JSON",
             got=str(error),
             wanted="dicts with strings as keys, lists, strings, finite numbers, true, false, null",
-            cause="NumPy values, NaN, sets and keys that are no strings must be converted first.",
+            cause="NumPy values, NaN, sets and keys that are not strings must be converted first.",
         ) from None
 
 
@@ -183,7 +183,7 @@ def _check_keys(value: object) -> None:
 
 def _no_place(path: object, error: Exception) -> ModelFileError:
     return ModelFileError(
-        "no place for a file", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
+        "not a valid file name", got=f"{path!r} ({error})", wanted="the name of a file", cause="A wrong name?"
     )
 
 
@@ -221,7 +221,7 @@ def read_from(path: str | os.PathLike[str], read: Callable[[IO[bytes], int], Rea
             got=error.strerror or error,
             wanted="a model file",
             where=str(path),
-            cause="A misspelt name, or another folder?" if missing else "Is it a file, and may you read it?",
+            cause="A misspelled name, or another folder?" if missing else "Is it a file, and may you read it?",
         ) from None
     except MemoryError:
         raise ModelFileError(
@@ -361,7 +361,7 @@ def _no_model(start: bytes, shown: str) -> ModelFileError:
         "this is not a Bridle model",
         got=looks,
         wanted="a file that Bridle saved",
-        cause="Is it the right file?",
+        cause="Convert it first: bridle convert." if start.startswith(b"lCRF") else "Is it the right file?",
         where=shown,
     )
 

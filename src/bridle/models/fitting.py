@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
-from bridle.errors import ModelError
-from bridle.features import Encoded, Features, sequences_of
+from bridle.errors import LabelError, ModelError
+from bridle.features import Encoded, Features, TemplateFeatures, sequences_of
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import Batch
 from bridle.models import files
@@ -32,15 +32,15 @@ from bridle.models.checks import (
     of_dev,
     one_of,
     path_of,
-    with_tokens,
+    with_columns,
 )
 from bridle.models.crossfit import CrossFit, FoldedTask
-from bridle.models.folds import folds_of
-from bridle.models.layout import Layout
+from bridle.models.folds import Folds, folds_of
 from bridle.models.linear import Kind, Linear
+from bridle.models.measures import judge_of, measure_of
 from bridle.models.seen import Hashes, hashes_of, sketch_of
-from bridle.models.task import Learner, Task
-from bridle.models.training import Found, Plan, Progress, Step, train
+from bridle.models.task import Found, Learner, Task
+from bridle.models.training import Plan, Progress, Step, train
 from bridle.models.tuning import FEWEST, MOST_TOKENS, Tuning
 from bridle.rules.base import Rule
 
@@ -56,7 +56,7 @@ class Data:
     """Sequences with labels, as they come to `fit`."""
 
     X: Sequence[Any]
-    y: Sequence[Sequence[str]]
+    y: Sequence[Sequence[str | None]]  # None: the label is missing
     given: Sequence[Given] | None  # values for the rules of training
 
     @classmethod
@@ -65,6 +65,20 @@ class Data:
         made = cls(sequences_of(X), labellings_of(y), given_of(given))
         check_given(made.given, len(made.X), name)
         return made
+
+    def labels(self, scheme: str | None) -> Labels:
+        """The labels, once it is sure that each sequence has its own."""
+        found = labels_of(self.y, scheme)
+        if len(self.y) != len(self.X):
+            got, wanted = f"{len(self.y)} lists", f"{len(self.X)} of them"
+            raise LabelError("y and X differ in length", got=got, wanted=wanted)
+        return found
+
+    def part(self, chosen: npt.NDArray[np.int64]) -> Data:
+        """Some of the sequences."""
+        at = chosen.tolist()
+        given = None if self.given is None else [self.given[b] for b in at]
+        return Data([self.X[b] for b in at], [self.y[b] for b in at], given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Examples:
+class Encoding:
     """Data in numbers."""
 
     encoded: Encoded
@@ -145,7 +159,7 @@ def dev_of(dev: Any, given: Any) -> Data | None:
     return Data.of(dev[0], dev[1], given, "dev_given")
 
 
-def labels_of(y: Sequence[Sequence[str]], scheme: str | None) -> Labels:
+def labels_of(y: Sequence[Sequence[str | None]], scheme: str | None) -> Labels:
     """The labels of the training data, sorted by name. scheme="auto": the one that the names suggest."""
     names = names_of(y)
     return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
@@ -158,27 +172,30 @@ def fit(
     plan: Plan,
     on_unknown: str = "raise",
     groups: Sequence[Hashable] | None = None,
+    measure: str = "auto",
+    labels: Labels | None = None,
 ) -> Fitted:
-    """Train on data; with a development set, keep the model that does best on it.
+    """Train on data; with a development set, keep the model that does best on it by the measure.
 
     on_unknown: labels of the development set that training does not know are an error ("raise"), or count as "wrong".
-    groups: sequences of a group are held out together where settings are chosen.
+    groups: sequences of a group are held out together where settings are chosen. labels: those of the data if None.
     """
     one_of("on_unknown", on_unknown, ("raise", "wrong"))
     features = setup.features
-    decoder, examples = _encoded(setup, data, None)
+    decoder, examples = encode(setup, data, labels)
     labels, encoded, gold = decoder.labels, examples.encoded, examples.gold
     identity = {**setup.settings, "data": fingerprint(encoded, gold), "given": digest_of(examples.given)}
-    measure = held = None
+    judge = held = None
     if dev is not None:
         held = _held_out(features, labels, decoder, dev, on_unknown)
         identity |= {"dev": fingerprint(held.encoded, held.gold), "dev_given": digest_of(held.given)}
+        identity |= {"measure": measure_of(measure, labels)}
     tuning, cross_fit = _tuned(setup, examples, labels, plan, groups)
     if tuning is not None:
         identity["tuning"] = tuning.to_dict()
     task = Task.of(encoded, gold, (len(features), len(labels)), setup.pairs, setup.bigram)
-    if held is not None:
-        measure = _accuracy_on(held, task.layout, decoder, setup.kind)
+    if dev is not None and held is not None:
+        judge = judge_of(held.encoded, dev.y, held.given, task.layout, decoder, setup.kind, measure)
     learner = setup.learner(task, decoder, examples.given, tuning)
     n_weights, layout = task.n_weights, task.layout
 
@@ -186,21 +203,24 @@ def fit(
         task.check_pinned(*found)
         Linear.of(task.layout, *found)
 
-    found, progress, trouble = train(learner, plan, measure, identity, check)
-    del learner, measure, task, examples, encoded, held, check  # they are larger than all that follows
+    found, progress, trouble = train(learner, plan, judge, identity, check)
+    del learner, judge, task, examples, encoded, held, check  # they are larger than all that follows
     kept, linear = Linear.of(layout, *found).pruned()
     features.keep(kept)
+    if linear.edges is not None and isinstance(features, TemplateFeatures):
+        kept, linear = linear.pruned_edges()
+        features.keep_edges(kept)
     seen = sketch_of(hashes_of(features, data.X))
     return Fitted(labels, features, linear, progress, n_weights, tuning, cross_fit, seen, trouble)
 
 
-def _encoded(setup: Setup, data: Data, labels: Labels | None) -> tuple[Decoder, _Examples]:
+def encode(setup: Setup, data: Data, labels: Labels | None) -> tuple[Decoder, Encoding]:
     """Data in numbers, and the decoder of training; without labels, those of the data."""
     features = setup.features
     encoded = features.fit(data.X)
     decoder = Decoder(labels or labels_of(data.y, setup.scheme), setup.rules, on_infeasible="relax")
-    gold = ids_of(decoder.labels, data.y, encoded.offsets)
-    return decoder, _Examples(encoded, gold, with_tokens(features, data.X, data.given, decoder.required_inputs))
+    gold = ids_of(decoder.labels, data.y, encoded.offsets, missing="allow")
+    return decoder, Encoding(encoded, gold, with_columns(features, data.X, data.given, decoder))
 
 
 # ---- folds ----------------------------------------------------------------------------------------------------------
@@ -219,18 +239,13 @@ def cross_fit(
 
     labels: those of a model that is trained already; None: those of the data. watch: hears how many folds are done.
     """
-    decoder, examples = _encoded(setup, data, labels)
-    given = examples.given
-    folded = _folded(setup, examples, decoder.labels, np.arange(len(examples.encoded)), groups)
-    if len(folded.tasks) < 2:
-        what = "there are too few sequences to hold some out"
-        raise ModelError(what, got=len(examples.encoded), wanted="two or more")
+    decoder, examples = encode(setup, data, labels)
+    folded = fold(setup, examples, decoder.labels, np.arange(len(examples.encoded)), groups)
+    check_held_out(len(folded.tasks), len(folded.encoded))
+    learn_fold = learner_of_folds(setup, decoder, examples.given, plan, tuning)
 
     def learn(fold: int, task: Task, sequences: npt.NDArray[np.int64]) -> Found:
-        its = None if given is None else [given[b] for b in sequences.tolist()]
-        found, _, trouble = train(setup.learner(task, decoder, its, tuning), plan, None, {})
-        if trouble is not None:
-            raise trouble
+        found, _ = learn_fold(task, sequences)
         if watch is not None:
             watch(fold + 1, len(folded.tasks))
         return found
@@ -239,15 +254,36 @@ def cross_fit(
     return folded.joined(folded.scores(learn, setup.kind), identity)
 
 
+def check_held_out(folds: int, sequences: int) -> None:
+    """Raise if nothing can be held out."""
+    if folds < 2:
+        raise ModelError("there are too few sequences to hold some out", got=sequences, wanted="two or more")
+
+
+def learner_of_folds(
+    setup: Setup, decoder: Decoder, given: Sequence[Given] | None, plan: Plan, tuning: Tuning | None
+) -> Callable[[Task, npt.NDArray[np.int64]], tuple[Found, int]]:
+    """Learns the task of a fold, made of some sequences of the data: its weights, and after how many iterations."""
+
+    def learn(task: Task, sequences: npt.NDArray[np.int64]) -> tuple[Found, int]:
+        its = None if given is None else [given[b] for b in sequences.tolist()]
+        found, progress, trouble = train(setup.learner(task, decoder, its, tuning), plan, None, {})
+        if trouble is not None:
+            raise trouble
+        return found, progress.iteration
+
+    return learn
+
+
 def data_identity(
     setup: Setup, data: Data, labels: Labels, tuning: Tuning | None, groups: Sequence[Hashable] | None
 ) -> dict[str, Any]:
     """The identity of cross-fitted scores of this data."""
-    return identity_of(setup, labels, _encoded(setup, data, labels)[1], tuning, groups)
+    return identity_of(setup, labels, encode(setup, data, labels)[1], tuning, groups)
 
 
 def identity_of(
-    setup: Setup, labels: Labels, examples: _Examples, tuning: Tuning | None, groups: Sequence[Hashable] | None
+    setup: Setup, labels: Labels, examples: Encoding, tuning: Tuning | None, groups: Sequence[Hashable] | None
 ) -> dict[str, Any]:
     """What tells cross-fitted scores apart from those of other data and settings."""
     strengths = {} if tuning is None else {"c1": tuning.c1, "c2": tuning.c2}
@@ -264,14 +300,15 @@ def identity_of(
     }
 
 
-def _folded(
+def fold(
     setup: Setup,
-    examples: _Examples,
+    examples: Encoding,
     labels: Labels,
     chosen: npt.NDArray[np.int64],
     groups: Sequence[Hashable] | None,
+    folds: Folds | None = None,
 ) -> FoldedTask:
-    """Some of the examples in folds."""
+    """Some of the examples in folds; without `folds`, those that settings and groups ask for."""
     whole, gold = examples.encoded, examples.gold
     encoded = whole if len(chosen) == len(whole) else whole.part(chosen)
     if encoded is not whole:
@@ -282,7 +319,7 @@ def _folded(
         gold,
         labels,
         chosen,
-        folds_of(encoded, setup.folds, setup.seed, its),
+        folds_of(encoded, setup.folds, setup.seed, its) if folds is None else folds,
         n_attributes=len(setup.features),
         pairs=setup.pairs,
         bigram=setup.bigram,
@@ -290,7 +327,7 @@ def _folded(
 
 
 def _tuned(
-    setup: Setup, examples: _Examples, labels: Labels, plan: Plan, groups: Sequence[Hashable] | None
+    setup: Setup, examples: Encoding, labels: Labels, plan: Plan, groups: Sequence[Hashable] | None
 ) -> tuple[Tuning | None, CrossFit | None]:
     """Settings that are chosen by cross-validation, and the scores of held-out sequences that this leaves."""
     if setup.tune is None:
@@ -300,7 +337,7 @@ def _tuned(
     encoded = examples.encoded
     folded = None
     if len(encoded) >= FEWEST:
-        folded = _folded(setup, examples, labels, _sample(encoded, setup.seed), groups)
+        folded = fold(setup, examples, labels, _sample(encoded, setup.seed), groups)
     if folded is None or len(folded.tasks) < 2:
         return setup.tune(None)[0], None
     tuning, scores = setup.tune(folded)
@@ -328,22 +365,9 @@ def _tuning_in(checkpoint: Path) -> Tuning | None:
 # ---- the development set --------------------------------------------------------------------------------------------
 
 
-def _held_out(features: Features, labels: Labels, decoder: Decoder, dev: Data, on_unknown: str) -> _Examples:
+def _held_out(features: Features, labels: Labels, decoder: Decoder, dev: Data, on_unknown: str) -> Encoding:
     """The development set in numbers."""
     with of_dev():
         encoded = features.encode(dev.X)
-        gold = ids_of(labels, dev.y, encoded.offsets, on_unknown)
-        return _Examples(encoded, gold, with_tokens(features, dev.X, dev.given, decoder.required_inputs))
-
-
-def _accuracy_on(held: _Examples, layout: Layout, decoder: Decoder, kind: Kind) -> Callable[[Found], float]:
-    """Accuracy on the development set, as a function of the weights."""
-    if not len(held.gold):
-        raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
-
-    def accuracy(found: Found) -> float:
-        batch = Linear.of(layout, *found).scores(held.encoded, kind)
-        with of_dev():
-            return float((decoder.decode_batch(batch, held.given).ids == held.gold).mean())
-
-    return accuracy
+        gold = ids_of(labels, dev.y, encoded.offsets, on_unknown, missing="allow")
+        return Encoding(encoded, gold, with_columns(features, dev.X, dev.given, decoder))

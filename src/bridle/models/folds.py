@@ -27,7 +27,7 @@ FOLDS = 4  # unless a model says otherwise
 class Folds:
     """Which sequences are in which fold; each fold is held out once."""
 
-    of: Ints  # (B,)  the number of each sequence's fold, from 0
+    of: Ints  # (B,)  the number of each sequence's fold, from 0; -1: it is never held out
 
     def __len__(self) -> int:
         return int(self.of.max(initial=-1)) + 1
@@ -68,7 +68,7 @@ def deal(keys: Sequence[Hashable], count: int, seed: int) -> Folds:
 def check_folds(value: Any) -> int:
     """A number of folds."""
     if not is_integer(value, 2):
-        raise ModelError("folds is not a number of folds", got=repr(value), wanted="a whole number >= 2")
+        raise ModelError("invalid value of `folds`", got=repr(value), wanted="an integer >= 2")
     return int(value)
 
 

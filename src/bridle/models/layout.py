@@ -15,6 +15,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import ModelError
 from bridle.labels import MOST_LABELS
+from bridle.models.edges import EdgeLayout
 
 Bools = npt.NDArray[np.bool_]
 FULL = 5  # a list for more than a fifth of all labels is slower than a full row
@@ -28,6 +29,7 @@ class Layout:
     begin: npt.NDArray[np.int64]  # (A + 1)
     label: npt.NDArray[np.uint16]  # (W)
     free: npt.NDArray[np.uint8] | None  # (W) may it be learned? None: every slot may
+    edges: EdgeLayout | None = None  # slots of label bigrams together with the text; None: there are none
 
     @cached_property
     def native(self) -> _native.Rows:
@@ -35,7 +37,7 @@ class Layout:
         return _native.Rows(self.m, self.begin, self.label, self.free)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Layout, (self.m, self.begin, self.label, self.free)
+        return Layout, (self.m, self.begin, self.label, self.free, self.edges)
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""L-BFGS, and OWL-QN for an L1 term: minimise F(w) = f(w) + c1 |w|_1, one iteration per call, resumable to the bit.
+"""L-BFGS, and OWL-QN for an L1 term: minimise F(w) = f(w) + c1 |w|_1, one iteration per call, exactly resumable.
 
     s_i = w' - w,  y_i = f'(w') - f'(w)     the last `memory` steps, and how much each changed the gradient
     p   = the gradient of F; where w_j = 0, the slope nearest to 0 among those on both sides of the kink:
@@ -50,7 +50,7 @@ class Lbfgs:
     """A minimisation under way; each `step()` is one iteration.
 
     `evaluate(w)` gives f and its gradient. It must neither alter nor keep `w`; the gradient may be a buffer that the
-    next call overwrites. If it raises, the minimisation stands where the last step left it and can go on from there.
+    next call overwrites. If it raises, the minimisation stays where the last step left it and can go on from there.
 
     >>> bowl = Lbfgs(lambda w: (float((w - 3) @ (w - 3)), 2 * (w - 3)), np.zeros(2), c1=1.0)
     >>> while bowl.step():
@@ -131,7 +131,7 @@ class Lbfgs:
             w, g, s, y = (np.asarray(state[key]) for key in ("w", "gradient", "steps", "changes"))
             (loss, c1), (memory, iteration, evaluations) = state["numbers"], state["counts"]
         except (KeyError, ValueError) as error:
-            raise ModelError("this is no state of L-BFGS", got=repr(error), wanted="what state() returned") from None
+            raise ModelError("this is not a state of L-BFGS", got=repr(error), wanted="what state() returned") from None
         if g.shape != w.shape or s.shape != y.shape or s.shape[1:] != w.shape or len(s) > memory:
             raise ModelError(
                 "the parts of this state do not fit together",

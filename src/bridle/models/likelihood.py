@@ -3,6 +3,10 @@
     minimise   sum over sequences of  log Z(x) - w . F(x, y)   + c2 |w|^2 + c1 |w|_1
     gradient   expected counts - gold counts + 2 c2 w
 
+Where labels are not known, the sequence adds  log Z(x) - log Z(labellings that agree with what is known),  and its
+gradient is the difference of the expected counts: no longer convex, but training from zero weights works, as the known
+labels say what the unknown ones are. `class_weights.py` says what weights of labels do.
+
 The parts of the data are summed in threads, each into a buffer of its own, and the buffers are added in order: the same
 number of threads gives the same bits.
 """
@@ -18,20 +22,25 @@ from bridle import _native
 from bridle.decoding.threads import over_parts
 from bridle.errors import ModelError
 from bridle.models.lbfgs import Lbfgs
-from bridle.models.task import Array, Task, Vector, check_state
+from bridle.models.task import Array, Found, Task, Vector, check_state
 from bridle.models.vectors import gradient_of
 
 SINGLE = 20_000  # tokens from which on passes run in single precision: rounding is far below what they leave uncertain
 
 
 class Objective:
-    """The smooth part of the loss, and its gradient; w is the weights (W) with the label bigrams (m, m) behind them."""
+    """The smooth part of the loss, and its gradient.
 
-    def __init__(self, task: Task, c2: float, threads: int) -> None:
+    w is the weights (W), behind them the label bigrams (m, m), behind them those with the text (E).
+    """
+
+    def __init__(self, task: Task, c2: float, threads: int, class_weight: Vector | None = None) -> None:
         self._task, self._c2, self._threads = task, c2, threads
+        self._cost = None if class_weight is None else np.log(class_weight)  # (m) of softmax-margin
         self._bundles = task.bundles
         self._cut, bigrams = task.layout.size, 0 if task.pair_free is None else task.m**2
-        self.size, slots = self._cut + bigrams, self._bundles.n_slots
+        self._edge_cut = self._cut + bigrams
+        self.size, slots = self._edge_cut + task.n_edges, self._bundles.n_slots
         single = task.encoded.n_tokens >= SINGLE
         self._weights: Array = np.empty(slots, np.float32 if single else np.float64)  # of attributes and of bundles
         tokens = task.encoded.offsets
@@ -40,15 +49,18 @@ class Objective:
         self._sequences = [(low, high) for low, high in pairwise(cuts) if low < high] or [(0, 0)]
         self._counts = np.zeros((len(self._sequences), slots))  # the kernels leave what belongs to bundles at 0
         self._bigrams = np.empty((len(self._sequences), bigrams))
+        self._edges = None if task.edges is None else _Edges(task, len(self._sequences), threads)
         self._gradient, self._gold = np.empty(self.size), np.zeros(self.size)
-        counts, pair = np.zeros(slots), self._square(self._gold[self._cut :])
+        counts, (_, pair, edges) = np.zeros(slots), self.parts(self._gold)
         self._bundles.gold(counts, pair)
+        if task.edges is not None and edges is not None:
+            task.edges.gold(edges)
         self._gold[: self._cut] = counts[: self._cut]
         pinned = np.zeros(self.size, dtype=bool)
         if task.layout.free is not None:
             pinned[: self._cut] = task.layout.free == 0
         if task.pair_free is not None:
-            pinned[self._cut :] = task.pair_free.ravel() == 0
+            pinned[self._cut : self._edge_cut] = task.pair_free.ravel() == 0
         self.pinned = np.flatnonzero(pinned)  # weights that stay 0
         self._gold[self.pinned] = 0
 
@@ -56,37 +68,99 @@ class Objective:
         """Label bigrams as (m, m)."""
         return None if self._task.pair_free is None else bigrams.reshape(self._task.m, self._task.m)
 
-    def parts(self, vector: Vector) -> tuple[Vector, Vector | None]:
-        """Weights (W) and label bigrams (m, m) of a vector."""
-        return vector[: self._cut], self._square(vector[self._cut :])
+    def parts(self, vector: Vector) -> Found:
+        """Weights (W), label bigrams (m, m) and those with the text (E) of a vector."""
+        edges = None if self._task.layout.edges is None else vector[self._edge_cut :]
+        return vector[: self._cut], self._square(vector[self._cut : self._edge_cut]), edges
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient, in a buffer that the next call overwrites."""
-        pair = self.parts(w)[1]
+        _, pair, edge_weights = self.parts(w)
         self._weights[: self._cut] = w[: self._cut]
         over_parts(
             lambda low, high, _: self._bundles.extend(self._weights, low, high),
             _cut(len(self._bundles), self._threads),
             self._threads,
         )
+        if self._edges is not None and edge_weights is not None:
+            self._edges.prepare(edge_weights)
         places = {part: k for k, part in enumerate(self._sequences)}
 
         def expect(low: int, high: int, stop: _native.Stop) -> float:
             counts, bigrams = self._counts[places[low, high]], self._bigrams[places[low, high]]
             counts[: self._cut] = 0
             bigrams.fill(0)
-            return self._bundles.expected(self._weights, pair, low, high, counts, self._square(bigrams), stop)
+            square = self._square(bigrams)
+            if self._edges is not None:
+                one = places[low, high]
+                return self._edges.expected(self._weights, pair, one, low, high, counts, square, stop, self._cost)
+            return self._bundles.expected(self._weights, pair, low, high, counts, square, stop, self._cost)
 
         log_z = sum(over_parts(expect, self._sequences, len(self._sequences)))
         loss = log_z
-        state, bigrams = slice(0, self._cut), slice(self._cut, None)
-        for part, sums in ((state, self._counts[:, state]), (bigrams, self._bigrams)):
+        state, bigrams = slice(0, self._cut), slice(self._cut, self._edge_cut)
+        sums_of = [(state, self._counts[:, state]), (bigrams, self._bigrams)]
+        if self._edges is not None:
+            sums_of.append((slice(self._edge_cut, None), self._edges.counts))
+        for part, sums in sums_of:
             of_gold, square = gradient_of(
                 list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part], threads=self._threads
             )
             loss += self._c2 * square - of_gold
         self._gradient[self.pinned] = 0
         return loss, self._gradient
+
+
+class _Edges:
+    """Label bigrams together with the text: their weights as the kernels want them, and what they count."""
+
+    def __init__(self, task: Task, parts: int, threads: int) -> None:
+        assert task.edges is not None and task.encoded.edges is not None
+        self._native, self._bundles, self._threads = task.edges, task.bundles, threads
+        self._n_attributes = task.encoded.edges.size
+        self._weights: Vector = np.zeros(task.n_edges)
+        self._factor, self._spread = np.empty(task.n_edges), np.empty(self._n_attributes)
+        self.counts = np.empty((parts, task.n_edges))  # of each part of the sequences
+
+    def prepare(self, weights: Vector) -> None:
+        """Take these weights."""
+        self._weights = weights
+        over_parts(
+            lambda low, high, _: self._native.prepare(weights, low, high, self._factor, self._spread),
+            _cut(self._n_attributes, self._threads),
+            self._threads,
+        )
+
+    def expected(
+        self,
+        weights: Array,
+        pair: Vector | None,
+        part: int,
+        low: int,
+        high: int,
+        counts: Vector,
+        bigrams: Vector | None,
+        stop: _native.Stop,
+        cost: Vector | None,
+    ) -> float:
+        """Add what the sequences low .. high-1 count; the sum of their log Z."""
+        into = self.counts[part]
+        into.fill(0)
+        return self._native.expected(
+            self._bundles,
+            weights,
+            pair,
+            self._weights,
+            self._factor,
+            self._spread,
+            low,
+            high,
+            counts,
+            bigrams,
+            into,
+            stop,
+            cost,
+        )
 
 
 def _cut(count: int, parts: int) -> list[tuple[int, int]]:
@@ -105,11 +179,12 @@ class Likelihood:
         c1: float,
         c2: float,
         threads: int,
-        start: tuple[Vector, Vector | None] | None = None,  # weights to begin with; None: zeros
+        start: Found | None = None,  # weights to begin with; None: zeros
+        class_weight: Vector | None = None,  # (m); None: all are 1
     ) -> None:
         self.finished: str | None = None
         self._threads = threads
-        self._objective = Objective(task, c2, threads)
+        self._objective = Objective(task, c2, threads, class_weight)
         w = np.zeros(self._objective.size)
         if start is not None:
             w[:] = np.concatenate([part.ravel() for part in start if part is not None])
@@ -121,10 +196,10 @@ class Likelihood:
             self.finished = self._optimiser.why
         return self._optimiser.loss
 
-    def weights(self) -> tuple[Vector, Vector | None]:
-        """Weights (W) and label bigrams (m, m)."""
-        state, pair = self._objective.parts(self._optimiser.w)
-        return state.copy(), None if pair is None else pair.copy()
+    def weights(self) -> Found:
+        """Weights (W), label bigrams (m, m) and those with the text (E)."""
+        state, pair, edges = self._objective.parts(self._optimiser.w)
+        return state.copy(), None if pair is None else pair.copy(), None if edges is None else edges.copy()
 
     def state(self) -> dict[str, Array]:
         """What the optimiser needs to go on."""

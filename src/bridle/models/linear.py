@@ -1,6 +1,8 @@
 """Linear: weights at work. What training ends with and tagging begins with.
 
-unary[t][y] = sum over attributes a of token t of  value * weight(a, y)
+    unary[t][y] = sum over attributes a of token t of  value * weight(a, y)
+
+Transition scores are weights of label bigrams, and what the text adds to them (edges.py).
 
 In single precision, if the weights are. What is trained here is rounded to that; models of others can be in double.
 """
@@ -8,7 +10,7 @@ In single precision, if the weights are. What is trained here is rounded to that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +21,7 @@ from bridle.errors import ModelError, ModelFileError
 from bridle.features import Encoded
 from bridle.lattice import LARGEST, Batch, Scores
 from bridle.models import layout as layouts
+from bridle.models.edges import arrays_of, restored
 from bridle.models.layout import Layout
 from bridle.models.task import Vector
 
@@ -32,13 +35,16 @@ class Linear:
     layout: Layout
     weights: npt.NDArray[Any]  # (W) float32, or float64
     pairwise: Scores | None  # (m, m)
+    edges: npt.NDArray[np.float32] | None = None  # (E) of label bigrams together with the text
 
     @classmethod
-    def of(cls, layout: Layout, weights: Vector, pairwise: Vector | None) -> Linear:
+    def of(cls, layout: Layout, weights: Vector, pairwise: Vector | None, edges: Vector | None = None) -> Linear:
         """Weights as they were learned, rounded to single precision."""
         with np.errstate(over="ignore"):
             rounded = weights.astype(np.float32)
-        if not np.isfinite(rounded).all() or (pairwise is not None and not (np.abs(pairwise) <= LARGEST).all()):
+            of_edges = None if edges is None else edges.astype(np.float32)
+        finite = np.isfinite(rounded).all() and (of_edges is None or np.isfinite(of_edges).all())
+        if not finite or (pairwise is not None and not (np.abs(pairwise) <= LARGEST).all()):
             raise ModelError(
                 "a weight has grown beyond all bounds",
                 got="inf or nan",
@@ -48,7 +54,7 @@ class Linear:
         if pairwise is not None:
             pairwise = pairwise.copy()
             pairwise.setflags(write=False)  # batches borrow it
-        return cls(layout, rounded, pairwise)
+        return cls(layout, rounded, pairwise, of_edges)
 
     def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
         """The lattices of encoded sequences."""
@@ -63,9 +69,12 @@ class Linear:
         if kind == "softmax" and unary.size:
             unary -= unary.max(axis=1, keepdims=True)
             unary -= np.log(np.exp(unary).sum(axis=1, keepdims=True))
+        steps = None
+        if self.edges is not None and self.layout.edges is not None:
+            steps = self.layout.edges.steps(encoded, self.edges, stop)
         if _native.first_bad(unary.reshape(-1), LARGEST) < unary.size:
             return Batch(unary, encoded.offsets, self.pairwise)  # which says what is wrong
-        return Batch._made(unary, encoded.offsets, self.pairwise, None, None, None, None)
+        return Batch._made(unary, encoded.offsets, self.pairwise, None, None, None, None, steps)
 
     @classmethod
     def of_pairs(
@@ -93,7 +102,15 @@ class Linear:
         kept[attribute] = True
         new = np.cumsum(kept) - 1
         pairs = (new[attribute], label, self.weights[slot])
-        return kept, Linear.of_pairs(*pairs, int(kept.sum()), self.layout.m, self.pairwise)
+        made = Linear.of_pairs(*pairs, int(kept.sum()), self.layout.m, self.pairwise)
+        return kept, replace(made, layout=replace(made.layout, edges=self.layout.edges), edges=self.edges)
+
+    def pruned_edges(self) -> tuple[npt.NDArray[np.bool_], Linear]:
+        """The same for label bigrams together with the text."""
+        assert self.edges is not None and self.layout.edges is not None
+        slot = np.flatnonzero(self.edges)
+        kept, layout = self.layout.edges.part(slot)
+        return kept, replace(self, layout=replace(self.layout, edges=layout), edges=self.edges[slot])
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What a file keeps of it."""
@@ -102,10 +119,16 @@ class Linear:
             "weights.label": self.layout.label,
             "weights": self.weights,
         }
-        return out if self.pairwise is None else out | {"pairwise": self.pairwise}
+        if self.pairwise is not None:
+            out["pairwise"] = self.pairwise
+        if self.edges is not None and self.layout.edges is not None:
+            out |= arrays_of(self.layout.edges, self.edges)
+        return out
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, npt.NDArray[Any]], n_attributes: int, m: int) -> Linear:
+    def restored(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], n_attributes: int, m: int, n_edges: int | None = None
+    ) -> Linear:
         """The way back; arrays that do not fit together are refused, since the kernels trust them."""
         names = ("weights.begin", "weights.label", "weights")
         begin, label, weights = (np.ascontiguousarray(arrays[name]) for name in names)
@@ -126,4 +149,6 @@ class Linear:
         )
         if not fits:
             raise ModelFileError("the weights do not fit together", wanted="weights of these attributes and labels")
-        return cls(Layout(m, begin, label, None), weights, None if pairwise is None else np.ascontiguousarray(pairwise))
+        layout, edges = (None, None) if n_edges is None else restored(arrays, n_edges, m)
+        pairwise = None if pairwise is None else np.ascontiguousarray(pairwise)
+        return cls(Layout(m, begin, label, None, layout), weights, pairwise, edges)

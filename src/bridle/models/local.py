@@ -1,13 +1,15 @@
-"""LocalTagger: every token by itself; what neighbours have to do with each other is left to the rules."""
+"""LocalTagger: every token separately; the rules see to what neighbours have to do with each other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from bridle.decoding.decoder import Decoder
 from bridle.features import Features, Templates
 from bridle.models.checks import Given, check_settings, positive
+from bridle.models.class_weights import ClassWeight, check_class_weight, weights_of
+from bridle.models.edges import refuse_edges
 from bridle.models.linear import Kind
 from bridle.models.perceptron import Average, Local
 from bridle.models.tagger import Tagger
@@ -26,8 +28,12 @@ class LocalTagger(Tagger):
     algorithm : {"perceptron", "winnow"}, default "perceptron"
         The perceptron adds to weights; winnow multiplies them, and they stay positive.
     features : str, list of str or Templates, optional
-        Templates over columns of text, or the name of a set, as for `CRF`; label bigrams are not used. None: X holds
-        the features themselves.
+        Templates over columns of text, the name of a set, or ``"auto"``, as for `CRF`; label bigrams are not used.
+        None: X holds the features themselves.
+    lists : mapping of str to list, Path or PhraseList, optional
+        Lists of phrases by name, for templates such as ``in:cities[0]``: the beginning (B), inside (I) or end (E) of a
+        phrase, or a phrase of its own (S). A list that no template names is looked at at the token and its neighbours.
+        The model keeps the phrases. See `bridle.rules.phrases`.
     cutoff : int, default 1
         Features that occur fewer times in training are left out.
     pairs : {"seen", "all"}, default "all"
@@ -43,7 +49,11 @@ class LocalTagger(Tagger):
     iterations : int, default 20
         Number of passes over the training data.
     patience : int, optional
-        Stop after this many iterations without a better accuracy on the development set of `fit`.
+        Stop after this many iterations without a better score on the development set of `fit`.
+    class_weight : dict of str to float, "balanced" or None, default None
+        How much mistakes on a label weigh, by label or by segment type (``{"PER": 3.0}``); others weigh 1.
+        ``"balanced"`` weighs each class by the inverse of its frequency. More weight gives a class more recall and less
+        precision.
     scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
         Tagging scheme of the labels; ``"auto"`` tells it from their names.
     seed : int, default 0
@@ -69,6 +79,7 @@ class LocalTagger(Tagger):
         algorithm: Literal["perceptron", "winnow"] = "perceptron",
         *,
         features: str | Sequence[str] | Templates | None = None,
+        lists: Mapping[str, Any] | None = None,
         cutoff: int = 1,
         pairs: Literal["seen", "all"] = "all",
         margin: float = 1.0,
@@ -77,14 +88,15 @@ class LocalTagger(Tagger):
         scores: Kind = "softmax",
         iterations: int = 20,
         patience: int | None = None,
+        class_weight: ClassWeight = None,
         scheme: str | None = "auto",
         seed: int = 0,
         threads: int = 0,
     ) -> None:
         self.algorithm = algorithm
-        self.features, self.cutoff, self.pairs, self.scheme = features, cutoff, pairs, scheme
+        self.features, self.lists, self.cutoff, self.pairs, self.scheme = features, lists, cutoff, pairs, scheme
         self.margin, self.rate, self.average, self.scores = margin, rate, average, scores
-        self.iterations, self.patience = iterations, patience
+        self.iterations, self.patience, self.class_weight = iterations, patience, class_weight
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
@@ -95,6 +107,8 @@ class LocalTagger(Tagger):
             "scores": ("softmax", "raw"),
         }
         check_settings(self, words, ("margin",))
+        if self.class_weight is not None:
+            check_class_weight(self.class_weight)
         if self.rate is not None:
             positive("rate", self.rate)
 
@@ -102,6 +116,7 @@ class LocalTagger(Tagger):
         return self.iterations
 
     def _bigram(self, features: Features) -> bool:
+        refuse_edges(features, "LocalTagger")
         return False
 
     def _learner(
@@ -109,4 +124,12 @@ class LocalTagger(Tagger):
     ) -> Learner:
         winnow = self.algorithm == "winnow"
         rate = self.rate if self.rate is not None else 0.1 if winnow else 1.0
-        return Local(task, winnow=winnow, margin=self.margin, rate=rate, average=self.average, seed=self.seed)
+        return Local(
+            task,
+            winnow=winnow,
+            margin=self.margin,
+            rate=rate,
+            average=self.average,
+            seed=self.seed,
+            class_weight=weights_of(self.class_weight, decoder.labels, task.y),
+        )

@@ -4,6 +4,9 @@
     the same, inference-based:              y^ = best labelling under the rules
     local perceptron and winnow:            token by token, also when right by no more than a margin
 
+Tokens without a label are skipped by the local ones. For the structured one, y is then the best of the labellings that
+agree with what is known. Updates are scaled by the weights of labels (`class_weights.py`).
+
 "averaged" gives the mean of the weights over all steps (what Roth & Yih 2005 call voted), "last" those at the end.
 """
 
@@ -21,7 +24,7 @@ from bridle.decoding.problem import INFEASIBLE
 from bridle.decoding.training import TrainingRules
 from bridle.errors import BridleError, ModelError
 from bridle.lattice import Lattice
-from bridle.models.task import Array, Task, Vector, check_state
+from bridle.models.task import Array, Found, Task, Vector, check_state
 
 Average = Literal["averaged", "last"]
 
@@ -29,18 +32,26 @@ Average = Literal["averaged", "last"]
 class AveragedWeights:
     """Weights that change step by step, and their mean."""
 
-    def __init__(self, task: Task, average: Average, seed: int, start: float = 0.0) -> None:
+    def __init__(
+        self, task: Task, average: Average, seed: int, start: float = 0.0, class_weight: Vector | None = None
+    ) -> None:
         self.finished: str | None = None
+        self._class_weight, self._known = class_weight, max(int((task.y >= 0).sum()), 1)
         self._task, self._average, self._seed, self._epoch = task, average, seed, 0
         free = task.layout.free
         self._w = np.full(task.layout.size, start) if free is None else np.where(free, start, 0.0)
         self._sum = np.zeros(task.layout.size)
         self._pair: Vector | None = None if task.pair_free is None else np.zeros((task.m, task.m))
         self._pair_sum: Vector | None = None if self._pair is None else np.zeros_like(self._pair)
+        with_text = task.layout.edges is not None
+        self._edges: Vector | None = np.zeros(task.n_edges) if with_text else None
+        self._edges_sum: Vector | None = np.zeros(task.n_edges) if with_text else None
         self._native = self._moving(0)
 
     def _moving(self, step: int) -> _native.AveragedWeights:
-        return _native.AveragedWeights(self._w, self._sum, self._pair, self._pair_sum, self._task.pair_free, step)
+        pairs = self._pair, self._pair_sum, self._task.pair_free
+        edges = self._task.edges, self._edges, self._edges_sum
+        return _native.AveragedWeights(self._w, self._sum, *pairs, step, self._class_weight, *edges)
 
     def _order(self, count: int) -> npt.NDArray[np.int64]:
         """Another order in each epoch; it depends on the seed and the epoch only, so that it can be resumed."""
@@ -49,21 +60,26 @@ class AveragedWeights:
     def _ended(self, wrong: int, why: str) -> float:
         self._epoch += 1
         self.finished = why if wrong == 0 else None
-        return wrong / max(self._task.encoded.n_tokens, 1)
+        return wrong / self._known
 
-    def weights(self) -> tuple[Vector, Vector | None]:
-        """Weights (W) and label bigrams (m, m)."""
-        if self._average == "last" or not self._native.step:
-            return self._w.copy(), None if self._pair is None else self._pair.copy()
-        steps = self._native.step
-        pair = None if self._pair is None or self._pair_sum is None else self._pair - self._pair_sum / steps
-        return self._w - self._sum / steps, pair
+    def weights(self) -> Found:
+        """Weights (W), label bigrams (m, m) and those with the text (E)."""
+        steps = self._native.step if self._average == "averaged" else 0
+
+        def mean(last: Vector, total: Vector) -> Vector:
+            return last - total / steps if steps else last.copy()
+
+        pair = None if self._pair is None or self._pair_sum is None else mean(self._pair, self._pair_sum)
+        edges = None if self._edges is None or self._edges_sum is None else mean(self._edges, self._edges_sum)
+        return mean(self._w, self._sum), pair, edges
 
     def state(self) -> dict[str, Array]:
         """Weights, sums, and how far we are."""
         out: dict[str, Array] = {"w": self._w, "sum": self._sum}
         if self._pair is not None and self._pair_sum is not None:
             out |= {"pair": self._pair, "pair_sum": self._pair_sum}
+        if self._edges is not None and self._edges_sum is not None:
+            out |= {"edges": self._edges, "edges_sum": self._edges_sum}
         return out | {"at": np.array([self._epoch, self._native.step], dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
@@ -74,7 +90,7 @@ class AveragedWeights:
             raise ModelError("a count of steps makes no sense", got=[epoch, step], wanted="what training writes")
         for weights, pair in (("w", "pair"), ("sum", "pair_sum")):
             self._task.check_pinned(state[weights], state.get(pair))
-        for name in ("w", "sum", "pair", "pair_sum"):
+        for name in ("w", "sum", "pair", "pair_sum", "edges", "edges_sum"):
             if name in state:
                 getattr(self, f"_{name}")[...] = state[name]
         self._epoch, self._native = epoch, self._moving(step)
@@ -91,8 +107,16 @@ class Perceptron(AveragedWeights):
         seed: int,
         decoder: Decoder | None = None,
         given: Sequence[Mapping[str, Any]] | None = None,
+        class_weight: Vector | None = None,
     ) -> None:
-        super().__init__(task, average, seed)
+        if decoder is not None and (task.y < 0).any():
+            raise ModelError(
+                "inference-based training needs all labels",
+                got=f"{int((task.y < 0).sum()):,} missing labels",
+                wanted="a label for every token",
+                cause="Leave out sequences with missing labels, or train with algorithm='lbfgs' or 'perceptron'.",
+            )
+        super().__init__(task, average, seed, class_weight=class_weight)
         self._decoder, self._given = decoder, given
         self._rules = None if decoder is None else TrainingRules(decoder, task.encoded.offsets, given)
 
@@ -106,6 +130,8 @@ class Perceptron(AveragedWeights):
         return self._ended(wrong, "no mistakes left")
 
     def _under_rules(self, decoder: Decoder, rules: TrainingRules, order: npt.NDArray[np.int64]) -> int:
+        if self._edges is not None:  # the kernel has one table of transitions for all tokens
+            return sum(self._located(decoder, int(b)) for b in order)
         wrong = 0
         while len(order):
             done, more, status = self._native.perceptron_pass_under_rules(self._task.joined, rules.native, order)
@@ -116,25 +142,46 @@ class Perceptron(AveragedWeights):
             try:
                 if status == INFEASIBLE and rules.relax():
                     continue
-                wrong, order = wrong + self._by_decoder(decoder, b), order[1:]
             except BridleError as error:
                 error.at(sequence=b)
                 raise
+            wrong, order = wrong + self._located(decoder, b), order[1:]
         return wrong
+
+    def _located(self, decoder: Decoder, b: int) -> int:
+        """The same as `_by_decoder`; errors say which sequence it is."""
+        try:
+            return self._by_decoder(decoder, b)
+        except BridleError as error:
+            error.at(sequence=b)
+            raise
 
     def _by_decoder(self, decoder: Decoder, b: int) -> int:
         """One sequence as any other is decoded, which raises what there is to say about it."""
         low, high = self._task.encoded.offsets[b : b + 2].tolist()
-        unary = np.empty((high - low, self._task.m))
+        unary, pairwise = np.empty((high - low, self._task.m)), self._pair
         self._task.joined.score(low, self._w, unary)
-        found = decoder.decode(Lattice(unary, self._pair), None if self._given is None else self._given[b])
+        if self._task.edges is not None and self._edges is not None and high - low > 1:
+            pairwise = np.empty((high - low - 1, self._task.m, self._task.m))
+            self._task.edges.steps(b, self._pair, self._edges, pairwise)
+        found = decoder.decode(Lattice(unary, pairwise), None if self._given is None else self._given[b])
         return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
 
 
 class Local(AveragedWeights):
     """Perceptron and winnow over single tokens, with a margin."""
 
-    def __init__(self, task: Task, *, winnow: bool, margin: float, rate: float, average: Average, seed: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        winnow: bool,
+        margin: float,
+        rate: float,
+        average: Average,
+        seed: int,
+        class_weight: Vector | None = None,
+    ) -> None:
         values = task.encoded.values
         if winnow and values is not None and values.size and values.min() < 0:
             raise ModelError(
@@ -143,7 +190,7 @@ class Local(AveragedWeights):
                 wanted="values >= 0",
                 cause="Its weights are positive: what speaks against a label cannot be learned.",
             )
-        super().__init__(task, average, seed, start=1.0 if winnow else 0.0)
+        super().__init__(task, average, seed, 1.0 if winnow else 0.0, class_weight)
         self._winnow, self._margin, self._rate = winnow, margin, rate
 
     def step(self) -> float:
@@ -151,4 +198,4 @@ class Local(AveragedWeights):
         order = self._order(self._task.encoded.n_tokens)
         wrong, updates = self._native.local_pass(self._task.joined, self._winnow, self._margin, self._rate, order)
         share = self._ended(updates, "every token is right by more than the margin")
-        return wrong / max(self._task.encoded.n_tokens, 1) if updates else share
+        return wrong / self._known if updates else share

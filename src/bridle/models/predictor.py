@@ -19,10 +19,12 @@ from bridle.features import Features, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, given_of, labellings_of, with_tokens
+from bridle.models.checks import Given, count_of_threads, given_of, labellings_of, with_columns
+from bridle.models.edges import top_edges
 from bridle.models.estimator import Labellings, not_fitted
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
+from bridle.steps import Steps
 
 
 class Predictor:
@@ -98,11 +100,13 @@ class Predictor:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
-        return Batch(np.concatenate([p.unary for p in parts]), np.concatenate([[0], *offsets]), self.linear_.pairwise)
+        unary, steps = np.concatenate([part.unary for part in parts]), [part.steps for part in parts]
+        made = Batch(unary, np.concatenate([[0], *offsets]), self.linear_.pairwise)
+        return made._with_steps(Steps.joined([one for one in steps if one is not None]) if any(steps) else None)
 
     def _part(
         self, X: Sequence[Any], given: Sequence[Given] | None, low: int, high: int, stop: _native.Stop
-    ) -> tuple[Batch, Sequence[Given] | None, list[str] | None]:
+    ) -> tuple[Batch, Sequence[Given] | None, Sequence[str] | None]:
         """The scores of sequences low .. high-1, what comes with them, and the texts of their tokens, if they have."""
         try:
             encoded, texts = self.features_.encode_with_texts(X[low:high])
@@ -118,7 +122,8 @@ class Predictor:
     ) -> Sequence[Given] | None:
         """Collect the values that the rules of a decoder ask for.
 
-        Rules that speak of tokens need their texts; they are taken from `X`. All other values come from you.
+        Rules that refer to tokens need their texts, or their values in other columns; they are taken from `X`. All
+        other values come from you.
 
         Parameters
         ----------
@@ -148,7 +153,7 @@ class Predictor:
         [{'tokens': ['the', 'cat']}]
         """
         self._fitted()
-        return with_tokens(self.features_, sequences_of(X), given_of(given), decoder.required_inputs)
+        return with_columns(self.features_, sequences_of(X), given_of(given), decoder)
 
     def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
         """Make a decoder for the labels of this model.
@@ -201,7 +206,8 @@ class Predictor:
         rules : iterable of Rule or str
             Rules, or sentences that are read as rules.
         given : list of mapping, optional
-            Values that the rules refer to by name, one mapping per sequence. The texts of tokens are filled in.
+            Values that the rules refer to by name, one mapping per sequence. The texts of tokens and other
+            columns of `X` are filled in.
         threads : int
             Number of threads; 0 means all cores.
         **options : object
@@ -254,7 +260,8 @@ class Predictor:
         decoder : Decoder
             What `decoder` returns; it can be used again and again.
         given : list of mapping, optional
-            Values that the rules refer to by name, one mapping per sequence. The texts of tokens are filled in.
+            Values that the rules refer to by name, one mapping per sequence. The texts of tokens and other
+            columns of `X` are filled in.
         threads : int
             Number of threads; 0 means all cores.
 
@@ -282,8 +289,11 @@ class Predictor:
         self._fitted()
         X, given = sequences_of(X), given if isinstance(given, list) else given_of(given)
         check_given(given, len(X))
-        # Texts that come with a sequence stand for those of its tokens.
-        if given is not None and any("tokens" in one for one in given) and "tokens" in decoder.required_inputs:
+        # Columns come with the sequences, and so may texts that stand for those of their tokens. Rules that compare
+        # tokens with each other want all of them at once.
+        columns = decoder.required_columns if decoder.rules else frozenset()
+        own_texts = given is not None and any("tokens" in one for one in given)
+        if columns - {"tokens"} or (columns and (own_texts or decoder.compares_tokens)):
             own = partial(self._part, X, self.given(X, decoder, given))
             return decoder.decode_parts(lambda low, high, stop: (*own(low, high, stop)[:2], None), len(X), threads)
         return decoder.decode_parts(partial(self._part, X, given), len(X), threads)
@@ -303,7 +313,7 @@ class Predictor:
         X : list
             Sequences, as for `fit`.
         y : list of list of str
-            The right labels.
+            The right labels; tokens whose label is missing (None) are not counted.
         rules, given : optional
             As for `predict`; there are no rules by default.
 
@@ -329,7 +339,7 @@ class Predictor:
         guessed, y = self.predict(X, rules, given=given), labellings_of(y)
         if list(map(len, guessed)) != list(map(len, y)):
             raise LabelError("y does not fit X", got="other numbers of labels", wanted="one label per token")
-        total = sum(map(len, guessed))
+        total = sum(label is not None for gold in y for label in gold)
         right = sum(a == b for ours, gold in zip(guessed, y, strict=True) for a, b in zip(ours, gold, strict=True))
         return right / total if total else 0.0
 
@@ -345,7 +355,7 @@ class Predictor:
         -------
         list of (str, str, float)
             Attribute, label and weight, largest first. The attribute of a label bigram is ``label[-1]=`` and the label
-            before.
+            before; with a token, ``label[-1]|word[0]=``, the label before, ``|`` and the token.
 
         Raises
         ------
@@ -368,6 +378,7 @@ class Predictor:
         if self.linear_.pairwise is not None:
             for (i, j), weight in np.ndenumerate(self.linear_.pairwise):
                 found.append((f"label[-1]={self.labels_.names[i]}", self.labels_.names[j], float(weight)))
+        found += top_edges(self.features_, self.linear_.layout.edges, self.linear_.edges, self.labels_.names, count)
         return sorted(found, key=lambda one: -abs(one[2]))[:count]
 
     @property

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelFileError
-from bridle.features import FEATURES, Features, features_of
+from bridle.features import FEATURES, FeatureChoice, Features, features_of
+from bridle.features.lists import lists_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import MOST_SQUARE, Labels
 from bridle.models import files, fitting
@@ -26,17 +24,18 @@ from bridle.models.estimator import Estimator
 from bridle.models.fitting import Tuner
 from bridle.models.folds import FOLDS, groups_of
 from bridle.models.linear import Linear
-from bridle.models.predictor import Predictor
+from bridle.models.measures import Measure, check_measure
 from bridle.models.routing import Routed
 from bridle.models.seen import Hashes, checked_sketch
 from bridle.models.task import Learner, Task
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning
+from bridle.models.weights import Weighted
 from bridle.rules.base import Rule
 
 
-class Tagger(Estimator, Routed, Predictor, CrossFitter):
-    """Base of the models: `fit` on sequences with labels, then `predict`, with rules if you like.
+class Tagger(Weighted, Estimator, Routed, CrossFitter):
+    """Base of the models: `fit` on sequences with labels, then `predict`, optionally with rules.
 
     X is a list of sequences: columns ({"word": [...], "pos": [...]}) or lists of texts if there are templates,
     otherwise lists of features per token. y is a list of lists of labels. Both may be tables or columns of lists.
@@ -45,6 +44,7 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
     kinds: ClassVar[dict[str, type[Tagger]]] = {}  # by name, for files
     # settings that all of them have
     features: Any
+    lists: Any
     cutoff: int
     pairs: str
     scheme: str | None
@@ -74,8 +74,8 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
         """The learner of these settings, and of those that were chosen."""
         raise NotImplementedError
 
-    def _tuner(self, watch: Callable[[Trial], None] | None) -> Tuner | None:
-        """Chooses settings by cross-validation; None: all are given."""
+    def _tuner(self, watch: Callable[[Trial], None] | None, measure: str = "auto") -> Tuner | None:
+        """Chooses settings by cross-validation and this measure; None: all are given."""
         return None
 
     def _rules(self) -> tuple[Rule, ...]:
@@ -102,6 +102,7 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
         y: LabelLists,
         *,
         dev: tuple[Sequences, LabelLists] | None = None,
+        measure: Measure = "auto",
         given: Sequence[Given] | Table | None = None,
         dev_given: Sequence[Given] | Table | None = None,
         on_unknown: Literal["raise", "wrong"] = "raise",
@@ -121,17 +122,21 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
             templates, otherwise a list of features per token. Or a table of pandas, Polars or PyArrow with a row per
             sequence and lists in its cells, or one column of it.
         y : list of list of str
-            One label per token; or a column of lists.
+            One label per token, None where it is not known; or a column of lists.
         dev : (X, y), optional
             A development set. The model that does best on it is kept, and `patience` counts on it.
+        measure : {"auto", "f1", "accuracy", "exact", "quality"}, default "auto"
+            What "best" means: the F1 of segments, the share of right tokens, of sequences all right, or the mean of the
+            last and of the F1 of each sequence. ``"auto"``: ``"f1"`` if the labels have a scheme or an O, otherwise
+            ``"accuracy"``, and ``"quality"`` where `c1` and `c2` are chosen. Any other value decides both.
         given, dev_given : list of mapping, optional
             Values for rules that are used in training, one mapping per sequence.
         on_unknown : {"raise", "wrong"}
             What to do with a label of the development set that does not occur in `y`: raise an error, or count it as
             wrong.
         groups : sequence, optional
-            A name or a number per sequence: its document, or its source. Settings that are chosen by cross-validation
-            are judged on groups that were held out as a whole, as fits data that will come from new sources.
+            A name or a number per sequence: its document, or its source. Where settings are chosen by cross-validation,
+            a group is held out as a whole, as fits data that will come from new sources.
         watch : callable, optional
             Called with a `Step` after each iteration.
         watch_tuning : callable, optional
@@ -141,7 +146,7 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
         every : int
             Iterations between two checkpoints.
         resume : path, optional
-            A checkpoint to go on from. The result is the same as that of a training without interruption.
+            A checkpoint to go on from. The result is that of a training without interruption.
 
         Returns
         -------
@@ -156,22 +161,20 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
             If the features cannot be computed from `X`.
         ModelError
             If a setting is impossible, or `resume` is a checkpoint of another training.
-        KeyboardInterrupt
-            After Ctrl-C; the best model so far is kept. The same holds for a checkpoint that cannot be written, which
-            raises `FileError`.
+        KeyboardInterrupt, FileError
+            After Ctrl-C, or if a checkpoint cannot be written; the best model so far is kept.
 
         Examples
         --------
-        Labels that follow from the word and from the label before:
-
         >>> import bridle
         >>> X, y = [["the", "cat", "sleeps"], ["a", "dog", "runs"]], [["D", "N", "V"]] * 2
         >>> model = bridle.CRF(features=["word[0]", "label[-1]"]).fit(X, y, dev=(X, y))
-        >>> model.progress_.best_accuracy
-        1.0
+        >>> model.progress_.best_score, model.progress_.measure
+        (1.0, 'accuracy')
         """
         self._check()
         check_seed(self.seed)
+        check_measure(measure)
         data, held = fitting.Data.of(X, y, given), fitting.dev_of(dev, dev_given)
         held_together = groups_of(groups, len(data.X))
         plan = fitting.plan_of(
@@ -184,19 +187,27 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
             every=every,
             resume=resume,
         )
-        made = fitting.fit(self._setup(self._tuner(watch_tuning)), data, held, plan, on_unknown, held_together)
+        choice = self._chosen(data)
+        setup = self._setup(choice, self._tuner(watch_tuning, measure))
+        self._take(fitting.fit(setup, data, held, plan, on_unknown, held_together, measure), choice)
+        return self
+
+    def _take(self, made: fitting.Fitted, choice: FeatureChoice | None) -> None:
+        """Keep what training leaves, then raise what ended it before its time."""
         self.labels_, self.features_, self.linear_ = made.labels, made.features, made.linear
+        self.feature_set_ = choice
         self.progress_, self.n_weights_ = made.progress, made.n_weights
         self.tuning_, self.cross_fit_, self.seen_ = made.tuning, made.cross_fit, made.seen
         if made.trouble is not None:
             raise made.trouble
-        return self
 
-    def _setup(self, tune: Tuner | None = None) -> fitting.Setup:
+    def _setup(self, choice: FeatureChoice | None, tune: Tuner | None = None) -> fitting.Setup:
         """What training is to be like."""
         settings = {"model": type(self).__name__, **self._settings(), "threads": self._threads()}
         settings.pop("iterations", None)  # more of them may be wanted when training is resumed
-        features = features_of(self.features, self.cutoff)
+        features = features_of(self.features if choice is None else choice.templates, self.cutoff, self.lists)
+        if self.lists:
+            settings["lists"] = [f"{name}: {phrases!r}" for name, phrases in lists_of(self.lists).items()]
         return fitting.Setup(
             features,
             self.scheme,
@@ -212,22 +223,12 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
             self.seed,
         )
 
-    @property
-    def fingerprint_(self) -> str:
-        """What tells this model from others: 16 hexadecimal digits made of its labels, features and weights."""
-        self._fitted()
-        about = [list(self.labels_.names), self.labels_.scheme, self.features_.head()]
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-        for name, array in sorted({**self.features_.arrays(), **self.linear_.arrays()}.items()):
-            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:16]
-
     def _threads(self) -> int:
         return count_of_threads(self.threads)
 
     def _settings(self) -> dict[str, Any]:
         """The settings as JSON has them."""
-        return {name: jsonable(value) for name, value in self.get_params().items()}
+        return {name: jsonable(value) for name, value in self.get_params().items() if name != "lists"}
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
@@ -288,6 +289,7 @@ class Tagger(Estimator, Routed, Predictor, CrossFitter):
             "labels": list(self.labels_.names),
             "scheme": self.labels_.scheme,
             "features": self.features_.head(),
+            "feature_set": None if self.feature_set_ is None else self.feature_set_.to_dict(),
             "n_weights": self.n_weights_,
             "progress": asdict(self.progress_),
             "tuning": None if self.tuning_ is None else self.tuning_.to_dict(),
@@ -372,19 +374,21 @@ def _unpickled(
 
 def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -> Tagger:
     if stored.kind != "model":
-        got = f"a file of the kind {stored.kind!r}"
-        raise ModelFileError("this is not a model", got=got, wanted="a model", where=path)
+        got, cause = f"a file of the kind {stored.kind!r}", "Is it a ConstrainedTagger? It has its own load."
+        raise ModelFileError("this is not a model", got=got, wanted="a model", where=path, cause=cause)
     head = stored.head
     try:
         made = (kind or Tagger.kinds[head["model"]])(**head["settings"])
         labels = Labels(head["labels"], head["scheme"])
         features = FEATURES[head["features"]["kind"]].restored(head["features"], stored.arrays)
-        linear = Linear.restored(stored.arrays, len(features), len(labels.names))
+        linear = Linear.restored(stored.arrays, len(features), len(labels.names), features.n_edges)
         made.labels_, made.features_, made.linear_ = labels, features, linear
+        made.lists = getattr(features, "lists", None) or None
         made.progress_, made.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
         made.tuning_ = None if head.get("tuning") is None else Tuning.restored(head["tuning"])
         made.seen_ = checked_sketch(stored.arrays.get("seen"))
         made.notes_ = dict(head["notes"])
+        made.feature_set_ = FeatureChoice.restored(head["feature_set"]) if head.get("feature_set") else None
         made._check()
     except files.UNFIT as error:
         cause = "Written by another version of Bridle, or by something else?"

@@ -4,7 +4,7 @@
               it ends when two values in a row are worse than the best one
     then      c1 = 0.3, 0.1, 0.03 with the best c2
     measure   the mean quality of held-out sequences (report/sequences.py): half for sequences that are all right, half
-              for the F1 of their segments
+              for the F1 of their segments; or another measure that `fit` was asked for
 
 Accuracy alone, or F1 alone, chose a little worse; `bridle reproduce learned-rules` compares what is chosen with fixed
 values. A small L1 term helps on small sets with many features.
@@ -25,8 +25,8 @@ from bridle.deadline import OutOfTime
 from bridle.errors import ModelError
 from bridle.lattice import Batch
 from bridle.models.crossfit import FoldedTask
-from bridle.models.task import Task
-from bridle.models.training import Found
+from bridle.models.measures import TITLES
+from bridle.models.task import Found, Task
 
 C2_PATH = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 C1_PATH = (0.3, 0.1, 0.03)
@@ -48,7 +48,7 @@ class Trial:
     c1, c2 : float
         Strength of L1 and L2 regularisation.
     quality : float
-        Mean of `exact` and of the F1 of each sequence: what decides.
+        Mean of `exact` and of the F1 of each sequence: what decides, unless `fit` got another `measure`.
     exact : float
         Share of the sequences with no wrong label.
     f1 : float
@@ -87,6 +87,8 @@ class Tuning:
         Number of sequences that were looked at.
     why : str
         Why it ended.
+    measure : str
+        What decided: ``"quality"``, or the `measure` of `fit`.
     """
 
     c1: float
@@ -95,6 +97,7 @@ class Tuning:
     folds: int
     sequences: int
     why: str
+    measure: str = "quality"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to what JSON can hold.
@@ -112,9 +115,11 @@ class Tuning:
         made = cls(**{**head, "trials": tuple(Trial(**trial) for trial in head["trials"])})
         numbers = [made.c1, made.c2, *(x for trial in made.trials for x in asdict(trial).values())]
         if any(type(x) not in (int, float) or not 0 <= x < inf for x in numbers):
-            raise ValueError("a strength or a share is no number")
+            raise ValueError("a strength or a share is not a number")
         if type(made.folds) is not int or type(made.sequences) is not int or type(made.why) is not str:
             raise ValueError("the counts of the tuning make no sense")
+        if made.measure not in TITLES:
+            raise ValueError("the measure of the tuning is unknown")
         return made
 
     @classmethod
@@ -126,8 +131,10 @@ class Tuning:
 class _Trials:
     """What was tried, and the held-out scores of the best."""
 
-    def __init__(self, folded: FoldedTask, fit: Fit, decode: Decode, watch: Callable[[Trial], None] | None) -> None:
-        self._folded, self._fit, self._decode, self._watch = folded, fit, decode, watch
+    def __init__(
+        self, folded: FoldedTask, fit: Fit, decode: Decode, measure: str, watch: Callable[[Trial], None] | None
+    ) -> None:
+        self._folded, self._fit, self._decode, self._measure, self._watch = folded, fit, decode, measure, watch
         self._weights: list[Found | None] = [None] * len(folded.tasks)  # of each fold, to go on from
         self.done: list[Trial] = []
         self.best: Trial | None = None
@@ -148,10 +155,14 @@ class _Trials:
         shares = self._folded.compare(scores, self._decode).to_dict()
         trial = Trial(c1, c2, **shares, iterations=iterations, seconds=round(perf_counter() - begun, 3))
         self.done.append(trial)
-        if self.best is None or _rank(trial) > _rank(self.best):
+        if self.best is None or self._rank(trial) > self._rank(self.best):
             self.best, self.scores = trial, scores
         if self._watch is not None:
             self._watch(trial)
+
+    def _rank(self, trial: Trial) -> tuple[float, float]:
+        """The best by the measure; among equals, what is nearest to the usual c2."""
+        return getattr(trial, self._measure), -abs(log(max(trial.c2, 1e-9) / USUAL))
 
     def start_anew(self) -> None:
         """The next trial begins without weights."""
@@ -168,10 +179,11 @@ def tune(
     decode: Decode,
     *,
     c1: float | None,
+    measure: str = "quality",
     watch: Callable[[Trial], None] | None = None,
 ) -> tuple[Tuning, list[Batch]]:
     """Choose c2, and c1 if it is None; with the held-out scores of the best, none if the time was up before."""
-    trials, why = _Trials(folded, fit, decode, watch), "all values were tried"
+    trials, why = _Trials(folded, fit, decode, measure, watch), "all values were tried"
     try:
         for strength in C2_PATH:
             if c1:
@@ -194,9 +206,4 @@ def tune(
     n, best = len(folded.encoded), trials.best
     if best is None:
         return Tuning.untried(c1, None, n, why), []
-    return Tuning(best.c1, best.c2, tuple(trials.done), len(folded.tasks), n, why), trials.scores
-
-
-def _rank(trial: Trial) -> tuple[float, float]:
-    """The best quality; among equals, what is nearest to the usual c2."""
-    return trial.quality, -abs(log(max(trial.c2, 1e-9) / USUAL))
+    return Tuning(best.c1, best.c2, tuple(trials.done), len(folded.tasks), n, why, measure), trials.scores

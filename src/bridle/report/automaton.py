@@ -47,9 +47,9 @@ class _Arrow:
 
 
 def draw_automaton(dfa: DFA, labels: Sequence[str], *, places: Sequence[str] = ("",), title: str = "automaton") -> str:
-    """The automaton as an SVG picture that can stand in a page of HTML.
+    """The automaton as an SVG picture for an HTML page.
 
-    labels: the m names, in the order of their ids. An automaton whose steps depend on the place that a token stands at
+    labels: the m names, in the order of their ids. An automaton whose steps depend on the place of a token
     reads K * m letters, letter k * m + y for label y at a place of kind k; `places` names the K kinds.
     """
     names, kinds = list(labels), list(places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from bridle.atomic import replacing
 from bridle.errors import FileError
@@ -27,6 +28,11 @@ def draw_bars(path: str | Path, bars: Sequence[tuple[str, float]], label: str) -
     axes.set_xlabel(label)
     for tick in axes.get_yticklabels():
         tick.set_parse_math(False)  # a rule may hold dollar signs
+    save_figure(figure, path)
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a figure of Matplotlib: .png, .svg or .pdf, as the suffix says."""
     drawn = BytesIO()
     try:
         figure.savefig(drawn, format=Path(path).suffix.removeprefix(".") or "png")

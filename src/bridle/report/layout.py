@@ -2,7 +2,7 @@
 
     n tokens (t)    m labels (y)    a column is a token or a gap    a panel is a row of columns that fits the width
 
-Long sequences are cut to windows around the places where the paths part; what is left out is told.
+Long sequences are cut to windows around the places where the paths part; what is left out is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GAP = 3  # tokens; fewer are not worth hiding
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A rule that bit: its sentence, what else is to be said of it, and the positions that it changed."""
+    """A rule that changed labels: its sentence, what else is to be said of it, and the positions that it changed."""
 
     text: str
     more: str

@@ -8,10 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from bridle.errors import LabelError
+from bridle.report.confusion import SegmentErrors, confusions
 
 COLUMNS = ("name", "precision", "recall", "f1", "correct", "guessed", "gold")  # of the rows of a table
 
@@ -104,6 +105,12 @@ class Scores:
         Segments of each type.
     by_label : dict of str to Counts
         Tokens of each label.
+    confusion : dict of str to dict of str to int
+        Tokens by gold label, then by guessed label.
+    segment_errors : SegmentErrors
+        Segments that are not right, by what is wrong with them.
+    missing_tokens : int
+        Number of tokens without a gold label; they are not among `tokens`, and no segment goes across them.
     """
 
     scheme: str | None
@@ -113,6 +120,9 @@ class Scores:
     exact_sequences: int
     by_type: dict[str, Counts]
     by_label: dict[str, Counts]
+    confusion: dict[str, dict[str, int]] = field(default_factory=dict)
+    segment_errors: SegmentErrors = field(default_factory=SegmentErrors)
+    missing_tokens: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -139,6 +149,22 @@ class Scores:
         """Tokens of all labels together, O too, which makes its F1 the accuracy."""
         return micro(self.by_label.values())
 
+    def confusions(self) -> list[tuple[str, str, int]]:
+        """List the labels that are taken for others.
+
+        Returns
+        -------
+        list of tuple
+            Gold label, guessed label and number of tokens; the most frequent first.
+
+        Examples
+        --------
+        >>> from bridle.report import score
+        >>> score([["D", "N", "N"]], [["D", "V", "V"]]).confusions()
+        [('N', 'V', 2)]
+        """
+        return confusions(self.confusion)
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to what JSON can hold.
 
@@ -151,6 +177,7 @@ class Scores:
             "scheme": self.scheme,
             "tokens": self.tokens,
             "correct_tokens": self.correct_tokens,
+            "missing_tokens": self.missing_tokens,
             "accuracy": self.accuracy,
             "sequences": self.sequences,
             "exact_sequences": self.exact_sequences,
@@ -160,10 +187,12 @@ class Scores:
             "macro": self.macro._asdict(),
             "micro": self.micro.to_dict(),
             "by_label": {name: counts.to_dict() for name, counts in self.by_label.items()},
+            "confusion": self.confusion,
+            "segment_errors": self.segment_errors.to_dict(),
         }
 
     def lines(self) -> list[str]:
-        """Print as conlleval does, to the letter.
+        """Print as conlleval does, to the letter; a last line tells of tokens without a gold label, if there are any.
 
         Returns
         -------
@@ -177,7 +206,10 @@ class Scores:
         ]
         if self.tokens:
             text.append(f"accuracy: {100 * self.correct_tokens / self.tokens:6.2f}%; {_percent(all_of_them)}")
-        return text + [f"{name:>17}: {_percent(counts)}  {counts.guessed}" for name, counts in self.by_type.items()]
+        text += [f"{name:>17}: {_percent(counts)}  {counts.guessed}" for name, counts in self.by_type.items()]
+        if self.missing_tokens:
+            text.append(f"not counted: {self.missing_tokens:,} tokens without a gold label")
+        return text
 
 
 def _percent(counts: Counts) -> str:
@@ -194,5 +226,5 @@ def rows(
     """A table with the columns `COLUMNS`, one row for each type of segment or for each label."""
     table = {"types": scores.by_type, "labels": scores.by_label}.get(of)
     if table is None:
-        raise LabelError("no such table", got=repr(of), wanted="'types' or 'labels'", cause="A misspelt word?")
+        raise LabelError("no such table", got=repr(of), wanted="'types' or 'labels'", cause="A misspelled word?")
     return [(name, c.precision, c.recall, c.f1, c.correct, c.guessed, c.gold) for name, c in table.items()]

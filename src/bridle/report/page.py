@@ -51,6 +51,9 @@ code { padding: .1em .3em; } pre { padding: .7rem 1rem; overflow-x: auto; }
 .wrong { outline: 2px solid var(--bad); outline-offset: 1px; }
 .legend { gap: .5rem; flex-wrap: wrap; line-height: 1.5; margin: .3rem 0; }
 .good { color: var(--good); } .bad { color: var(--bad); }
+table.heat td, table.heat th { padding: .2rem .45rem; } table.heat caption { text-align: left; color: var(--dim); }
+.right { background: color-mix(in srgb, var(--good) var(--share), transparent); }
+.taken { background: color-mix(in srgb, var(--bad) var(--share), transparent); }
 figure { margin: .8rem 0; overflow-x: auto; } figcaption { color: var(--dim); font-size: .92rem; }
 figure svg { max-width: none; height: auto; }
 """
@@ -107,6 +110,24 @@ class Page:
         lines = "".join(line(row, "td", "best" if k == best else "") for k, row in enumerate(body))
         inside = f"<thead>{line(heads, 'th')}</thead><tbody>{lines}</tbody>"
         return self.raw(f'<div class="wide"><table>{inside}</table></div>')
+
+    def heat_map(self, names: Sequence[str], rows: Sequence[Sequence[int]], caption: str) -> Page:
+        """Counts of gold labels (rows) against guessed ones (columns), both called `names`; the darker, the more.
+
+        A cell is shaded by its share of the row, and says in words what it counts.
+        """
+        heads = "".join(f'<th scope="col">{_safe(name)}</th>' for name in names)
+        lines = [f'<tr><th scope="col">gold \\ predicted</th>{heads}</tr>']
+        for k, (gold, row) in enumerate(zip(names, rows, strict=True)):
+            cells, total = list[str](), max(sum(row), 1)
+            for j, (guess, count) in enumerate(zip(names, row, strict=True)):
+                told = f"gold {gold}, predicted {guess}: {count:,} ({count / total:.1%} of the row)"
+                kind = "right" if j == k else "taken"
+                shade = f' class="number {kind}" style="--share:{round(45 * count / total)}%"' if count else ""
+                cells.append(f'<td{shade or _class("number")} title="{_safe(told)}">{count or ""}</td>')
+            lines.append(f'<tr><th scope="row">{_safe(gold)}</th>{"".join(cells)}</tr>')
+        told = f"<caption>{_safe(caption)}</caption>"
+        return self.raw(f'<div class="wide"><table class="heat">{told}{"".join(lines)}</table></div>')
 
     def legend(self, colours: Mapping[str, str]) -> Page:
         """What the colours mean."""

@@ -3,7 +3,7 @@
 A segment is correct when its first token, its last token and its type are those of a gold segment. conlleval cuts
 between a label p-x and the next one q-y if x and y differ, or one of them is O, or
 
-    after p \\ q     B  I  E           so: q is B, or p is E; an I or E after O begins a segment all the same
+    after p \\ q     B  I  E           so: q is B, or p is E; an I or E after O begins a segment anyway
         B           x  .  .
         I           x  .  .
         E          (x) x  x           (x): not in conlleval, whose schemes with E (IOE) have no B; BIOES needs it
@@ -17,6 +17,7 @@ S is both B and E, M is I. "." does not cut. Without a scheme every run of one l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from itertools import zip_longest
 from typing import Any
 
@@ -24,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import Argument, LabelError, shown
+from bridle.frames import is_missing
+from bridle.report.confusion import Found, Pairs, SegmentErrors, segment_errors
 from bridle.report.metrics import Counts, Scores
 
 Ints = npt.NDArray[np.int64]
@@ -37,10 +40,13 @@ TAGS = {
     "BMES": tuple("BMES"),
 }
 OUTSIDE = "O"
+UNANSWERED = "_"  # what `bridle tag` writes for each token of a sequence that no labelling was found for
 _AT_ONCE = 1 << 15  # tokens
 
 
-def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], scheme: str | None = "auto") -> Scores:
+def score(
+    gold: Iterable[Sequence[str | None]], guessed: Iterable[Sequence[str]], scheme: str | None = "auto"
+) -> Scores:
     """Compare guessed labellings with gold, as conlleval (CoNLL-2000) counts.
 
     A segment is right if its first token, its last token and its type are those of a gold segment.
@@ -48,7 +54,8 @@ def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], schem
     Parameters
     ----------
     gold, guessed : iterable of sequence of str
-        Labels, sequence by sequence; neither side is held in memory.
+        Labels, sequence by sequence; neither side is held in memory. Where a gold label is missing (None), the token is
+        not counted, and segments end before it.
     scheme : {"auto", None, "IO", "BIO", "IOB1", "BIOES", "BMES", "prefixes"}, default "auto"
         What makes a segment. ``"prefixes"`` takes any of B-, I-, E-, S-, M- and O; None takes runs of one label.
         ``"auto"`` is ``"prefixes"`` if every label is O or has a prefix (a bare B, I, E, S or M has the type ""), else
@@ -74,11 +81,11 @@ def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], schem
     """
     if scheme not in (None, "auto", "IO", *TAGS):
         wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
-        raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelt name?")
+        raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelled name?")
     ways = [_Segments(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
     ids = _Ids()
-    tokens = _Tally()
-    count = exact = right = 0
+    tokens, pairs = _Tally(), Pairs()
+    count = exact = right = missing = 0
     for a, b, lengths in _chunks(gold, guessed, ids):
         for name in ids.new():
             for way in list(ways):
@@ -86,20 +93,38 @@ def score(gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], schem
                     if scheme != "auto":
                         raise _misfit(name, scheme)
                     ways.remove(way)
+        begin = np.zeros(len(a), dtype=bool)
+        begin[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+        if not (known := a >= 0).all():
+            missing += int((~known).sum())
+            begin[1:] |= ~known[:-1]
+            left = np.diff(np.append(0, np.cumsum(known))[np.append(0, np.cumsum(lengths))])
+            lengths = left[(left > 0) | (lengths == 0)]  # if nothing is known, it is neither right nor wrong
+            a, b, begin = a[known], b[known], begin[known]
         equal = a == b
         tokens.add(a[equal], b, a)
+        pairs.add(a, b)
         starts = np.cumsum(lengths) - lengths
         wrong = np.cumsum(np.append(0, ~equal))
         exact += int((wrong[starts] == wrong[starts + lengths]).sum())
         right += int(equal.sum())
         count += len(lengths)
-        begin = np.zeros(len(a), dtype=bool)
-        begin[starts[lengths > 0]] = True
         for way in ways:
             way.count(a, b, begin)
     by_label = tokens.named(ids.names)
     way = ways[0]
-    return Scores(way.scheme, sum(c.gold for c in by_label.values()), right, count, exact, way.by_type(), by_label)
+    return Scores(
+        way.scheme,
+        sum(c.gold for c in by_label.values()),
+        right,
+        count,
+        exact,
+        way.by_type(),
+        by_label,
+        pairs.named(ids.names),
+        SegmentErrors(*way.errors.tolist()),
+        missing,
+    )
 
 
 # ---- counting -------------------------------------------------------------------------------------------------------
@@ -130,6 +155,7 @@ class _Segments:
         self.scheme = scheme
         self.types = _Ids()
         self.tally = _Tally()
+        self.errors = np.zeros(len(fields(SegmentErrors)), dtype=np.int64)
         self.inside: list[bool] = []  # of each label: it belongs to a segment
         self.first: list[bool] = []  # it begins one wherever it stands
         self.last: list[bool] = []  # it ends one
@@ -148,22 +174,22 @@ class _Segments:
 
     def count(self, gold: Ints, guessed: Ints, begin: Bools) -> None:
         """begin[t]: a sequence starts at t."""
-        starts, ends, types = self._found(gold, begin)
-        starts_guessed, ends_guessed, types_guessed = self._found(guessed, begin)
+        starts, ends, types = there = self._found(gold, begin)
+        starts_guessed, ends_guessed, types_guessed = theirs = self._found(guessed, begin)
+        self.errors += segment_errors(there, theirs)
         gold_end = np.zeros(len(gold), dtype=np.int64)  # of the segment that starts here; 0: none does
         gold_end[starts] = ends
         same = (gold_end[starts_guessed] == ends_guessed) & (types[starts_guessed] == types_guessed[starts_guessed])
         self.tally.add(types[starts_guessed[same]], types_guessed[starts_guessed], types[starts])
 
-    def _found(self, ids: Ints, begin: Bools) -> tuple[Ints, Ints, Ints]:
-        """Of each segment the first token and the one after the last; the type of each token."""
+    def _found(self, ids: Ints, begin: Bools) -> Found:
         inside, first, last = (np.array(x, dtype=bool)[ids] for x in (self.inside, self.first, self.last))
         types = np.array(self.type, dtype=np.int64)[ids]
         cut = begin | first
         cut[1:] |= last[:-1] | (types[1:] != types[:-1])
         places = np.flatnonzero(cut)
         kept = inside[places]
-        return places[kept], np.append(places[1:], len(ids))[kept], types
+        return Found(places[kept], np.append(places[1:], len(ids))[kept], types)
 
     def by_type(self) -> dict[str, Counts]:
         return self.tally.named(self.types.names)
@@ -173,7 +199,7 @@ def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
     """Tag and type; the tag is None if the label does not fit the scheme."""
     if scheme is None:
         return "I", name
-    if name == OUTSIDE:
+    if name in (OUTSIDE, UNANSWERED):
         return OUTSIDE, ""
     tag, dash, kind = name.partition("-")
     if scheme == "IO":
@@ -216,16 +242,16 @@ class _Ids(dict[str, int]):
 
 
 def _chunks(
-    gold: Iterable[Sequence[str]], guessed: Iterable[Sequence[str]], ids: _Ids
+    gold: Iterable[Sequence[str | None]], guessed: Iterable[Sequence[str]], ids: _Ids
 ) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Gold ids and guessed ids of many sequences end to end, and the lengths of the sequences."""
-    flat: tuple[list[str], list[str]] = ([], [])
+    """Gold ids (-1: missing) and guessed ids of many sequences end to end, and the lengths of the sequences."""
+    flat: tuple[list[str | None], list[str]] = ([], [])
     lengths: list[int] = []
     first = 0  # number of the first sequence in `flat`
 
     def packed() -> tuple[Ints, Ints, Ints]:
         try:
-            a, b = (np.fromiter(map(ids.__getitem__, side), dtype=np.int64, count=len(side)) for side in flat)
+            a, b = _numbers(flat[0], ids, missing=-1), _numbers(flat[1], ids)
         except TypeError:
             raise _no_label(flat, lengths, first) from None
         return a, b, np.array(lengths, dtype=np.int64)
@@ -247,6 +273,17 @@ def _chunks(
             yield packed()
             flat, lengths, first = ([], []), [], k + 1
     yield packed()
+
+
+def _numbers(names: Sequence[Any], ids: _Ids, missing: int | None = None) -> Ints:
+    """The ids of names; `missing`, if it is not None, for those that are missing. TypeError for anything else."""
+    try:
+        return np.fromiter(map(ids.__getitem__, names), np.int64, len(names))
+    except TypeError:
+        if missing is None:
+            raise
+    known = (missing if not isinstance(name, str) and is_missing(name) else ids[name] for name in names)
+    return np.fromiter(known, np.int64, len(names))
 
 
 def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
@@ -272,9 +309,10 @@ def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
     return list(labels)
 
 
-def _no_label(flat: tuple[list[str], list[str]], lengths: Sequence[int], first: int) -> LabelError:
+def _no_label(flat: tuple[list[str | None], list[str]], lengths: Sequence[int], first: int) -> LabelError:
     """Which one it was: asked only when one was found."""
-    at, label = next((t, y) for side in flat for t, y in enumerate(side) if not isinstance(y, str))
+    gold, guessed = ([(t, y) for t, y in enumerate(side) if not isinstance(y, str)] for side in flat)
+    at, label = [*((t, y) for t, y in gold if not is_missing(y)), *guessed][0]
     k = first + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
     return LabelError(
         "a label is not a name", got=shown(label, 80), wanted="a string", cause="Are these ids?", sequence=k

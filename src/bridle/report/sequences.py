@@ -1,4 +1,4 @@
-"""How good each labelling is by itself: what is compared when two ways to label meet on the same sequences.
+"""Scores of each labelling, to compare two ways to label the same sequences.
 
     quality = (1 if all labels are right, else 0) / 2  +  F1 of its segments / 2          of one sequence
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bridle.checks import MISSING
 from bridle.labels import Bools, Labels
 from bridle.report.metrics import Counts
 
@@ -27,7 +28,7 @@ class SequenceScores:
     """Counts for each of B sequences."""
 
     right: Ints  # (B,)  tokens with the right label
-    lengths: Ints  # (B,)
+    lengths: Ints  # (B,)  tokens whose gold label is known
     correct: Ints  # (B,)  segments
     guessed: Ints  # (B,)
     gold: Ints  # (B,)
@@ -40,10 +41,16 @@ class SequenceScores:
         guessed: npt.NDArray[np.integer],
         offsets: npt.NDArray[np.int64],
     ) -> SequenceScores:
-        """Compare guesses with gold; both (N,) ids, sequence b in offsets[b] .. offsets[b + 1] - 1."""
+        """Compare guesses with gold; both (N,) ids, sequence b in offsets[b] .. offsets[b + 1] - 1.
+
+        Tokens whose gold label is MISSING are not counted, and no segment goes across them.
+        """
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         begin = np.zeros(len(gold), dtype=bool)
         begin[offsets[:-1][np.diff(offsets) > 0]] = True
+        if not (known := gold != MISSING).all():  # only what is known is compared, as if a sequence ended at each gap
+            begin[1:] |= ~known[:-1]
+            gold, guessed, owner, begin = (each[known] for each in (gold, guessed, owner, begin))
         there, ends = _segments(labels, gold, begin)
         found, their_ends = _segments(labels, guessed, begin)
         end_of = np.full(len(gold), -1, dtype=np.int64)
@@ -56,7 +63,7 @@ class SequenceScores:
 
         return cls(
             per_sequence(np.flatnonzero(gold == guessed)),
-            np.diff(offsets),
+            np.bincount(owner, minlength=len(offsets) - 1).astype(np.int64),
             per_sequence(found[same]),
             per_sequence(found),
             per_sequence(there),

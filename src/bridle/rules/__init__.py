@@ -8,18 +8,22 @@ AUTHOR before TITLE  [penalty 2.3]
 >>> print(r.present("A0") >> r.label_at(r.given("verb"), "O"))
 (present A0) implies (label at given verb is O)
 
-A name is a label or, under BIO and the like, a segment type (`LabelSpec`). `at` is a position (negative ones from the
-end), a list of positions, ``given("key")`` or ``tokens(regex)`` (`Position`).
+A name is a label or, under BIO and similar schemes, a segment type (`LabelSpec`). `at` takes a position (negative ones
+count from the end), a list of positions, ``given("key")``, or a condition on tokens (`Position`): ``tokens(regex)``,
+which can look at another column (``column=``), a list (``phrases=``) and the neighbours (``after=``, ``before=``), or
+``first_token()`` and ``last_token()``.
 """
 
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import matches
+from bridle.rules.conditions import first_token, last_token, phrases, tokens
 from bridle.rules.counts import at_least, at_most, exactly, length, no_duplicates
-from bridle.rules.files import load, parse_lines
+from bridle.rules.equal import same_label_for_equal
+from bridle.rules.loading import load, parse_lines
 from bridle.rules.neighbours import around, forbid_transition, immediately_followed_by, same_label, well_formed
-from bridle.rules.order import before, ends_with, followed_by, if_present, present, starts_with
+from bridle.rules.order import before, ends_with, first_before, followed_by, if_present, present, starts_with
 from bridle.rules.positions import allow, fix, forbid, label_at
-from bridle.rules.refer import LabelSpec, Position, Spans, given, tokens
+from bridle.rules.refer import LabelSpec, Position, Spans, given
 from bridle.rules.text import parse
 
 __all__ = [
@@ -35,6 +39,8 @@ __all__ = [
     "before",
     "ends_with",
     "exactly",
+    "first_before",
+    "first_token",
     "fix",
     "followed_by",
     "forbid",
@@ -43,14 +49,17 @@ __all__ = [
     "if_present",
     "immediately_followed_by",
     "label_at",
+    "last_token",
     "length",
     "load",
     "matches",
     "no_duplicates",
     "parse",
     "parse_lines",
+    "phrases",
     "present",
     "same_label",
+    "same_label_for_equal",
     "starts_with",
     "tokens",
     "well_formed",

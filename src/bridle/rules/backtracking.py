@@ -3,7 +3,7 @@
 It does if some part can be repeated in two ways that read the same text, as in (a+)+ or (a|ab|b)*: n repeats can be
 read in 2 ** n ways, and all of them are tried before a text is given up. In terms of places (Glushkov), one for each
 character of the expression: two edges between the same places lie on a loop, or one word leads along two different
-loops from a place back to itself. What only takes polynomial time, such as .*.*.*, is passed over.
+loops from a place back to itself. What only takes polynomial time, such as .*.*.*, is accepted.
 """
 
 from __future__ import annotations

@@ -18,11 +18,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.automata import LazyAutomaton
+from bridle.automata import CountingAutomaton, LazyAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
-from bridle.rules.refer import Given, Names, Place, RuleContext, flags, union
+from bridle.rules.inputs import Given
+from bridle.rules.refer import Names, Place, RuleContext, flags, union
 
 Sets = tuple[frozenset[int], ...]  # label ids of each name of one field
 Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
@@ -30,7 +31,7 @@ Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """A hard rule as allowed labels and transitions. None: all are."""
+    """A hard rule as allowed labels and transitions. None means that all are allowed."""
 
     token: Bools | None = None  # (m,)    at the places of the rule, or everywhere if it has none
     step: Bools | None = None  # (m, m)  from one position to the next
@@ -66,7 +67,7 @@ class Rule:
 
     @abstractmethod
     def count_violations(self, context: RuleContext) -> int:
-        """Count violations; what each kind of rule defines. To ask a rule, call `violations`.
+        """Count the violations of one labelling. Each kind of rule defines this; to use a rule, call `violations`.
 
         Parameters
         ----------
@@ -96,6 +97,25 @@ class Rule:
             Their violations add up to those of the rule.
         """
 
+    def tables(self, sets: tuple[Sets, ...], labels: Labels, marks: tuple[int, ...]) -> list[CountingAutomaton]:
+        """Build the automata of the rule for the marks that occur.
+
+        Parameters
+        ----------
+        sets : tuple of tuple of frozenset of int
+            For each of `names`, the label ids of each name.
+        labels : Labels
+            All labels.
+        marks : tuple of int
+            The marks of positions that occur, 0 among them.
+
+        Returns
+        -------
+        list of CountingAutomaton
+            Their violations add up to those of the rule.
+        """
+        return [CountingAutomaton.build(automaton, len(labels), marks) for automaton in self.automata(sets, labels)]
+
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         """Express the rule as allowed labels and transitions, where that is possible.
 
@@ -114,23 +134,23 @@ class Rule:
         return None
 
     def names(self) -> tuple[Names, ...]:
-        """List what the rule says of labels.
+        """List the label arguments of the rule.
 
         Returns
         -------
         tuple of Names
-            The label arguments, in the order of its fields.
+            In the order of its fields.
         """
         values = (getattr(self, f.name) for f in fields(self))
         return tuple(v for v in values if isinstance(v, Names))
 
     def places(self) -> tuple[Place, ...]:
-        """List what the rule says of positions.
+        """List the position arguments of the rule.
 
         Returns
         -------
         tuple of Place
-            The position arguments, in the order of its fields. Place k sets bit k of a position's mark.
+            In the order of its fields. Place k sets bit k of a position's mark.
         """
         values = (getattr(self, f.name) for f in fields(self))
         return tuple(v for v in values if isinstance(v, Place))
@@ -141,7 +161,7 @@ class Rule:
         Returns
         -------
         tuple of Rule
-            Rules that hold together exactly when this one holds; a rule without ``&`` is alone.
+            Rules that hold together exactly when this one holds; a rule without ``&`` returns only itself.
         """
         return (self,)
 
@@ -160,7 +180,7 @@ class Rule:
         Returns
         -------
         int
-            Number of violations, 0 if the rule holds. What counts as one is told by the function that makes the rule.
+            Number of violations, 0 if the rule holds. The function that makes the rule documents what counts as one.
 
         Raises
         ------
@@ -181,7 +201,7 @@ class Rule:
             return self.count_violations(RuleContext(tuple(labels.ids(y).tolist()), labels, given or {}))
 
     def holds(self, y: Labelling, labels: Labels, given: Mapping[str, Any] | None = None) -> bool:
-        """Tell whether a labelling obeys the rule.
+        """Check whether a labelling obeys the rule.
 
         Parameters
         ----------
@@ -206,24 +226,24 @@ class Rule:
         return self.violations(y, labels, given) == 0
 
     def soft(self, penalty: float, per: Literal["sequence", "violation"] = "sequence") -> Soft:
-        """Make a soft rule: one that may be broken at a price.
+        """Make the rule soft: it can be broken for a penalty.
 
         Parameters
         ----------
         penalty : float
-            What is subtracted from the score, 0 or more, in units of the scores.
+            The amount that is subtracted from the score, 0 or more, in units of the scores.
         per : {"sequence", "violation"}, default "sequence"
             Charge once for a sequence that breaks the rule, or once for each violation.
 
         Returns
         -------
         Soft
-            The soft rule; this one stays as it is.
+            The soft rule. The original rule does not change.
 
         Raises
         ------
         RuleError
-            If the rule is soft already, or `penalty` is not such a number.
+            If the rule is already soft, or `penalty` is negative or not finite.
 
         Examples
         --------
@@ -234,7 +254,7 @@ class Rule:
         return Soft(self, penalty, per)
 
     def __str__(self) -> str:
-        from bridle.rules.text import to_text  # the grammar knows all rules, so no rule can import it at the top
+        from bridle.rules.printing import to_text  # the grammar knows all rules, so no rule can import it at the top
 
         return to_text(self)
 
@@ -256,12 +276,12 @@ class Rule:
         Parameters
         ----------
         other : Rule
-            A hard rule, as this one; soft rules cannot be combined.
+            Another hard rule; soft rules cannot be combined.
 
         Returns
         -------
         Rule
-            It is broken once, or not at all.
+            It has at most one violation.
 
         Examples
         --------
@@ -272,31 +292,27 @@ class Rule:
         return _combine("Iff", self, other)
 
     def __bool__(self) -> bool:
-        raise RuleError(
-            "a rule is neither true nor false by itself",
-            got=str(self),
-            wanted="rule.holds(labels...)",
-            cause="Combine rules with & | ~ instead of and, or, not.",
-        )
+        what, cause = "a rule has no truth value", "Combine rules with & | ~ instead of and, or, not."
+        raise RuleError(what, got=str(self), wanted="rule.holds(labels...)", cause=cause)
 
 
 @dataclass(frozen=True)
 class Soft(Rule):
-    """A rule that may be broken at a price; `Rule.soft` makes one.
+    """A rule that can be broken for a penalty; `Rule.soft` creates one.
 
     Parameters
     ----------
     rule : Rule
         The hard rule.
     penalty : float
-        What is subtracted from the score, 0 or more, in units of the scores.
+        The amount that is subtracted from the score, 0 or more, in units of the scores.
     per : {"sequence", "violation"}, default "sequence"
         Charge once for a sequence that breaks the rule, or once for each violation.
 
     Raises
     ------
     RuleError
-        If `rule` is soft already, or `penalty` is not such a number.
+        If `rule` is already soft, or `penalty` is negative or not finite.
     """
 
     rule: Rule
@@ -305,7 +321,7 @@ class Soft(Rule):
 
     def __post_init__(self) -> None:
         if isinstance(self.rule, Soft):
-            raise RuleError("a soft rule cannot be softened again", got=str(self.rule), wanted="a hard rule")
+            raise RuleError("the rule is already soft", got=str(self.rule), wanted="a hard rule")
         if self.per not in ("sequence", "violation"):
             raise RuleError("unknown `per` of a soft rule", got=repr(self.per), wanted="'sequence' or 'violation'")
         try:
@@ -314,7 +330,7 @@ class Soft(Rule):
             price = math.nan
         if not 0 <= price <= LARGEST:
             raise RuleError(
-                "a penalty is not a price",
+                "`penalty` must be a non-negative number",
                 got=repr(self.penalty),
                 wanted=f"a number from 0 to {LARGEST:g}",
                 cause="Penalties are subtracted from the score; a rule that must never be broken is a hard rule.",
@@ -334,7 +350,7 @@ class Soft(Rule):
         return self.rule.places()
 
     def cost(self, violations: int) -> float:
-        """Compute what violations cost.
+        """Compute the penalty for a number of violations.
 
         Parameters
         ----------
@@ -344,7 +360,7 @@ class Soft(Rule):
         Returns
         -------
         float
-            The penalty, as often as it is charged.
+            The penalty, multiplied by how often it is charged.
 
         Examples
         --------
@@ -358,14 +374,10 @@ class Soft(Rule):
 def _combine(kind: str, *rules: Rule) -> Rule:
     from bridle.rules import boolean  # it builds on this module
 
-    for rule in rules:
-        if not isinstance(rule, Rule) or isinstance(rule, Soft):
-            raise RuleError(
-                "only hard rules can be combined",
-                got=str(rule),
-                wanted="rules without a penalty",
-                cause="Combine first, then call .soft(...) on the whole.",
-            )
+    soft = next((rule for rule in rules if not isinstance(rule, Rule) or isinstance(rule, Soft)), None)
+    if soft is not None:
+        wanted, cause = "rules without a penalty", "Combine the hard rules, then call .soft(...) on the result."
+        raise RuleError("only hard rules can be combined", got=str(soft), wanted=wanted, cause=cause)
     made: Rule = getattr(boolean, kind)(*rules)
     return made
 

@@ -38,7 +38,7 @@ class _Formula(Rule):
         return tuple(place for part in self.parts for place in part.places())
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        """The automata of all parts side by side; the truth function speaks at the end."""
+        """The automata of all parts side by side; the truth function is evaluated at the end."""
         automata: list[tuple[LazyAutomaton, int]] = []  # with the bit at which the marks of its part begin
         owner: list[int] = []
         names_before = bits_before = 0
@@ -152,7 +152,7 @@ class Matches(Rule):
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
-            raise RuleError("a label expression is not text", got=repr(self.pattern), wanted='such as "O* A0+"')
+            raise RuleError("a label expression must be a string", got=repr(self.pattern), wanted='such as "O* A0+"')
         check_regex(self.pattern)  # now, while the line of the file is known; the names wait for the label set
 
     def count_violations(self, context: RuleContext) -> int:
@@ -177,8 +177,8 @@ def matches(pattern: str) -> Rule:
     ----------
     pattern : str
         Names of labels or segment types, separated by spaces, with ``( )``, ``|``, ``*``, ``+``, ``?`` and ``{2,3}``.
-        ``.`` is any label, ``[A B]`` one of these, ``[^A B]`` any other. Names with other characters than letters,
-        digits, ``_`` and ``-`` go between quotation marks.
+        ``.`` is any label, ``[A B]`` one of these, ``[^A B]`` any other. Put names with characters other than
+        letters, digits, ``_`` and ``-`` in quotation marks.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def matches(pattern: str) -> Rule:
     Raises
     ------
     RuleError
-        If `pattern` is not text; the subclass RuleSyntaxError, if it is not such an expression.
+        If `pattern` is not a string; its subclass RuleSyntaxError if the expression is invalid.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Labels that a rule need not tell apart: they share a class, and automata have one column per class.
+"""Labels that a rule does not have to distinguish: they share a class, and automata have one column per class.
 
 m labels (y)    C classes (c)
 """

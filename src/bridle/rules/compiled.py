@@ -1,14 +1,15 @@
 """Rules compiled for the kernels: once per decoder, and bound to each batch.
 
-A rule that is the same for every sequence becomes masks or automata when the decoder is made. A rule that speaks of
-positions, of token texts or of values that come with the sequence becomes a *dependent*: the kernels read the values
+A rule that is the same for every sequence becomes masks or automata when the decoder is made. A rule about
+positions, tokens or values that come with the sequence becomes a *dependent*: the kernels read the values
 themselves and ask here (`_Source`) for what they have not met yet, or cannot read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +20,10 @@ from bridle.automata import CountingAutomaton
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.rules.base import Names, Place, Rule, Sets, Soft
-from bridle.rules.patterns import Matching, TextEngine, matcher
-from bridle.rules.refer import Given, Tokens, tokens_of
+from bridle.rules.conditions import TokenPlace
+from bridle.rules.inputs import Given, texts_of
+from bridle.rules.numbered import NumberedConditions
+from bridle.texts import Texts
 
 Givens = Sequence[Mapping[str, Any]] | None
 AllSets = tuple[Sets, ...]  # of all label fields of a rule
@@ -59,7 +62,7 @@ class CompiledRules:
     labels : Labels
     rules : sequence of Rule
     options : _native.Options
-        Limits, and what the engine was told.
+        Limits, and the options of the engine.
     absorb : {"masks", "words", "nothing"}
         What will be asked for first.
     """
@@ -82,7 +85,7 @@ class CompiledRules:
     def _conjunct(self, number: int, part: Rule, soft: bool) -> _Conjunct:
         names, places = part.names(), part.places()
         if len(places) > _MOST_PLACES:
-            raise RuleError("a rule speaks of too many positions", got=len(places), wanted="a few; split the rule")
+            raise RuleError("a rule names too many positions", got=len(places), wanted="fewer; split the rule")
         keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
         mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
         kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
@@ -145,10 +148,11 @@ class CompiledRules:
             made.add_automaton(number, automaton)
         if absorb == "masks":
             made.drop_redundant()  # what masks and other hard rules see to anyway
-        for one in dependents:
+        for number, one in enumerate(dependents):
             kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
-            made.add_dependent(one.number, kind, [source.place(place) for place in one.places], one.keys)
-        source.matching = matcher(*source.patterns) if source.patterns else None
+            made.add_dependent(one.number, kind, [source.place(place, number) for place in one.places], one.keys)
+        if dependents:
+            source.conditions.hand_over(made)
         return made
 
     def bind(
@@ -159,14 +163,20 @@ class CompiledRules:
         *,
         first: int = 0,
         many: bool = True,
-        texts: list[str] | None = None,
+        texts: Sequence[str] | None = None,
     ) -> _native.BoundRules:
         """The rules (`native`) for these sequences, which are numbered from `first`.
 
         texts: of all tokens, end to end, instead of given["tokens"].
         """
+        which = None
+        if not native.reads_tokens:
+            texts = None
+        elif isinstance(texts, Texts):  # the kernels ask once for each distinct text
+            once, which = texts.distinct()
+            texts = once.tolist()
         try:
-            return native.bind(offsets, givens, texts)
+            return native.bind(offsets, givens, texts, which)
         except BridleError as error:
             if error.sequence is not None:
                 error.sequence = error.sequence + first if many else None
@@ -184,17 +194,25 @@ class _Source:
     _labels: Labels
     _dependents: list[_Conjunct]
     _absorb: Absorb
-    patterns: dict[tuple[str, TextEngine], int] = field(default_factory=dict)  # numbered as they come
-    matching: Matching | None = None  # the numbers of the patterns that match a text
 
-    def place(self, place: Place) -> tuple[str, Any, bool]:
-        """A place as the kernels take it."""
-        match place.source:
-            case Given(key):
-                return "given", key, place.tied
-            case Tokens(pattern, engine):
-                return "tokens", self.patterns.setdefault((pattern, engine), len(self.patterns)), False
+    @cached_property
+    def conditions(self) -> NumberedConditions:
+        """The conditions on tokens of all dependents."""
+        return NumberedConditions()
+
+    def place(self, place: Place, dependent: int) -> tuple[str, Any, bool]:
+        """A place of a dependent as the kernels take it."""
+        if type(place) is not Place:
+            return "fixed", None, False  # which is no position, so that they ask for `positions`
+        if isinstance(place.source, Given):
+            return "given", place.source.key, place.tied
+        if isinstance(place.source, TokenPlace):
+            return "tokens", self.conditions.of(place.source, dependent), False
         return "fixed", place.source, place.tied
+
+    def facts(self, column: int, text: str) -> bytes:
+        """What the conditions say of a text in a column."""
+        return self.conditions.facts(column, text)
 
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
         """What the label names of a sequence mean: bits (token, first, last), or automata."""
@@ -206,8 +224,8 @@ class _Source:
                 assert mask is not None
                 return tuple(None if bits is None else as_bits(bits) for bits in (mask.token, mask.first, mask.last))
             if len(marks) > _MOST_MARKS:
-                got, wanted = f"{len(marks)} combinations", "a few; split the rule"
-                raise RuleError("a rule speaks of too many positions", got=got, wanted=wanted)
+                got, wanted = f"{len(marks)} combinations", "fewer; split the rule"
+                raise RuleError("a rule names too many positions", got=got, wanted=wanted)
             all_marks = tuple(marks) or tuple(range(1 << len(one.places)))
             return _automata_of(one.rule, sets, all_marks, self._labels)[0]
         except BridleError as error:
@@ -224,10 +242,10 @@ class _Source:
         except BridleError as error:
             raise self._about(one, sequence, error) from None
 
-    def tokens(self, number: int, given: Any, sequence: int, n: int) -> list[str]:
-        """The texts of the tokens of a sequence."""
+    def texts(self, number: int, given: Any, sequence: int, column: int, n: int) -> list[str]:
+        """The values of a column of a sequence."""
         try:
-            return tokens_of({} if given is None else given, n)
+            return texts_of({} if given is None else given, self.conditions.column(column), n)
         except BridleError as error:
             raise self._about(self._dependents[number], sequence, error) from None
 
@@ -241,7 +259,7 @@ def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labe
     found: _Built | None = labels.automata.get(key)
     if found is None:
         m = len(labels.names)
-        built = [CountingAutomaton.build(lazy, m, marks) for lazy in rule.automata(sets, labels)]
+        built = rule.tables(sets, labels, marks)
         found = [to_native(automaton) for automaton in built], sum(len(one.final) for one in built)
         labels.automata.keep(key, found, sum(one.step.nbytes + one.violations.nbytes + 2 * m for one in built))
     return found
@@ -252,7 +270,7 @@ def _too_many_states(states: int) -> RuleError:
         "the automata of all rules together are too large",
         got=f"{states:,} states or more",
         wanted=f"at most {_MOST_STATES:,}",
-        cause="Many rules with large counts? Leave out those that follow from others.",
+        cause="Are there many rules with large counts? Remove those that follow from others.",
     )
 
 

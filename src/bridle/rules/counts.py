@@ -79,7 +79,7 @@ class AtMost(_Count):
 
 @dataclass(frozen=True)
 class AtLeast(_Count):
-    """No fewer than k; each one that lacks is a violation."""
+    """No fewer than k; each one that is missing is a violation."""
 
     text = ("at least {k:int} {count:unit} of {of:names}",)
 
@@ -92,7 +92,7 @@ class AtLeast(_Count):
 
 @dataclass(frozen=True)
 class Exactly(_Count):
-    """Just k; each one too many or too few is a violation."""
+    """Exactly k; each one too many or too few is a violation."""
 
     text = ("exactly {k:int} {count:unit} of {of:names}",)
 
@@ -106,7 +106,7 @@ class Exactly(_Count):
 
 @dataclass(frozen=True)
 class NoDuplicates(Rule):
-    """At most one segment of each name by itself; each segment too many is a violation."""
+    """At most one segment of each name; each further segment is a violation."""
 
     text = ("no duplicates of {of:names}",)
     of: Names
@@ -120,7 +120,7 @@ class NoDuplicates(Rule):
                 "no_duplicates() has too many names",
                 got=f"{len(sets[0]):,} names over {len(labels):,} labels",
                 wanted=f"names x labels at most {MOST_SQUARE:,} x {MOST_SQUARE:,}",
-                cause="Each name is an automaton.",
+                cause="Each name needs an automaton.",
             )
         return [_counting(ids, "segments", labels, 1, "<=") for ids in sets[0]]
 
@@ -140,7 +140,7 @@ class Length(Rule):
 
     def __post_init__(self) -> None:
         if self.at_least is None and self.at_most is None:
-            raise RuleError("length() limits nothing", got="neither limit", wanted="at_least=, at_most= or both")
+            raise RuleError("length() needs a limit", got="neither limit", wanted="at_least=, at_most= or both")
         for name in ("at_least", "at_most"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _natural(name, value, least=1))
@@ -186,10 +186,10 @@ def at_most(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
         The largest number, 0 or more.
     of : LabelSpec
         A label or segment type, a list of them, or ``given(...)``. Several are counted together: `k` limits their
-        total. For a limit on each by itself, see `no_duplicates`.
+        total. To limit each of them separately, see `no_duplicates`.
     count : {"segments", "tokens"}, default "segments"
-        What is counted. A segment is what the tagging scheme says: under IO, and without a scheme, neighbouring tokens
-        with the same label are one segment, so that a run of three A0 tokens counts once.
+        What is counted. The tagging scheme defines segments: under IO, and without a scheme, neighbouring tokens
+        with the same label are one segment, so a run of three A0 tokens counts once.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def at_most(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
     Raises
     ------
     RuleError
-        If `k` is not a whole number >= 0, `of` is not a name or a list of names, or `count` is another word.
+        If `k` is not an integer >= 0, `of` is not a name or a list of names, or `count` is not one of these words.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def at_least(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
     Raises
     ------
     RuleError
-        If `k` is not a whole number >= 0, `of` is not a name or a list of names, or `count` is another word.
+        If `k` is not an integer >= 0, `of` is not a name or a list of names, or `count` is not one of these words.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def exactly(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
     Raises
     ------
     RuleError
-        If `k` is not a whole number >= 0, `of` is not a name or a list of names, or `count` is another word.
+        If `k` is not an integer >= 0, `of` is not a name or a list of names, or `count` is not one of these words.
 
     Examples
     --------
@@ -289,7 +289,7 @@ def no_duplicates(of: LabelSpec) -> Rule:
     Parameters
     ----------
     of : LabelSpec
-        A label or segment type, a list of them, or ``given(...)``. Each is counted by itself.
+        A label or segment type, a list of them, or ``given(...)``. Each is counted separately.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def length(of: LabelSpec, *, at_least: int | None = None, at_most: int | None = 
     Raises
     ------
     RuleError
-        If there is no limit, or one that is not a whole number >= 1; if `of` is not a name or a list of names.
+        If there is no limit, or one that is not an integer >= 1; if `of` is not a name or a list of names.
 
     Examples
     --------
@@ -346,7 +346,7 @@ def length(of: LabelSpec, *, at_least: int | None = None, at_most: int | None = 
 
 
 def _natural(name: str, value: object, least: int = 0) -> int:
-    """A whole number not below `least`."""
+    """An integer not below `least`."""
     if not is_integer(value, least):
-        raise RuleError(f"{name} is not a count", got=repr(value), wanted=f"a whole number >= {least}")
+        raise RuleError(f"invalid value of `{name}`", got=repr(value), wanted=f"an integer >= {least}")
     return int(value)

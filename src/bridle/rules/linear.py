@@ -1,7 +1,7 @@
 """Rules as linear rows over the edges of the trellis: the programs of Roth & Yih (2005) and Fersini et al. (2012).
 
-    x[t, i, j] = 1   label i stands at t-1 and label j at t; start edges x[0, start, j]; end edges after the last token
-    v[t, y] = sum over i of x[t, i, y]   label y stands at t: an expression over the edges that enter it
+    x[t, i, j] = 1   label i is at t-1 and label j at t; start edges x[0, start, j]; end edges after the last token
+    v[t, y] = sum over i of x[t, i, y]   label y is at t: an expression over the edges that enter it
     minimise  price - score  over columns in [0, upper], every row a limit  lower <= sum coefficient * column <= upper
 
     n positions (t)    m labels (i, then j; y)    S automaton states (s)    E edges that enter a token
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bridle.automata import CountingAutomaton, LazyAutomaton
+from bridle.automata import CountingAutomaton
 from bridle.labels import Labels
 from bridle.rules import linear_paper, linear_tight  # noqa: F401  (they register their rows)
 from bridle.rules.base import Rule, Soft, named
@@ -59,21 +59,20 @@ def _flow(case: Case) -> None:
             marks[t] |= 1 << k
     kinds = sorted(set(marks))
     table = [kinds.index(mark) for mark in marks]
-    automata = rule.automata(case.sets, case.labels)
+    automata = rule.tables(case.sets, case.labels, tuple(kinds))
     shared = case.price is not None and case.per == "sequence" and len(automata) > 1  # several automata, one payment
     sigma = p.columns(1, case.price) if shared and case.price is not None else None
     for automaton in automata:
-        broken = _flow_of(case, automaton, kinds, table, 0.0 if shared else case.price)
+        broken = _flow_of(case, automaton.by_label(), table, 0.0 if shared else case.price)
         if sigma is not None:
             cols = np.append(broken, sigma)
             p.rows(np.zeros(len(cols), np.intp), cols, np.append(np.ones(len(broken)), -1.0), -INF, np.zeros(1))
 
 
-def _flow_of(case: Case, lazy: LazyAutomaton, kinds: list[int], table: list[int], price: float | None) -> Ints:
+def _flow_of(case: Case, automaton: CountingAutomaton, table: list[int], price: float | None) -> Ints:
     """The flow of one automaton; returns the columns that break the rule."""
     p = case.program
     n, m = p.n, p.m
-    automaton = CountingAutomaton.build(lazy, m, kinds).by_label()
     step, violations = automaton.step[table].astype(np.intp), automaton.violations[table]  # (n, S, m)
     violations[-1] += automaton.final[step[-1]]
     states = automaton.n_states

@@ -51,7 +51,7 @@ def _counted(case: Case) -> bool:
     EndsWith,
 )
 def _masked(case: Case) -> bool:
-    """What a mask shuts out: those edges are 0, or have a price of their own."""
+    """Edges that a mask excludes are 0, or have their own price."""
     p, mask = case.program, case.rule.mask(case.sets, case.labels)
     if mask is None:
         return False

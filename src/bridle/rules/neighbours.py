@@ -132,7 +132,7 @@ class Around(Rule):
 
 @dataclass(frozen=True)
 class SameLabel(Rule):
-    """All tokens of a span agree: they carry one label (under BIO and the like: one type).
+    """All tokens of a span agree: they carry one label (under BIO and similar schemes: one type).
 
     Each change of label inside a span is one violation.
     """
@@ -285,13 +285,13 @@ def around(at: Position, left: LabelSpec, right: LabelSpec) -> Rule:
 def same_label(span: Spans) -> Rule:
     """Require the same label on all tokens of a span.
 
-    Under BIO and the like the tokens share a segment type, or all of them are outside.
+    Under BIO and similar schemes, the tokens share a segment type, or all of them are outside.
 
     Parameters
     ----------
     span : Spans
-        A pair (start, end), end not included, as in Python slices; a list of pairs, each of which agrees by itself; or
-        ``given(...)``.
+        A pair (start, end), end not included, as in Python slices; a list of pairs, each of which is checked
+        separately; or ``given(...)``.
 
     Returns
     -------

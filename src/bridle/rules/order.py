@@ -1,4 +1,4 @@
-"""Rules about presence and order: present, if_present, followed_by, before, starts_with, ends_with."""
+"""Rules about presence and order: present, if_present, followed_by, before, first_before, starts_with, ends_with."""
 
 from __future__ import annotations
 
@@ -95,6 +95,31 @@ class Before(Rule):
 
 
 @dataclass(frozen=True)
+class FirstBefore(Rule):
+    """If both occur, the first `a` comes before the first `b`. It is broken as a whole: one violation."""
+
+    text = ("first {a:names} before first {b:names}",)
+    a: Names
+    b: Names
+
+    def count_violations(self, context: RuleContext) -> int:
+        at_a, at_b = context.where(self.a), context.where(self.b)
+        return int(bool(at_a) and bool(at_b) and at_b[0] < at_a[0])
+
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
+        a, b = union(sets[0]), union(sets[1])
+
+        def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
+            if state == "decided":
+                return state, 0
+            if y in a:
+                return "decided", int(state == "b")
+            return ("b" if y in b else state), 0
+
+        return [LazyAutomaton("", read, classes=by_sets(len(labels), a, b))]
+
+
+@dataclass(frozen=True)
 class StartsWith(Rule):
     """The first label, if there is one, is `a`."""
 
@@ -172,9 +197,9 @@ def if_present(a: LabelSpec, then: LabelSpec) -> Rule:
     Parameters
     ----------
     a : LabelSpec
-        The label or segment type that asks for another; a list of them, or ``given(...)``.
+        The label or segment type that requires another one; a list of them, or ``given(...)``.
     then : LabelSpec
-        What must occur, before or after; of several, one is enough.
+        The label that must occur, before or after `a`. If you pass several, one of them is enough.
 
     Returns
     -------
@@ -255,10 +280,48 @@ def before(a: LabelSpec, b: LabelSpec) -> Rule:
     >>> rule = r.before("AUTHOR", "TITLE")
     >>> rule.holds(["AUTHOR", "TITLE"], labels), rule.holds(["O", "TITLE"], labels)
     (True, True)
-    >>> rule.holds(["AUTHOR", "TITLE", "AUTHOR"], labels)  # one AUTHOR in front is not enough
+    >>> rule.holds(["AUTHOR", "TITLE", "AUTHOR"], labels)  # one AUTHOR in front is not enough: see `first_before`
     False
     """
     return Before(Names.of(a), Names.of(b))
+
+
+def first_before(a: LabelSpec, b: LabelSpec) -> Rule:
+    """If both occur, require that the first `a` comes before the first `b`.
+
+    Later tokens do not matter: START END START END obeys ``first_before("START", "END")``, but not
+    ``before("START", "END")``, which forbids every START after an END. Neither has to occur: a sequence with only one
+    of the two obeys the rule. A token that is both `a` and `b` (lists that overlap) is not before itself, so it breaks
+    nothing.
+
+    Parameters
+    ----------
+    a, b : LabelSpec
+        Labels or segment types: a name, a list of names, or ``given(...)``.
+
+    Returns
+    -------
+    Rule
+        A sequence whose first `b` comes before its first `a` is one violation.
+
+    Raises
+    ------
+    RuleError
+        If `a` or `b` is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> labels = Labels(["O", "START", "END"])
+    >>> rule = r.first_before("START", "END")
+    >>> print(rule)
+    first START before first END
+    >>> rule.holds(["START", "END", "START", "END"], labels), rule.holds(["END", "START"], labels)
+    (True, False)
+    >>> rule.holds(["O", "END"], labels)
+    True
+    """
+    return FirstBefore(Names.of(a), Names.of(b))
 
 
 def starts_with(a: LabelSpec) -> Rule:
@@ -272,7 +335,7 @@ def starts_with(a: LabelSpec) -> Rule:
     Returns
     -------
     Rule
-        Another first label is one violation. A sequence without tokens obeys.
+        A different first label is one violation. An empty sequence obeys the rule.
 
     Raises
     ------
@@ -301,7 +364,7 @@ def ends_with(b: LabelSpec) -> Rule:
     Returns
     -------
     Rule
-        Another last label is one violation. A sequence without tokens obeys.
+        A different last label is one violation. An empty sequence obeys the rule.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 r"""Regular expressions over the texts of tokens: Python's `re` says what they mean, RE2 matches them in linear time.
 
-An expression is parsed by Python and written anew for RE2. Whatever a single character may be, as in ``\d``, ``[^\W_]``
-or ``(?i)k``, is asked of `re` itself, for all characters there are, so that both engines agree on every text:
+An expression is parsed by Python and rewritten for RE2. What a single character may be, as in ``\d``, ``[^\W_]``
+or ``(?i)k``, comes from `re` itself, which is asked about all characters, so both engines agree on every text:
 
     \d            ->  [\x{30}-\x{39}\x{660}-\x{669}...]
-    (a|b)+?       ->  (?:(?:a|b)){1,}         which of several ways to match is no question: the whole text must match
+    (a|b)+?       ->  (?:(?:a|b)){1,}         the whole text must match, so greedy and lazy do not differ
     ^a$, \Aa\Z    ->  \Aa\z
     \b            ->  \b, which looks at ASCII letters only: `_words_apart` says how it sees the others
 
@@ -49,7 +49,7 @@ _REFUSED = {
     op.ATOMIC_GROUP: "an atomic group (?>...)",
     op.POSSESSIVE_REPEAT: "a possessive repeat such as a++",
 }
-_WHAT = "bad regular expression for tokens"
+_WHAT = "invalid regular expression for tokens"
 
 
 class _Untranslatable(Exception):  # noqa: N818
@@ -276,7 +276,7 @@ def _options(memory: int) -> Any:
 
 @lru_cache(maxsize=128)
 def matcher(*patterns: tuple[str, TextEngine]) -> Matching:
-    """Tells which of some expressions match the whole of a text; raises RuleError if one is none."""
+    """A function that says which of some expressions match a whole text; raises RuleError if one is invalid."""
     for pattern, engine in patterns:
         check_pattern(pattern, engine)
     written = [(k, _written(text)) for k, (text, by) in enumerate(patterns) if by == "re2"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from bridle.automata import DFA
 from bridle.rules.base import Rule, Soft
+from bridle.rules.findings import Spot
 
 _MOST_STEPS = 1_000_000  # steps of automata that one question may take
 _ALL_STEPS = 10_000_000  # and all of them together: a few seconds
@@ -27,7 +28,7 @@ class TooLarge(Exception):  # noqa: N818
 class Static:
     """A rule that looks at no positions: a labelling obeys it if all its automata accept."""
 
-    line: int
+    spot: Spot
     rule: Rule
     parts: tuple[DFA, ...]
 
@@ -94,12 +95,12 @@ class Questions:
 
     def follows(self, rule: Static, rules: Sequence[Static]) -> list[Static] | None:
         """Rules from which another one follows, or None."""
-        by: dict[int, Static] = {}
+        by: dict[Spot, Static] = {}
         for part in rule.parts:
             found = self.without([~part], rules)
             if found is None:
                 return None
-            by.update((other.line, other) for other in found)
+            by.update((other.spot, other) for other in found)
         return list(by.values())
 
 

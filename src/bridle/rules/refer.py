@@ -1,4 +1,4 @@
-"""How rules refer to labels and positions: by name, by number, by a value given with the sequence, by token text.
+"""How rules refer to labels and positions: by name, by number, by a value given with the sequence, by their tokens.
 
 The three aliases `LabelSpec`, `Position` and `Spans` are what the functions of `bridle.rules` take; `Names` and `Place`
 are the same, checked and immutable, as rules hold them.
@@ -6,7 +6,6 @@ are the same, checked and immutable, as rules hold them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,57 +13,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bridle.checks import is_integer
-from bridle.errors import Argument, GivenError, RuleError, shown
+from bridle.errors import GivenError, RuleError, shown
 from bridle.labels import Bools, Labels
-from bridle.rules.patterns import TextEngine, check_pattern, matcher
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Stands for a value that comes with the sequence: given[key]."""
-
-    key: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.key, str) or not re.fullmatch(r"\w+", self.key):
-            raise RuleError("a given value needs a plain name", got=shown(self.key), wanted="letters, digits and _")
-
-    def of(self, given: Mapping[str, Any]) -> Any:
-        """The value in one sequence's `given`."""
-        try:
-            return given[self.key]
-        except (KeyError, TypeError):
-            raise missing(self.key, given) from None
-
-
-def missing(key: str, given: object) -> GivenError:
-    """The error for a value that did not come with the sequence."""
-    keys = ", ".join(map(str, given)) if isinstance(given, Mapping) and given else "nothing"
-    return GivenError(
-        f"given[{key!r}] is missing",
-        got=keys,
-        wanted="{argument}",
-        cause="Pass it with each sequence.",
-        argument=Argument("given", {key: ...}),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """All positions whose token text matches the whole of a regular expression."""
-
-    pattern: str
-    engine: TextEngine = "re2"
-
-    def __post_init__(self) -> None:
-        check_pattern(self.pattern, self.engine)
-
+from bridle.rules.conditions import TokenPlace, columns_of
+from bridle.rules.inputs import Given, is_list
 
 LabelSpec: TypeAlias = str | Given | Iterable[str | Given]
 """Labels in a rule: a label or segment type, a list of them, or ``given(...)``."""
 
-Position: TypeAlias = int | np.integer[Any] | Iterable[int] | Given | Tokens
-"""Positions in a rule: a number (negative ones count from the end), a list, ``given(...)`` or ``tokens(...)``."""
+Position: TypeAlias = int | np.integer[Any] | Iterable[int] | Given | TokenPlace
+"""Positions in a rule: a number (negative ones count from the end), a list, ``given(...)``, ``tokens(...)``,
+``first_token()`` or ``last_token()``."""
 
 Spans: TypeAlias = tuple[int, int] | Iterable[tuple[int, int]] | Given
 """Spans in a rule: a pair (start, end), end not included, a list of pairs, or ``given(...)``."""
@@ -80,13 +39,13 @@ class Names:
     def of(cls, value: LabelSpec | Names) -> Names:
         if isinstance(value, Names):
             return value
-        items = (value,) if isinstance(value, (str, Given)) else tuple(value) if _listed(value) else ()
+        items = (value,) if isinstance(value, (str, Given)) else tuple(value) if is_list(value) else ()
         if not items or not all(isinstance(x, Given) or (isinstance(x, str) and x) for x in items):
             raise RuleError(
-                "labels of a rule",
+                "invalid labels of a rule",
                 got=shown(value),
                 wanted="a name, a list of names or given(...)",
-                cause="An empty list says nothing; leave the rule out instead.",
+                cause="An empty list has no effect; remove the rule instead.",
             )
         return cls(tuple(dict.fromkeys(items)))
 
@@ -105,34 +64,28 @@ class Names:
 
 def label_names(value: Any, key: str) -> tuple[str, ...]:
     """The names in a given value."""
-    names = (value,) if isinstance(value, str) else tuple(value) if _listed(value) else (None,)
+    names = (value,) if isinstance(value, str) else tuple(value) if is_list(value) else (None,)
     if not all(isinstance(name, str) for name in names):
         raise GivenError(f"given[{key!r}] should hold labels", got=shown(value), wanted="a name or a list of names")
     return names
 
 
-def _listed(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0  # an array of no dimension says it can be iterated, and cannot
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Positions: numbers (negative ones from the end), `given(...)` or `tokens(...)`.
+    """Positions: numbers (negative ones from the end), `given(...)`, or conditions on tokens.
 
     A tied place holds spans instead: pairs (start, end), end not included, as in Python slices. Its positions are those
     of each span but the first: the ones that must agree with the position before.
     """
 
-    source: tuple[int, ...] | tuple[tuple[int, int], ...] | Given | Tokens
+    source: tuple[int, ...] | tuple[tuple[int, int], ...] | Given | TokenPlace
     tied: bool = False
 
     @classmethod
     def at(cls, value: Position | Place) -> Place:
         if isinstance(value, Place):
             return value
-        if isinstance(value, (Given, Tokens)):
+        if isinstance(value, Given | TokenPlace):
             return cls(value)
         return cls(positions_in(value, "at"))
 
@@ -147,35 +100,25 @@ class Place:
     @property
     def keys(self) -> tuple[str, ...]:
         """What it needs of `given`."""
-        match self.source:
-            case Given(key):
-                return (key,)
-            case Tokens():
-                return ("tokens",)
-        return ()
+        if isinstance(self.source, Given):
+            return (self.source.key,)
+        return self.columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that it looks at; "tokens" stands for the texts of the tokens."""
+        return columns_of(self.source) if isinstance(self.source, TokenPlace) else ()
 
     def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
         """The positions in one sequence of n tokens."""
         source = self.source
-        if isinstance(source, Tokens):
-            matching = matcher((source.pattern, source.engine))
-            return [t for t, token in enumerate(tokens_of(given, n)) if matching(token)]
+        if isinstance(source, TokenPlace):
+            return source.positions(n, given)
         value = source.of(given) if isinstance(source, Given) else source
         what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
         if self.tied:
             return sorted({t for a, b in spans_in(value, what) for t in range(a + 1, _span_end(b, n, what))})
         return sorted({inside(i, n, what) for i in positions_in(value, what)})
-
-
-def tokens_of(given: Mapping[str, Any], n: int) -> list[str]:
-    """The texts of the tokens of a sequence."""
-    tokens = Given("tokens").of(given)
-    if not _listed(tokens):
-        raise GivenError("given['tokens'] should be the tokens", got=shown(tokens), wanted="a list of strings")
-    texts = list(map(str, tokens))
-    if len(texts) != n:
-        raise GivenError("given['tokens'] has another length than the sequence", got=len(texts), wanted=n)
-    return texts
 
 
 def inside(i: int, n: int, what: str) -> int:
@@ -205,18 +148,18 @@ def positions_in(value: Any, what: str) -> tuple[int, ...]:
     """The positions of a number or of a list of numbers."""
     if is_integer(value):
         return (int(value),)
-    items = tuple(value) if _listed(value) else (None,)
+    items = tuple(value) if is_list(value) else (None,)
     if not all(is_integer(i) for i in items):
-        raise RuleError(f"{what} should be positions", got=shown(value), wanted="a whole number or a list of them")
+        raise RuleError(f"{what} should be positions", got=shown(value), wanted="an integer or a list of integers")
     return tuple(int(i) for i in items)
 
 
 def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
     """The spans of one pair or of a list of pairs."""
-    items = tuple(value) if _listed(value) else (None,)
+    items = tuple(value) if is_list(value) else (None,)
     if len(items) == 2 and all(is_integer(i) for i in items):
         items = (items,)
-    items = tuple(tuple(item) if _listed(item) else () for item in items)
+    items = tuple(tuple(item) if is_list(item) else () for item in items)
     for item in items:
         if not (len(item) == 2 and all(is_integer(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
@@ -237,7 +180,7 @@ class RuleContext:
     given: Mapping[str, Any]
 
     def positions(self, place: Place | None) -> list[int]:
-        """The positions a rule speaks of; None: all."""
+        """The positions of a rule; None: all."""
         return list(range(len(self.ids))) if place is None else place.positions(len(self.ids), self.given)
 
     def sets(self, names: Names) -> tuple[frozenset[int], ...]:
@@ -284,7 +227,7 @@ def given(key: str) -> Given:
     """Refer to a value that comes with each sequence.
 
     You pass the value when you decode: ``decoder.decode(lattice, given={"verb": 3})``. It may be a position, a list of
-    positions, a list of spans, a label or a list of labels, depending on the argument in whose place it stands.
+    positions, a list of spans, a label or a list of labels, depending on the argument that it replaces.
 
     Parameters
     ----------
@@ -294,7 +237,7 @@ def given(key: str) -> Given:
     Returns
     -------
     Given
-        A placeholder that every rule takes for its labels, positions or spans.
+        A placeholder that you pass to rules in place of labels, positions or spans.
 
     Raises
     ------
@@ -311,43 +254,3 @@ def given(key: str) -> Given:
     True
     """
     return Given(key)
-
-
-def tokens(pattern: str, *, engine: TextEngine = "re2") -> Tokens:
-    r"""Refer to all positions whose token matches a regular expression.
-
-    The tokens come with each sequence as ``given={"tokens": [...]}``; models that have the text of the tokens pass them
-    for you.
-
-    Parameters
-    ----------
-    pattern : str
-        A regular expression in the syntax of Python's `re`, at most 65,536 characters. It must match the whole token.
-    engine : {"re2", "re"}, default "re2"
-        What matches it. RE2 takes time proportional to the length of the token, whatever the expression is; it has no
-        look-around, back-references, atomic groups or possessive repeats, no counts above 1,000, and ``$`` only at the
-        end. Python's `re` has them all, but some expressions take it exponential time, and `time_limit` does not stop
-        it. Where both take an expression, they match the same tokens.
-
-    Returns
-    -------
-    Tokens
-        A placeholder that rules take for positions.
-
-    Raises
-    ------
-    RuleError
-        If `pattern` is not a regular expression, or one that the engine cannot take.
-
-    Examples
-    --------
-    >>> from bridle import Labels, rules as r
-    >>> rule = r.fix("ZIP", r.tokens(r"\d{5}"))
-    >>> print(rule)
-    fix ZIP at tokens /\d{5}/
-    >>> rule.holds(["O", "ZIP"], Labels(["O", "ZIP"]), given={"tokens": ["Evanston", "60201"]})
-    True
-    >>> print(r.fix("ZIP", r.tokens(r"(?!00)\d{5}", engine="re")))
-    fix ZIP at tokens /(?!00)\d{5}/ by re
-    """
-    return Tokens(pattern, engine)

@@ -4,32 +4,34 @@
     AUTHOR before TITLE                    [penalty 2.3]   # held in 348 of 350
     (present A0) implies (label at given verb is O)
 
-Every kind of rule brings its own sentence (`Rule.text`): words, and slots {field:type}. Here are the slot types and the
-small grammar around sentences:  not, and, or, implies, iff, parentheses, a penalty at the end, comments after '#'.
+Every kind of rule brings its own sentence (sentences.py). Here are the types of its slots and the small grammar
+around sentences: not, and, or, implies, iff, parentheses, a penalty at the end, comments after '#'.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from typing import Any, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from bridle.errors import RuleSyntaxError, shown
 from bridle.rules.base import Rule, Soft
-from bridle.rules.boolean import And, Iff, Implies, Not, Or, _Pair
-from bridle.rules.refer import Given, Names, Place, Tokens
+from bridle.rules.boolean import Not
+from bridle.rules.condition_text import ReadList, condition_is_next, lists_in, read_token_place
+from bridle.rules.conditions import Tokens
+from bridle.rules.equal import Equal
+from bridle.rules.inputs import Given
+from bridle.rules.refer import Names, Place
+from bridle.rules.sentences import PAIRS, Slot, reserved, sentences, unquote, unslash
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|/(?P<regex>(?:[^/\\]|\\.)*)/
         |(?P<mark>[,()\[\]])|(?P<word>[^\s,()\[\]"\#]+))""",
     re.VERBOSE,
 )
-# from the tightest to the loosest
-_PAIRS: dict[str, Callable[[Rule, Rule], _Pair]] = {"and": And, "or": Or, "implies": Implies, "iff": Iff}
 MOST_CONNECTIVES = 150  # of one line: not, and, or, implies, iff, opened parentheses
-_WORDS = {"not", *_PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
 
 
 class _Token(NamedTuple):
@@ -37,103 +39,7 @@ class _Token(NamedTuple):
     text: str
 
 
-class _Slot(NamedTuple):
-    field: str
-    type: str
-
-
-class _Sentence(NamedTuple):
-    kind: type[Rule]
-    pieces: list[str | _Slot]
-    words: frozenset[str]  # those among the pieces
-
-
-_CONNECTIVES = {_Token("mark", "("), *(_Token("word", word) for word in ("not", *_PAIRS))}
-
-
-@cache
-def _sentences() -> list[_Sentence]:
-    """All sentences, cut into words and slots."""
-    made = []
-    for kind in Rule.kinds:
-        for text in kind.text:
-            pieces = [_Slot(*w[1:-1].split(":")) if w[0] == "{" else w for w in text.split()]
-            made.append(_Sentence(kind, pieces, frozenset(w for w in pieces if isinstance(w, str))))
-    return made
-
-
-@cache
-def _reserved() -> Set[str]:
-    return _WORDS.union(*(sentence.words for sentence in _sentences()))
-
-
-_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}  # a rule stays on one line
-_MEANT = {"n": "\n", "r": "\r"}
-
-
-def _quote(text: str) -> str:
-    return '"' + re.sub(r'[\\"\n\r]', lambda found: _ESCAPED[found[0]], text) + '"'
-
-
-def _unquote(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[1]), text, flags=re.DOTALL)
-
-
-def _unslash(text: str) -> str:
-    return text.replace(r"\/", "/")
-
-
-# ---- printing ---------------------------------------------------------------------------------------------------
-
-
-def to_text(rule: Rule) -> str:
-    """One line of text."""
-    if isinstance(rule, Soft):
-        per = " per violation" if rule.per == "violation" else ""
-        return f"{to_text(rule.rule)}  [penalty {rule.penalty!r}{per}]"
-    if isinstance(rule, Not):
-        return f"not {_inner(rule.rule)}"
-    if isinstance(rule, _Pair):
-        return f"{_inner(rule.left)} {rule.word} {_inner(rule.right)}"
-    for kind, pieces, _ in _sentences():
-        values = {p.field: getattr(rule, p.field, None) for p in pieces if isinstance(p, _Slot)}
-        if type(rule) is kind and None not in values.values():
-            return " ".join(p if isinstance(p, str) else _show(p.type, values[p.field], rule) for p in pieces)
-    raise TypeError(f"{type(rule).__name__} has no sentence")
-
-
-def _inner(rule: Rule) -> str:
-    return f"({to_text(rule)})"
-
-
-def _show(kind: str, value: Any, rule: Rule) -> str:
-    if kind == "unit":
-        return str(value)[:-1] if getattr(rule, "k", 0) == 1 else str(value)
-    if kind == "quoted":
-        return _quote(value)
-    if kind == "names":
-        return ", ".join(_show_one(x) for x in value.items)
-    if kind in ("place", "spans"):
-        source = value.source
-        if isinstance(source, (Given, Tokens)):
-            return _show_one(source)
-        return ", ".join(f"{x[0]}:{x[1]}" if kind == "spans" else str(x) for x in source) or "nowhere"
-    return str(value)
-
-
-def _show_one(item: Any) -> str:
-    if isinstance(item, Given):
-        return f"given {item.key}"
-    if isinstance(item, Tokens):
-        slashed = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", item.pattern, flags=re.DOTALL)
-        exact = _unslash(slashed) == item.pattern and not re.search(r"[\n\r]", slashed)
-        by = "" if item.engine == "re2" else f" by {item.engine}"
-        return f"tokens /{slashed}/{by}" if exact else f"tokens {_quote(item.pattern)}{by}"
-    plain = re.fullmatch(r"[^\s,()\[\]\"#/]+", item) and item not in _reserved()
-    return item if plain else _quote(item)
-
-
-# ---- parsing ----------------------------------------------------------------------------------------------------
+_CONNECTIVES = {_Token("mark", "("), *(_Token("word", word) for word in ("not", *PAIRS))}
 
 
 class _Miss(Exception):  # noqa: N818
@@ -143,14 +49,16 @@ class _Miss(Exception):  # noqa: N818
 class _Reader:
     """Recursive descent over the tokens of one line; sentences are tried in turn and the longest fit wins."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, lists: ReadList) -> None:
+        self.read_list = lists
         self.tokens: list[_Token] = []
         self.comment = ""
         at, end = 0, len(line.rstrip())
         while at < end:
             found = _TOKEN.match(line, at)
             if found is None:
-                raise RuleSyntaxError("cannot read this", got=shown(line[at:].strip()), wanted="a closed quotation")
+                rest = shown(line[at:].strip())
+                raise RuleSyntaxError("a quotation mark is missing", got=rest, wanted="a closed quotation")
             kind = found.lastgroup or ""
             if kind == "comment":
                 self.comment = found[kind][1:].strip()
@@ -160,7 +68,7 @@ class _Reader:
         self.at = 0
         # Only sentences whose words are all there can fit; `parse` tries the others to say what was expected.
         there = {token.text for token in self.tokens}
-        self.sentences = [sentence for sentence in _sentences() if sentence.words <= there]
+        self.sentences = [sentence for sentence in sentences() if sentence.words <= there]
         self.far, self.hopes = 0, set[str]()  # the furthest point that any attempt reached, and what it hoped for
 
     def miss(self, wanted: str) -> _Miss:
@@ -184,7 +92,7 @@ class _Reader:
 
     def line(self) -> Rule:
         """All of it: a rule, and its penalty if it has one."""
-        rule = self.pair(len(_PAIRS) - 1)
+        rule = self.pair(len(PAIRS) - 1)
         if self.next_is("mark", "["):
             self.at += 1
             self.take("word", "penalty")
@@ -202,7 +110,7 @@ class _Reader:
     def pair(self, level: int) -> Rule:
         if level < 0:
             return self.single()
-        word, kind = list(_PAIRS.items())[level]
+        word, kind = list(PAIRS.items())[level]
         rule = self.pair(level - 1)
         while self.next_is("word", word):
             self.at += 1
@@ -216,7 +124,7 @@ class _Reader:
             return Not(self.single())
         if self.next_is("mark", "("):
             self.at += 1
-            rule = self.pair(len(_PAIRS) - 1)
+            rule = self.pair(len(PAIRS) - 1)
             self.take("mark", ")")
             return rule
         begin, best, end = self.at, None, self.at
@@ -234,7 +142,7 @@ class _Reader:
         self.at = end
         return best[0](**best[1])
 
-    def slots(self, pieces: list[str | _Slot]) -> dict[str, Any]:
+    def slots(self, pieces: list[str | Slot]) -> dict[str, Any]:
         """Read a sentence: what fills its slots."""
         values = {}
         for piece in pieces:
@@ -256,14 +164,14 @@ class _Reader:
     def integer(self) -> int:
         if self.at < len(self.tokens) and re.fullmatch(r"-?\d{1,18}", self.tokens[self.at].text):
             return int(self.take("word"))
-        raise self.miss("a whole number")
+        raise self.miss("an integer")
 
     def name(self) -> str | Given:
         if self.next_is("quoted"):
-            return _unquote(self.take("quoted"))
+            return unquote(self.take("quoted"))
         if self.next_is("word", "given"):
             return self.given()
-        if self.at < len(self.tokens) and self.tokens[self.at].text in _reserved():
+        if self.at < len(self.tokens) and self.tokens[self.at].text in reserved():
             raise self.miss("a label name")
         return self.take("word", wanted="a label name")
 
@@ -285,11 +193,12 @@ class _Reader:
     def place(self) -> Place:
         if self.next_is("word", "given"):
             return Place(self.given())
-        if self.next_is("word", "tokens"):
-            return Place(self.matching_tokens())
         if self.next_is("word", "nowhere"):
             self.at += 1
             return Place.at(())
+        if condition_is_next(self):
+            return Place(read_token_place(self))
+        self.miss("a column and an expression such as pos /NNP/")
         return Place.at(self.listed(self.integer))
 
     def matching_tokens(self) -> Tokens:
@@ -297,12 +206,25 @@ class _Reader:
         if self.next_is("quoted"):
             pattern = self.quoted()
         else:
-            pattern = _unslash(self.take("regex", wanted="an expression between slashes"))
+            pattern = unslash(self.take("regex", wanted="an expression between slashes"))
         if not self.next_is("word", "by"):
             return Tokens(pattern)
         self.at += 1
         self.take("word", "re")
         return Tokens(pattern, "re")
+
+    def equal(self) -> Equal:
+        at = self.at
+        self.take("word", "tokens")
+        pattern = None
+        if self.next_is("regex") or self.next_is("quoted"):
+            self.at = at
+            pattern = self.matching_tokens()
+        if not self.next_is("word", "ignoring"):
+            return Equal(pattern)
+        self.at += 1
+        self.take("word", "case")
+        return Equal(pattern, ignoring_case=True)
 
     def spans(self) -> Place:
         if self.next_is("word", "given"):
@@ -323,7 +245,7 @@ class _Reader:
         return word if word.endswith("s") else word + "s"
 
     def quoted(self) -> str:
-        return _unquote(self.take("quoted", wanted="an expression in quotation marks"))
+        return unquote(self.take("quoted", wanted="an expression in quotation marks"))
 
 
 _SLOTS: dict[str, Callable[[_Reader], Any]] = {
@@ -331,31 +253,37 @@ _SLOTS: dict[str, Callable[[_Reader], Any]] = {
     "names": _Reader.names,
     "place": _Reader.place,
     "spans": _Reader.spans,
+    "equal": _Reader.equal,
     "unit": _Reader.unit,
     "quoted": _Reader.quoted,
 }
 
 
-def parse(line: str) -> Rule:
+def parse(line: str, *, folder: str | Path | None = None) -> Rule:
     """Read a rule from its sentence, one line of a .rules file.
 
     Parameters
     ----------
     line : str
-        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is passed over. It may have 150
-        of not, and, or, implies, iff and opened parentheses.
+        The sentence, with ``[penalty ...]`` for a soft rule; a comment after ``#`` is skipped. It may have at
+        most 150 of not, and, or, implies, iff and opening parentheses.
+    folder : str or Path, optional
+        Folder of the files that the sentence names, as in ``tokens in "cities.txt"``. Without it, no file is read, so
+        you can parse rules from untrusted sources.
 
     Returns
     -------
     Rule
-        ``parse(str(rule)) == rule`` for every rule.
+        ``parse(str(rule)) == rule`` for every rule; with `folder`, if it names files.
 
     Raises
     ------
     RuleSyntaxError
-        If it is not a sentence of the language; the message says what was expected where.
+        If the line is not a rule; the message says what was expected, and where.
     RuleError
-        If it is one, but its values make no rule.
+        If its values are invalid, or it names a file and `folder` is missing.
+    FileError
+        If a file that it names cannot be read.
 
     Examples
     --------
@@ -363,13 +291,38 @@ def parse(line: str) -> Rule:
     >>> rules.parse("AUTHOR before TITLE [penalty 2.3]") == rules.before("AUTHOR", "TITLE").soft(2.3)
     True
     """
-    rule, _ = parse_line(line)
-    return rule if rule is not None else _no_rule(_Reader(line), line)
+    lists = lists_in(folder)
+    rule, _ = parse_line(line, lists)
+    return rule if rule is not None else _no_rule(_Reader(line, lists), line)
 
 
-def parse_line(line: str) -> tuple[Rule | None, str]:
-    """The rule on a line, if there is one, and its comment."""
-    reader = _Reader(line)
+def parse_line(
+    line: str, lists: ReadList | None = None, hint: Literal["suggest", "none"] = "suggest"
+) -> tuple[Rule | None, str]:
+    """The rule on a line, if there is one, and its comment.
+
+    lists: what reads the lists that it names.   hint: does an error name the sentence that was meant?
+    """
+    lists = lists or lists_in(None)
+    try:
+        return _parsed(line, lists)
+    except RuleSyntaxError as error:
+        if hint == "suggest":
+            from bridle.rules.nearest import nearest  # only what is wrong needs it
+
+            if (meant := nearest(line, lambda text: _must(_parsed(text, lists)[0]))) is not None:
+                error.cause = f"Did you mean: {meant}"
+        raise
+
+
+def _must(rule: Rule | None) -> Rule:
+    if rule is None:
+        raise RuleSyntaxError("no rule", got="a comment", wanted="a rule")
+    return rule
+
+
+def _parsed(line: str, lists: ReadList) -> tuple[Rule | None, str]:
+    reader = _Reader(line, lists)
     if not reader.tokens:
         return None, reader.comment
     try:
@@ -383,18 +336,34 @@ def parse_line(line: str) -> tuple[Rule | None, str]:
         _no_rule(reader, line)
 
 
+_INCLUDE = re.compile(r"""\s*include\s+(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s"#]\S*))\s*(?:\#.*)?""")
+
+
+def included_by(line: str) -> str | None:
+    """The path in a line such as ``include other.rules``. A rule about a label of that name has more words."""
+    found = _INCLUDE.fullmatch(line)
+    return None if found is None else found["quoted"] or found["plain"]
+
+
 def _no_rule(reader: _Reader, line: str) -> NoReturn:
     """Say what was expected where, of all sentences that there are."""
-    reader.at, reader.sentences = 0, _sentences()
+    if included_by(line) is not None:
+        raise RuleSyntaxError(
+            "no files are included here",
+            got=shown(line.strip()),
+            wanted="a rule",
+            cause="Only files include others: rules.load(path), or rules.parse_lines(lines, folder=...).",
+        )
+    reader.at, reader.sentences = 0, sentences()
     with suppress(_Miss):
         reader.line()
     rest = reader.tokens[reader.far :]
     got = repr(" ".join(token.text for token in rest[:6])) if rest else "the end of the line"
     hopes = sorted(reader.hopes) if "a rule" not in reader.hopes else ["a rule such as 'A before B'"]
-    named = "a label name" in hopes and rest and rest[0].text in _reserved()
+    named = "a label name" in hopes and rest and rest[0].text in reserved()
     raise RuleSyntaxError(
         f"not a rule: {line.strip()!r}",
         got=got,
         wanted=", or ".join(hopes[:6]),
-        cause=f'A label of that name goes between quotation marks: "{rest[0].text}".' if named else None,
+        cause=f'Put a label of that name in quotation marks: "{rest[0].text}".' if named else None,
     ) from None

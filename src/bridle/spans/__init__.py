@@ -4,7 +4,7 @@ A word lattice (Zhao & Marcus 2012, section 3.3) holds words that must cover a t
 spans of which any may be left out.
 
 Boundaries 0 .. n between n characters are nodes, possible words are arcs, a path holds each character once. A rule sees
-the words of a path as a sequence with one label per word; `tokens(regex)` speaks of the text of a word.
+the words of a path as a sequence with one label per word; `tokens(regex)` matches the text of a word.
 
     lattice = bridle.SpanLattice.all_words(len(text), score, max_length=8, characters=text)
     d = bridle.SpanDecoder(rules=[r.at_most(5, of="WORD", count="tokens")]).decode(lattice)

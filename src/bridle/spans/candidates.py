@@ -153,7 +153,7 @@ def _numbers(values: Any) -> Scores:
             "the score of a span is not a number",
             got=got,
             wanted=f"numbers up to {LARGEST:g}, or -inf",
-            cause="-inf means impossible; a span that must be chosen needs a rule.",
+            cause="-inf means impossible; to force a span, use a rule.",
         )
     return array
 

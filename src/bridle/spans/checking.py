@@ -5,6 +5,7 @@ ordered by start, longer ones first. A rule means of a selection what it means o
 
     every span is a segment of its own           a position stands for the items that hold it
     the text of an item is the text that it holds    the length of a span is the number of tokens that it touches
+    `tokens /.../` and a list are about the text of an item; with after, before or a column, about the tokens it holds
     same_label over (a, b) is about items that begin at a + 1 .. b - 1: each agrees with the item before
 """
 
@@ -17,8 +18,9 @@ from typing import Any, Literal
 from bridle.decoding.judge import Verdict
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
+from bridle.rules.conditions import TokenPlace, Tokens, TokensIn
 from bridle.rules.files import as_rules
-from bridle.rules.refer import Place, RuleContext, Tokens
+from bridle.rules.refer import Place, RuleContext
 from bridle.spans.candidates import ScoreKind, candidates_of
 from bridle.spans.document import Document, document_of
 from bridle.spans.labels import SpanLabels, labels_in
@@ -33,11 +35,24 @@ class _Items(RuleContext):
     extents: tuple[tuple[int, int], ...]  # of each item, in positions
     sizes: tuple[int, ...]  # tokens that each touches
     n: int  # positions
+    tokens: list[tuple[int, int]]  # where each begins and ends, in positions
+    given_tokens: dict[str, Any]  # what came with them
 
     def positions(self, place: Place | None) -> list[int]:
-        if place is None or isinstance(place.source, Tokens):
+        if place is None:
             return RuleContext.positions(self, place)
-        at = place.positions(self.n, self.given)
+        match place.source:
+            case Tokens(column=None):
+                return RuleContext.positions(self, place)
+            case TokensIn(phrases, ignoring, None):
+                folded = str.casefold if ignoring == "case" else str
+                known = {folded(phrase) for phrase in phrases.phrases()}
+                return [k for k, text in enumerate(self.given["tokens"]) if " ".join(folded(text).split()) in known]
+        if isinstance(place.source, TokenPlace):
+            found = [self.tokens[k] for k in place.positions(len(self.tokens), self.given_tokens)]
+            at = [t for start, end in found for t in range(start, end)]
+        else:
+            at = place.positions(self.n, self.given)
         if place.tied:
             return [k for k, (start, _) in enumerate(self.extents) if start in at and k > 0]
         return [k for k, (start, end) in enumerate(self.extents) if any(start <= t < end for t in at)]
@@ -129,9 +144,12 @@ def _violations(
     extents = tuple((start, end) for start, end, _ in items)
     tokens = list(zip(document.starts.tolist(), document.ends.tolist(), strict=True))
     sizes = tuple(sum(a < end and start < b for a, b in tokens) for start, end in extents)
+    of_tokens = given
     if document.slice is not None:
+        of_tokens = {**given, "tokens": [document.slice(start, end) for start, end in tokens]}
         given = {**given, "tokens": [document.slice(start, end) for start, end in extents]}
-    context = _Items(tuple(labels.id(item[2]) for item in items), labels, given, extents, sizes, document.n)
+    ids = tuple(labels.id(item[2]) for item in items)
+    context = _Items(ids, labels, given, extents, sizes, document.n, tokens, of_tokens)
     counts = []
     for rule in rules:
         with named(rule):

@@ -29,8 +29,8 @@ from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.labels import UNTYPED, Labels
 from bridle.rules.base import Rule
 from bridle.rules.compiled import CompiledRules
+from bridle.rules.conditions import Tokens
 from bridle.rules.files import as_rules
-from bridle.rules.refer import Tokens
 from bridle.spans import ilp
 from bridle.spans.lattice import SpanLattice
 from bridle.spans.packed import PackedSpans
@@ -49,7 +49,7 @@ class SpanDecoder:
     labels : Labels or iterable of str, optional
         The labels of words; without them, all words have one.
     rules : iterable of Rule or str
-        Rules without positions, or with ``tokens(regex)``, which speaks of the text of a word.
+        Rules without positions, or with ``tokens(regex)``, which matches the text of a word.
     engine : {"auto", "viterbi", "search", "product", "ilp"}, default "auto"
         "viterbi" takes hard rules about single words; "search" folds in only the rules that a best path violates, until
         none is left, "product" all at once; "ilp" is the integer program of Zhao & Marcus (2012), section 3.3, for hard
@@ -92,12 +92,12 @@ class SpanDecoder:
         self.rules = as_rules(rules)
         for rule in self.rules:
             for place in rule.places():
-                if not isinstance(place.source, Tokens):
+                if not (isinstance(place.source, Tokens) and place.source.column is None):
                     raise EngineError(
                         "word lattices take no rules about positions",
                         got=str(rule),
-                        wanted="tokens(...), or no place",
-                        cause="Which words there are is not known before; tokens(regex) speaks of the text of a word.",
+                        wanted="tokens(regex), or no place",
+                        cause="The words are not known in advance. Use tokens(regex): it matches the text of a word.",
                     )
         self.limits = Limits(time_limit, max_states, max_memory)
         self._compiled = CompiledRules(self.labels, self.rules, self.limits.native(), absorb="words")
@@ -127,10 +127,10 @@ class SpanDecoder:
             raise EngineError(
                 f"engine {engine!r} takes only hard rules about single words",
                 got=str(self.beyond[0]),
-                wanted="forbid, allow, fix and the like",
+                wanted="forbid, allow, fix and similar rules",
                 cause="Use engine='auto'.",
             )
-        return Plan(engine, "you asked for it")
+        return Plan(engine, "you selected it")
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class SpanDecoder:
         Infeasible
             If no path obeys the hard rules; it names a minimal set of rules that clash.
         LimitReached
-            If a limit came before any path was found.
+            If a limit was reached before any path was found.
 
         Examples
         --------
@@ -248,7 +248,7 @@ class SpanDecoder:
         [([(0, 2)], 3.0), ([(0, 1), (1, 2)], 2.0)]
         """
         if not is_integer(k, 1):
-            raise EngineError("k is not a number of paths", got=repr(k), wanted="1 or more")
+            raise EngineError("`k` must be a positive integer", got=repr(k), wanted="1 or more")
         deadline = Deadline.after(self.limits.time_limit)
         packed, problem = self._bind([lattice], None if given is None else [given])
         status, bound, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
@@ -329,7 +329,8 @@ class SpanDecoder:
                 "what": "the lattice has no path",
                 "got": f"{len(lattice)} possible words that do not join",
                 "wanted": f"words that hold each of the {lattice.n} characters once",
-                "cause": "A character that no possible word holds, or scores of -inf; no rule is to blame.",
+                "cause": "Either no possible word covers a character, or its scores are -inf. "
+                "The rules are not the cause.",
             },
             "path",
             instead="skip",

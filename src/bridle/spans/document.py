@@ -54,7 +54,7 @@ class Document:
         """The texts of spans."""
         if self.slice is None:
             raise GivenError(
-                "rules ask for the texts of spans",
+                "the rules need the texts of spans",
                 got="neither text nor tokens",
                 wanted="text=..., tokens=..., or both",
                 cause="Pass them with the candidates.",

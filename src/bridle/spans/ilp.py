@@ -12,7 +12,7 @@ should stop elsewhere. Impossible words (-inf, or forbidden by a rule) get no co
 
 A call of the solver has a price however small the program is. So the programs of several sequences are solved as one,
 side by side, up to JOINED columns: they share no row and no column, so the best of all is the best of each. Each is
-still proved by itself, by the bound that the prices of its own characters give. A joined program that is infeasible
+still proved separately, by the bound that the prices of its own characters give. A joined program that is infeasible
 for one, or not whole, or not proved, is solved again one by one; with a time limit, which is per sequence, none is.
 """
 
@@ -228,7 +228,7 @@ class _Programs:
 
 
 def _sums(values: Scores, cuts: Positions) -> Scores:
-    """Of each part by itself: differences of running sums would mix scores of different sizes."""
+    """Of each part separately: differences of running sums would mix scores of different sizes."""
     owner = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
     return np.asarray(np.bincount(owner, weights=values, minlength=len(cuts) - 1), dtype=np.float64)
 

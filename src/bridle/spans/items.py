@@ -1,7 +1,7 @@
 """What rules read when spans are chosen: items, and the graph whose paths are all selections of disjoint spans.
 
 A chosen span is one item, with its label. What no chosen span holds of a token is an item with the label O, one for
-each unbroken piece. White space outside of spans is no item. Items are ordered by start, longer ones first.
+each unbroken piece. White space outside spans is not an item. Items are ordered by start, longer ones first.
 
 Boundaries are nodes, items are arcs. A boundary inside a token has two nodes: "a span has just ended" and "a span
 begins now"; pieces of tokens lead from the first kind to the second, so that no two of them meet. Silent arcs, which no
@@ -40,7 +40,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemGraph:
-    """Arcs: first those that are no candidates, then the N candidates."""
+    """Arcs: first those that are not candidates, then the N candidates."""
 
     n: int  # nodes 0 .. n
     nodes: Ints  # (A, 2)

@@ -15,7 +15,8 @@ from bridle.errors import LabelError, shown
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
 from bridle.rules.boolean import Matches
-from bridle.rules.refer import Given, Names, label_names
+from bridle.rules.inputs import Given
+from bridle.rules.refer import Names, label_names
 
 Labelled = Sequence[Any] | npt.NDArray[Any]  # labels of candidates
 
@@ -48,7 +49,7 @@ def check_names(labels: Labelled) -> None:
 
 
 def label_ids(labels: Labelled, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
-    """The ids of labels. names: of all, "O" first; whole numbers k stand for the k-th of the others, from 0."""
+    """The ids of labels. names: of all, "O" first; an integer k means the k-th of the others, from 0."""
     ids = {name: k for k, name in enumerate(names) if k}
     numbered = isinstance(labels, np.ndarray) or all(map(is_integer, labels))
     numbers = np.asarray(labels) if numbered and len(labels) else None
@@ -63,7 +64,7 @@ def label_ids(labels: Labelled, names: tuple[str, ...]) -> npt.NDArray[np.int32]
             "a span has an unknown label",
             got=shown(wrong),
             wanted="one of " + ", ".join(names[1:13]) + (", ..." if len(names) > 13 else ""),
-            cause="A misspelt name, or other labels?",
+            cause="A misspelled name, or a different set of labels?",
         ) from None
 
 

@@ -35,7 +35,7 @@ class SpanLattice:
     labels : array of int, shape (A,), optional
         Label id of each; without them, all have label 0.
     characters : str or sequence of str, length n, optional
-        The characters, for rules that speak of the text of a word.
+        The characters, for rules that refer to the text of a word.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class SpanLattice:
         bad = np.flatnonzero((pairs[:, 0] < 0) | (pairs[:, 1] > n) | (pairs[:, 0] >= pairs[:, 1]))
         if bad.size:
             raise LatticeError(
-                f"span {bad[0]} is no word",
+                f"span {bad[0]} is not a word",
                 got=tuple(pairs[bad[0]].tolist()),
                 wanted=f"0 <= start < end <= {n}",
                 cause="The end is not part of the span, as in Python slices.",
@@ -303,7 +303,7 @@ class SpanLattice:
         """
         if self.characters is None:
             raise GivenError(
-                "the text of words is asked for, but a lattice has no characters",
+                "the rules need the text of words, but the lattice has no characters",
                 got="characters=None",
                 wanted="SpanLattice(..., characters=text)",
             )
@@ -312,13 +312,12 @@ class SpanLattice:
 
 def _number(name: str, value: object, least: int) -> int:
     if not is_integer(value, least, 2**31 - 2):
-        what = f"{name} is not a number of characters"
-        raise LatticeError(what, got=repr(value), wanted=f"a whole number >= {least}")
+        raise LatticeError(f"invalid value of `{name}`", got=repr(value), wanted=f"an integer >= {least}")
     return int(value)
 
 
 def _integers(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning: str) -> npt.NDArray[np.int64]:
-    """Whole numbers of a shape (-1: any length)."""
+    """Integers of a shape (-1: any length)."""
     try:
         array = np.asarray(values)
         if array.size == 0:

@@ -35,7 +35,7 @@ class PackedSpans:
         self.label = np.concatenate([np.zeros(0, np.int32), *(x.labels for x in lattices)])
         self.scores = np.concatenate([np.zeros(0), *(x.scores for x in lattices)])
         if self.label.size and (top := int(self.label.max())) >= len(labels):
-            raise LatticeError("a word has a label that no name stands for", got=top, wanted=f"below {len(labels)}")
+            raise LatticeError("a word has an unknown label id", got=top, wanted=f"below {len(labels)}")
         count = len(lattices)
         self.path = np.zeros(len(self.label), dtype=np.int32)
         self.length = np.zeros(count, dtype=np.int32)

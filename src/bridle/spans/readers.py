@@ -15,8 +15,8 @@ import numpy.typing as npt
 from bridle.automata import CountingAutomaton, LazyAutomaton
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft, named
+from bridle.rules.conditions import Tokens
 from bridle.rules.patterns import matcher
-from bridle.rules.refer import Tokens
 from bridle.spans.lattice import Ints
 
 

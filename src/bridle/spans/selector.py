@@ -215,7 +215,7 @@ class SpanSelector:
                 "memory ran out while spans were chosen",
                 got=f"max_memory={self.limits.max_memory:,} bytes",
                 wanted="a lower max_memory, or fewer candidates",
-                cause="The process may have less memory than max_memory allows a text.",
+                cause="The process may have less memory than max_memory allows for one text.",
             ) from None
 
     def _answer(self, spans: Any, text: str | None, tokens: Any, given: Given) -> tuple[Selection, Unanswered]:
@@ -319,7 +319,7 @@ def select(
     rules : iterable of Rule or str
         What must hold of the chosen spans.
     labels : iterable of str, optional
-        All labels that candidates and rules may have. Without them, a misspelt label in a rule is a label that no
+        All labels that candidates and rules may have. Without them, a misspelled label in a rule is a label that no
         candidate has.
     overlap, scores, threshold
         As in `SpanSelector`.

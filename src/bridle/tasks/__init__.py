@@ -1,4 +1,4 @@
-"""Recipes: the experiments of the papers, put together from the parts. One file each, found by itself."""
+"""Recipes: the experiments of the papers, put together from the parts. One file each, registered automatically."""
 
 from __future__ import annotations
 

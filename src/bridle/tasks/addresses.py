@@ -52,8 +52,8 @@ US50_LABELS = {
 FEW = ("lower[0]", "label[-1]")
 RELEASED = (
     "The model that usaddress releases was trained on data of its own, which may hold these very addresses (it has "
-    "nearly all of its published training addresses right too), so it is no measure of ours; the row with its features "
-    "and the same training data is."
+    "nearly all of its published training addresses right too), so it cannot be compared with ours; compare the row "
+    "with its features and the same training data."
 )
 
 

@@ -38,7 +38,7 @@ class Run:
 
 
 class Recipe(ABC):
-    """An experiment; a file in this folder that defines one with a name is found by itself."""
+    """An experiment; a file in this folder that defines one with a name is registered automatically."""
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""

@@ -12,7 +12,7 @@ Paper = Mapping[str, Sequence[float]]  # name of a row -> its TOKEN_FIGURES
 
 CLAIM = (
     "rules learned from the training data, as soft constraints in two stages, beat Viterbi, and all of them together "
-    "are best. An effect counts as seen if accuracy moves the same way and the share of the errors mended is at least "
+    "are best. An effect counts as seen if accuracy moves the same way and the share of corrected errors is at least "
     "half of the paper's."
 )
 
@@ -63,7 +63,7 @@ def _why(tally: Tally, name: str) -> str:
     return (
         f"- {name}: {told['rules']:.0f} rule(s); gold itself breaks one in {told['gold breaks']:.1f} % of the test "
         f"sequences, Viterbi's labels do in {told['plain breaks']:.1f} %, and these sequences hold "
-        f"{told['reach']:.0f} % of the wrong tokens: no decoder with these rules can mend the others. "
+        f"{told['reach']:.0f} % of the wrong tokens: no decoder with these rules can correct the others. "
         f"{tally.mean(name, 'two stages', 'better'):.0f} sequences got better, "
         f"{tally.mean(name, 'two stages', 'worse'):.0f} worse."
     )
@@ -75,7 +75,7 @@ def _analysis(unseen: Sequence[str], tally: Tally, paper: Paper) -> str:
     ours, theirs = tally.mean(PLAIN, "plain", "A"), paper[PLAIN][6]
     head = (
         f"Not seen, in sign or size. Our Viterbi is at {ours:.2f} where the paper's is at {theirs:.2f}, so there is "
-        "less to mend. What the rules can reach:"
+        "less to correct. What the rules can reach:"
     )
     return "\n".join([head, "", *unseen])
 

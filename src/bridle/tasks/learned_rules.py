@@ -234,7 +234,7 @@ def _strengths(found: dict[str, Trials]) -> Table:
         rows.append(Row(name, [Cell(mean(one)) for one in (*fixed, values["auto"], gaps)]))
     analysis = (
         f"On average {mean(all_of_them) if all_of_them else 0:+.2f} points against the best fixed value of each split, "
-        "which nobody knows beforehand."
+        "which nobody knows in advance."
     )
     title = "c1 and c2 by cross-validation against fixed values of c2, sequences all right in percent"
     return Table(title, columns, rows, "", analysis)

@@ -143,7 +143,7 @@ def _pair(examples: Iterator[Example]) -> tuple[X, Y]:
         if example.labels is None:
             raise example.error("a sentence has no tags", got="words only", wanted="a tag for each word")
         xs.append({"word": list(example.tokens)})
-        ys.append(list(example.labels))
+        ys.append(example.known_labels)
     return xs, ys
 
 
@@ -305,8 +305,9 @@ def _speed(corpus: Corpus, measured: dict[str, dict[int, Measured]], share: floa
         f"Our raw tagger with beam 5 reads {words / base.whole:,.0f} words a second in one thread. Of its time, the "
         f"rules with the paper's settings cost {rules.rules / base.whole:.0%}; what they save in features, scores and "
         f"search is {(base.encode + base.search - rules.encode - rules.search) / base.whole:.0%}. They decide "
-        f"{share:.1%} of these tokens: were they free, and every other token as dear as to the raw tagger, tagging "
-        f"would be {most:.1f} times as fast. All: texts looked up, rules, features, scores, search, lists of labels.",
+        f"{share:.1%} of these tokens: if they were free, and every other token as expensive as in the raw tagger, "
+        f"tagging would be {most:.1f} times as fast. All: texts looked up, rules, features, scores, search, lists of "
+        "labels.",
     )
 
 

@@ -44,7 +44,7 @@ def seconds_of(jobs: Mapping[Key, Callable[[], object]], rounds: int) -> dict[Ke
 def measure(
     taggers: dict[str, dict[int, ConstrainedTagger]], xs: X, ys: Y, rounds: int
 ) -> dict[str, dict[int, Measured]]:
-    """Accuracy, and where the time goes: each step of predict by itself; search is what is left."""
+    """Accuracy, and where the time goes: each step of predict separately; search is what is left."""
     jobs: dict[tuple[str, int, str], Callable[[], object]] = {}
     for name, by in taggers.items():
         for width, tagger in by.items():

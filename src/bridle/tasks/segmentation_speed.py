@@ -51,7 +51,7 @@ def table_11(
         COLUMNS,
         [_row(found, kind, solver, n_characters) for solver in SOLVERS for kind in found],
         "with learned rules about IB the ILP is 107 times as fast, at no loss (wanted: 50; at most 0.2 of F).",
-        f"ILP: HiGHS on {sum(map(len, sample))} sentences drawn at random; there its scores and the native decoder's "
+        f"ILP: HiGHS on {sum(map(len, sample))} random sentences; there its scores and the native decoder's "
         f"differ by at most {gap:.1g}. Times are processor times of decoding, building the programs included, the best "
         f"of three. In all rows alike, programs of several sentences are solved as one up to {ilp.JOINED:,} words, "
         "which shares the fixed cost of a call. The paper's solver was GLPK. " + _why(found, sample),

@@ -245,7 +245,8 @@ def _table_3(found: dict[str, Trained], run: Run) -> Table:
         + ", ".join(f"{name} {seconds:.2f}" for name, seconds in per.items())
         + f". With {len(found['VP'].model.labels_)} labels a native Viterbi pass costs little beside the scores of the "
         "features, which local and global learners both need; so CRF-D is about as fast as VP. "
-        "CRF-ML is dearer by its many passes, IBT by a search under the rules for each sequence of each pass. "
+        "CRF-ML takes longer because of its many passes, IBT because it searches under the rules for each sequence of "
+        "each pass. "
         f"{run.threads or 'All'} threads serve CRF-ML only.",
     )
 

@@ -44,7 +44,7 @@ def sized(ours: float, paper: float, *, slack: float = 0.0) -> bool:
 
 
 def ten_rules(roles: Sequence[str]) -> dict[str, Rule]:
-    """The same rules as Roth & Yih's, each label's duplicates by themselves."""
+    """The same rules as Roth & Yih's, each label's duplicates separately."""
     return {
         **{f"NO DUPLICATE {role}": r.no_duplicates(role) for role in roles},
         CANDIDATES: r.same_label(r.given("candidates")),
@@ -224,7 +224,7 @@ class _Race:
             "Penalties are the log odds of violation in training. They weigh as much as they should only if the scores "
             "are log-probabilities; a perceptron is far too sure of itself, so that it buys off rules which gold never "
             "breaks. The divisor makes the labels of the development set most probable; under hard rules it changes "
-            "nothing. The last row tells what is due to the rule that gold breaks most often (Table 5).",
+            "nothing. The last row shows the effect of the rule that gold breaks most often (Table 5).",
         )
 
     # ---- violations -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ To test on works and styles that a model has not seen::
 
 A reference is made from a record, so its labels are right by construction. Labels: AUTHOR (with commas, "and" and "et
 al."), TITLE, VENUE (journal, proceedings, series, or the book around a chapter), VOLUME (volume and number with their
-words; the number of a report), PAGES, PUBLISHER (or school; with its place), DATE, and O for what stands in between.
+words; the number of a report), PAGES, PUBLISHER (or school; with its place), DATE, and O for everything else.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A work as one style prints it; `cite` makes it.
+    """A work in one citation style; `cite` makes it.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Reference:
 
 
 def cite(record: Record, style: str) -> Reference:
-    """Print a work in a citation style, with labels.
+    """Format a work in a citation style, with labels.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ def references(
     Parameters
     ----------
     *styles : str
-        Names of `STYLES`; all of them if there are none.
+        Names of `STYLES`; all of them by default.
     count : int, optional
         Number of works, the first ones after a shuffle; None means all.
     seed : int, default 0
         Seed of the shuffle.
     of : sequence of Record, optional
-        The works to choose from; None means all there are.
+        The works to choose from; None means all.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def references(
     Raises
     ------
     FileError
-        If there is no such style, or there are not as many works.
+        If there is no such style, or `count` exceeds the number of works.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def split(count: int, seed: int = 0) -> tuple[tuple[Record, ...], tuple[Record, 
     Raises
     ------
     FileError
-        If there are not as many works.
+        If `count` exceeds the number of works.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def _shuffled(works: Sequence[Record], count: int | None, seed: int) -> tuple[tu
     """The first `count` works after a shuffle, and the others."""
     if count is not None and not (isinstance(count, int) and 0 <= count <= len(works)):
         raise FileError(
-            "there are not as many works",
+            "`count` exceeds the number of works",
             got=f"count={count!r}",
             wanted=f"a number from 0 to {len(works)}",
             cause="`count` counts works; each gives one reference in each style.",
@@ -190,5 +190,5 @@ def _check_styles(styles: Sequence[str]) -> None:
                 "unknown style of references",
                 got=repr(style),
                 wanted=f"one of {', '.join(STYLES)}",
-                cause='A misspelt name? Styles are separate arguments: references("acm", "ieee").',
+                cause='A misspelled name? Styles are separate arguments: references("acm", "ieee").',
             )

@@ -191,7 +191,7 @@ def tokenise(text: str) -> list[str]:
 def fill(template: str, **texts: str) -> list[Piece]:
     """The pieces of a template: {FIELD} is a text with that label, <...> is left out if its fields are empty.
 
-    Names in small letters are no fields: their text is outside, as is what the template itself says.
+    Names in lower case are not fields: their text is outside, as is the text of the template itself.
 
     >>> fill("{TITLE}<, {PAGES}>{edition}.", TITLE="A", PAGES="", edition=", 2nd ed")
     [('TITLE', 'A'), ('O', ', 2nd ed'), ('O', '.')]
@@ -248,7 +248,7 @@ def sentence(title: str) -> str:
 
 
 def _small(word: str) -> str:
-    """A word in small letters, part by part, unless the part is a name or is no plain capitalised word."""
+    """A word in lower case, part by part, unless a part is a name or not a plain capitalised word."""
     return re.sub(
         r"[^\W\d_]+(?:[’'][a-z]+)?",
         lambda part: part[0].lower() if re.sub("[’'].*", "", part[0]) not in PROPER and _plain(part[0]) else part[0],

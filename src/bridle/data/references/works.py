@@ -62,7 +62,7 @@ class Record:
     year : str
         When it appeared.
     venue : str
-        The journal, the proceedings, the book that a chapter stands in.
+        The journal, the proceedings, the book of a chapter.
     acronym : str
         Of the conference: "SOSP".
     series : str

@@ -131,7 +131,7 @@ class _Reader:
             raise self.wrong("a feature is impossible", got, wanted)
         key = (found["source"].astype(np.int64) * n_labels + found["label"]) * 2 + found["type"]
         if len(np.unique(key)) < count:
-            raise self.wrong("a feature is there twice", f"{count:,} features", "each once")
+            raise self.wrong("a feature occurs twice", f"{count:,} features", "each once")
         return found
 
     def strings(self, what: str, place: int, count: int) -> list[str]:

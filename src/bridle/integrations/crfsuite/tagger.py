@@ -31,7 +31,7 @@ class Tagger:
     """A tagger with the interface of `pycrfsuite.Tagger` that obeys rules.
 
     Without rules it gives the labels and probabilities of python-crfsuite. It can be shared by threads as far as `tag`
-    with a sequence is concerned; `set`, `probability` and `marginal` speak of the sequence that was tagged last.
+    with a sequence is concerned; `set`, `probability` and `marginal` refer to the last tagged sequence.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Tagger:
     rules : iterable of Rule or str, default ()
         Rules, or sentences that are read as rules.
     tokens : callable, optional
-        Makes the texts of the tokens out of the features of a sequence, for rules that speak of them, such as
+        Makes the texts of the tokens out of the features of a sequence, for rules that refer to them, such as
         ``fix ZipCode at tokens /\\d{5}/``: a list with a string per token.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         What `tag` does with a sequence of which no labelling obeys the hard rules: raise `Infeasible`, break the fewest
@@ -273,7 +273,7 @@ class Tagger:
         Returns
         -------
         float
-            Its probability under the model, given that all hard rules hold; soft rules are no part of it. 0 if it
+            Its probability under the model, given that all hard rules hold; soft rules are not part of it. 0 if it
             breaks a hard rule, or the sequence is empty.
 
         Raises
@@ -311,7 +311,7 @@ class Tagger:
         Returns
         -------
         float
-            Its probability under the model, given that all hard rules hold; soft rules are no part of it.
+            Its probability under the model, given that all hard rules hold; soft rules are not part of it.
 
         Raises
         ------
@@ -327,7 +327,7 @@ class Tagger:
         try:
             at = operator.index(pos)
         except TypeError:
-            raise LabelError("a position is not a whole number", got=shown(pos), wanted="int, from 0") from None
+            raise LabelError("a position must be an integer", got=shown(pos), wanted="int, from 0") from None
         if not 0 <= at < len(table):
             wanted = f"0 to {len(table) - 1}" if len(table) else "a sequence: call tag(xseq) or set(xseq) first"
             raise LabelError("there is no such position", got=at, wanted=wanted)
@@ -348,7 +348,7 @@ class Tagger:
 
     def _check_open(self) -> CRF:
         if self._model is None:
-            raise ModelError("the tagger has no model", got="none that is open", wanted="open(path) first")
+            raise ModelError("the tagger has no model", got="the tagger is closed", wanted="open(path) first")
         return self._model
 
     def _id(self, y: Any) -> int:
@@ -380,7 +380,7 @@ class Tagger:
         return self._native.best(np.asarray(lattice.unary, dtype=np.float64))
 
     def _with_texts(self, xseq: Any, given: Given | None) -> Given | None:
-        """Given values, with the texts of the tokens if rules speak of them."""
+        """Given values, with the texts of the tokens if rules refer to them."""
         if given is not None and not isinstance(given, Mapping):
             raise not_a_dict(given, None)
         if self._tokens is None or not self._wants_texts or (given is not None and "tokens" in given):

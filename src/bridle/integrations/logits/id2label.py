@@ -60,7 +60,7 @@ def _in_order(id2label: Mapping[Any, Any]) -> list[Any]:
         by_id = {int(key): name for key, name in id2label.items()}
     except (TypeError, ValueError):
         raise LabelError(
-            "id2label has keys that are no numbers",
+            "the keys of id2label must be integers",
             got=shown(dict(id2label)),
             wanted='numbers from 0 on, as in {0: "O", 1: "B-PER"}',
             cause="Is it label2id?",

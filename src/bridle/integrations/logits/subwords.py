@@ -128,7 +128,7 @@ class Back:
         sizes = np.fromiter(map(len, self.words), np.int64, len(self.words))
         if not np.array_equal(np.diff(decodings.offsets), sizes):
             raise LatticeError(
-                "the decodings are of another batch",
+                "the decodings belong to another batch",
                 got=f"{len(decodings)} sequences of {len(decodings.ids)} words",
                 wanted=f"{len(sizes)} sequences of {sizes.sum()} words, in the order of the batch",
             )
@@ -159,8 +159,8 @@ def batch(
         For each sequence the word that each of its T positions belongs to, None or a negative number for special
         tokens and padding: ``[encoding.word_ids(k) for k in range(B)]``. Without it every token is a word.
     pool : {"first", "mean", "max"}, default "first"
-        The scores of a word: those of its first sub-word, the mean of the probabilities of all, or those of the one
-        that is surest of its label.
+        The scores of a word: those of its first sub-word, the mean of the probabilities of all, or those of the
+        sub-word with the most probable label.
     pairwise, start, end : array of float, optional
         Scores of transitions (m, m), of first and of last labels (m,), for networks with a CRF layer.
 
@@ -174,7 +174,7 @@ def batch(
     Raises
     ------
     LatticeError
-        If shapes do not fit, or a score is no number.
+        If shapes do not fit, or a score is NaN.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def batch(
         "One sequence? Pass logits[None], [word_ids].",
     )
     if not grid.shape[2]:
-        raise LatticeError("logits are of no labels", got=grid.shape, wanted="one label or more in the last dimension")
+        raise LatticeError("the logits have no labels", got=grid.shape, wanted="a label or more in the last dimension")
     words = _word_numbers(word_ids, *grid.shape[:2])
     inside = words >= 0
     if mask is not None:
@@ -234,7 +234,7 @@ def _word_numbers(word_ids: Sequence[Words] | None, count: int, length: int) -> 
         raise LatticeError(
             "word_ids are not the numbers of words",
             got=shown(word_ids),
-            wanted="for each sequence a list of whole numbers and None",
+            wanted="for each sequence, a list of integers and None",
             cause=cause,
         ) from None
     if len(rows) != count or any(len(row) != length for row in rows):

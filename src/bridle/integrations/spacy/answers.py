@@ -42,7 +42,7 @@ def write_labels(doc: Doc, answers: Sequence[Answer], sets: str, values: npt.NDA
 
 
 def write_features(doc: Doc, answers: Sequence[Answer]) -> None:
-    """Write the features of a morphologizer's labels to ``token.morph``, in place of all that such labels speak of.
+    """Write the features of a morphologizer's labels to ``token.morph``, in place of all features that labels have.
 
     Others stay: the tokenizer of Japanese, for example, writes readings there.
     """
@@ -77,7 +77,7 @@ def write_spans(doc: Doc, answers: Sequence[Answer], key: str | None) -> None:
 
 
 def is_plain(label: str) -> bool:
-    """Is a label a part of speech only, not one of a morphologizer, which speaks of features?
+    """Is a label only a part of speech, not one of a morphologizer, which has features?
 
     >>> is_plain("NOUN"), is_plain("POS=NOUN"), is_plain("_")
     (True, False, False)

@@ -36,7 +36,7 @@ def beam_spans(
 ) -> list[Doc]:
     """Write the entities in the beam of a named entity recognizer, with their probabilities, to ``doc.spans``.
 
-    The component ``bridle_spans`` does that by itself with ``scores_from``; this is for looking at the candidates.
+    The component ``bridle_spans`` does that automatically with ``scores_from``; use this to see the candidates.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def beam_spans(
 def check_width(width: int) -> None:
     """Raise if a beam cannot be that wide."""
     if width < 1:
-        raise ModelError("a beam has no analyses", got=f"beam_width={width}", wanted="1 or more")
+        raise ModelError("the beam needs at least one analysis", got=f"beam_width={width}", wanted="1 or more")
 
 
 def beams(ner: Any, docs: Sequence[Doc], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:

@@ -15,7 +15,9 @@ from bridle.decoding.result import Decoding
 from bridle.errors import FileError, ModelError
 from bridle.extras import needed
 from bridle.rules.base import Rule
-from bridle.rules.files import as_rules, parse_lines, text_of
+from bridle.rules.conditions import without_files
+from bridle.rules.files import as_rules
+from bridle.rules.loading import parse_lines, read_files
 from bridle.spans.selection import Selection
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def check_word(name: str, value: object, words: Sequence[str]) -> None:
 
 
 def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
-    """How an answer was found, as JSON has it; less: what is no part of its score."""
+    """How an answer was found, as JSON has it; less: what is not part of its score."""
     made: dict[str, Any] = {"status": found.status}
     if found.status in ("infeasible", "nothing_found"):
         return made
@@ -94,7 +96,12 @@ class RuleSetting:
         if self.file is None:
             return self._sentences
         if self.text is None:
-            self.text = text_of(self.file, "the rules file")
+            found = read_files([self.file])
+            rules = tuple(line.rule for line in found.check())
+            alone = tuple(without_files(rule) for rule in rules)  # what is saved names no other file
+            as_written = alone == rules and not found.includes
+            self.text = "\n".join(found.texts[self.file] if as_written else map(str, alone))
+            return rules
         return tuple(line.rule for line in parse_lines(self.text.split("\n"), self.file))
 
 
@@ -149,8 +156,8 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate documents in batches.
 
-        A document that cannot be annotated goes to the error handler of the component, by itself: the others of its
-        batch go on.
+        A document that cannot be annotated goes to the error handler of the component; the others of its batch are
+        still annotated.
 
         Parameters
         ----------
@@ -314,7 +321,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         Parameters
         ----------
         path : path
-            The folder; it is made if need be.
+            The folder; it is created if needed.
         exclude : iterable of str
             Parts to leave out: ``"model"``, ``"rules"``.
         """

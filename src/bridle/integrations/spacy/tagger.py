@@ -78,7 +78,7 @@ class BridleTagger(Component):
         For models that were trained on features instead of columns: takes a list of tokens, returns the features of
         each. In a config: ``{"@misc": "my_features.v1"}``.
     sequences : {"doc", "sents"}, default "doc"
-        What is labelled as one sequence: rules such as "at most 1 segment of TITLE" speak of that.
+        What is labelled as one sequence: rules such as "at most 1 segment of TITLE" apply to that.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         If no labelling obeys the hard rules: raise (in ``nlp.pipe``, the error handler of the pipeline gets the
         document), take the labelling that violates the fewest, or leave the tokens as they are.
@@ -139,7 +139,7 @@ class BridleTagger(Component):
         check_word("on_infeasible", on_infeasible, ("raise", "relax", "skip"))
         if model is not None and scores_from is not None:
             raise ModelError(
-                "scores come from two sides",
+                "`model` and `scores_from` cannot be combined",
                 got=f"model={model!r} and scores_from={scores_from!r}",
                 wanted="one of them",
             )

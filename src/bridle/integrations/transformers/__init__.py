@@ -61,8 +61,8 @@ def pipeline(
     tokenizer : tokenizer, str or path
         Its tokenizer. It must be a fast one if words, windows or rules about the texts of tokens are asked for.
     rules : iterable of Rule or str, optional
-        Rules, or sentences such as ``"at most 1 segment of TOTAL"``. They speak of words, or of tokens under "none" and
-        "simple". ``tokens /\\d{8,}/`` matches what the text has for them. There are no hidden rules: write ``"well
+        Rules, or sentences such as ``"at most 1 segment of TOTAL"``. They are about words, or about tokens under "none"
+        and "simple". ``tokens /\\d{8,}/`` matches their text. There are no hidden rules: write ``"well
         formed"`` if labels should obey their scheme.
     patterns : mapping of str to regular expression, optional
         Expressions that are searched for in the text. ``given NAME`` in a rule then stands for all words, or tokens,
@@ -105,14 +105,14 @@ def pipeline(
     -------
     ConstrainedPipeline
         ``pipe(texts, rules=..., given=..., explain=..., score=..., stride=...)`` changes options for one call. `given`
-        holds other values that the rules speak of: a mapping, or a function that makes one of the words of a text.
+        holds other values that the rules refer to: a mapping, or a function that makes one from the words of a text.
         With ``is_split_into_words=True``, positions count the words as you gave them. One that has no tokens, such as
         an empty string, can have any label, and is in no entity.
 
     Raises
     ------
     LabelError
-        If a rule speaks of a label that the model does not have, or `id2label` has gaps.
+        If a rule names a label that the model does not have, or `id2label` has gaps.
     ModelError
         If a slow tokenizer is asked for words, windows or texts of tokens.
     MissingExtra
@@ -196,8 +196,8 @@ def privacy_filter(
     operating_point : str, default "default"
         Which of its entries to use.
     rules : iterable of Rule or str, optional
-        Rules on top, as in `pipeline`. They speak of tokens, which are pieces of words: for what the text of an entity
-        looks like, use `patterns`.
+        Rules on top, as in `pipeline`. They are about tokens, which are pieces of words: for the text of an entity, use
+        `patterns`.
     window, stride : int
         Tokens of a window, and how many of them two windows share. The model looks 128 tokens to either side in each of
         its 8 layers: 1,024 tokens from an edge, what is beyond it makes no difference any more.

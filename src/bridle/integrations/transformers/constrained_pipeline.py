@@ -123,7 +123,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             super().check_model_type(supported_models)
 
     def _named(self, make: Callable[[], Decoder]) -> Decoder:
-        """Make a decoder; if rules speak of labels that a model without names does not have, say so."""
+        """Make a decoder; if rules name labels that a model without names does not have, say so."""
         try:
             return make()
         except LabelError as error:
@@ -175,7 +175,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         return before, forward, after
 
     def _windows(self, stride: Any, window: Any) -> dict[str, Any]:
-        """What the tokenizer is told about windows."""
+        """The options of the tokenizer for windows."""
         if not self.tokenizer.is_fast:
             raise _no_offsets("stride= cuts the text into windows")
         if stride is None:
@@ -203,7 +203,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         return told if window is None else {**told, "max_length": window}
 
     def preprocess(self, sentence: Any, offset_mapping: Any = None, **options: Any) -> Any:
-        """Make windows of tokens; transformers writes into what it is told about them, which is for all calls."""
+        """Make windows of tokens; transformers writes into these options, which all calls share."""
         if "tokenizer_params" in options:
             options["tokenizer_params"] = dict(options["tokenizer_params"])
         return super().preprocess(sentence, offset_mapping, **options)
@@ -269,7 +269,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             )
         if len(without_scores(chosen)):
             raise LatticeError(
-                "the model gives logits that are no numbers",
+                "the logits of the model contain NaN or infinity",
                 got="NaN or infinity",
                 wanted="numbers, or -inf for some labels",
                 cause="An overflow in half precision? Load the model with dtype=torch.float32.",
@@ -291,12 +291,12 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         document: Document,
         first: Array | None,
     ) -> Mapping[str, Any] | None:
-        """The values that the rules speak of: texts of words or tokens, where patterns match, what the caller gave."""
+        """The values that the rules refer to: texts of words or tokens, where patterns match, what the caller gave."""
         wanted = decoder.required_inputs & {"tokens", *patterns, *(name + REST for name in patterns)}
         if not wanted and not callable(given):
             return given
         if document.tokens.offsets is None:
-            raise _no_offsets("a rule speaks of the text")
+            raise _no_offsets("a rule refers to the text")
         values: dict[str, Any] = {"tokens": document.texts(first)} if "tokens" in wanted or callable(given) else {}
         for name, pattern in patterns.items():
             if not wanted.isdisjoint((name, name + REST)):
@@ -313,7 +313,7 @@ def _words_given(outputs: dict[str, Any]) -> Any:
 
 
 def _most_probable(logits: Array) -> tuple[Array, Array]:
-    """The best label of each word by itself, and its probability."""
+    """The best label of each word alone, and its probability."""
     probabilities = softmax(logits)
     ids = probabilities.argmax(axis=-1)
     return ids, probabilities[np.arange(len(ids)), ids]
@@ -365,7 +365,7 @@ def _expression(pattern: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Whole numbers of all kinds as int; what is none stays as it is, and so does True."""
+    """Integers of all types as int; other values stay as they are, and so does True."""
     try:
         return value if isinstance(value, bool) else index(value)
     except TypeError:
@@ -378,7 +378,7 @@ def _unknown(name: str, value: object, wanted: str) -> EngineError:
 
 def _no_offsets(what: str) -> ModelError:
     return ModelError(
-        f"{what}, for which the tokenizer must tell where each token stands in the text",
+        f"{what}, which needs the position of each token in the text",
         got="a slow tokenizer, which has no offsets",
         wanted="a fast tokenizer",
         cause="AutoTokenizer.from_pretrained gives one, in transformers 4 with use_fast=True. If there is none, use "

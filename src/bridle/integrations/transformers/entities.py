@@ -111,7 +111,7 @@ class Document:
         return all(self.tokenizer([self.text[start:end]], **options)["special_tokens_mask"])
 
     def places(self, first: Array | None) -> Array | None:
-        """The positions of the words that have tokens, if words were given of which some have none."""
+        """The positions of the words that have tokens, if some of the given words have none."""
         if first is None or self.tokens.words is None or len(first) == len(self.kept):
             return None
         return np.asarray(self.tokens.words[first] - self.kept.start)
@@ -123,7 +123,7 @@ class Document:
         if backend is not None and getattr(backend.model, "continuing_subword_prefix", None):
             return np.asarray(np.fromiter(map(len, self.names), np.int64, len(start)) != end - start)
         warnings.warn(
-            "The tokenizer does not mark sub-words, so that a word is what stands between two spaces. "
+            "The tokenizer does not mark sub-words, so words are split at spaces. "
             "If you have the words, pass them with is_split_into_words=True.",
             UserWarning,
             stacklevel=2,

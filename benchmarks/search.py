@@ -1,0 +1,92 @@
+"""Search by successive halving beside the whole grid: is the choice as good, and how much time does it save?
+
+    python benchmarks/search.py --data DIR [--only NAME] [--splits N] [--json benchmarks/out/search.json]
+
+c1 x c2 (24 candidates, the default grid of `bridle train --search c1,c2`), on data sets of `bridle reproduce
+learned-rules`. Both ways choose by the same measure in the same four folds of the training set. What each chose is
+trained on the whole training set and scored on the test set, beside the best and the worst of the grid in the folds.
+Seconds are of the processor, in one thread.
+Exit code 2: data are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from bridle.models import CRF, search, searching
+from bridle.report import score
+from bridle.tasks import Run
+from bridle.tasks.learned_rules_data import SETS
+from measure import told, where
+
+OUT = Path(__file__).parent / "out"
+GRID = {"c1": [0.0, 0.03, 0.1, 0.3], "c2": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]}
+
+
+def compared(name: str, run: Run, seed: int) -> dict[str, Any]:
+    """One data set: seconds of both ways, and how good what they chose is on the test set."""
+    one = next(one for one in SETS if one.name == name)
+    train, test = one.split(run, seed)
+    model = CRF(features=one.features, seed=seed, threads=1)
+    found: dict[str, Any] = {"data": name, "seed": seed, "sequences": len(train.X)}
+
+    def tested(settings: Any) -> float:
+        made = CRF(features=one.features).set_params(**settings).fit(train.X, train.y)
+        return 100 * score(test.y, made.predict(test.X), made.labels_.scheme).segments.f1
+
+    for way in ("halving", "grid"):
+        whole = patch.object(searching, "plan_rungs", lambda n, count: [(1, count)])
+        begun = time.process_time()
+        if way == "grid":
+            with whole:
+                chosen = search(model, train.X, train.y, GRID, measure="f1")
+        else:
+            chosen = search(model, train.X, train.y, GRID, measure="f1")
+        took = time.process_time() - begun
+        found[way] = {"settings": dict(chosen.settings), "seconds": round(took, 1), "test_f1": tested(chosen.settings)}
+        if way == "grid":
+            folds = {json.dumps(one.settings): 100 * one.f1 for one in chosen.tried}
+            ranked = sorted(folds.values())
+            found["folds_f1"] = {"grid": ranked[-1], "halving": folds[json.dumps(found["halving"]["settings"])]}
+            found["folds_f1"] |= {"median": ranked[len(ranked) // 2], "worst": ranked[0]}
+    found["saved"] = round(found["grid"]["seconds"] / found["halving"]["seconds"], 2)
+    return found
+
+
+def main() -> None:
+    """Compare on each data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"))
+    parser.add_argument("--only", action="append", help="a data set; may be repeated")
+    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--json", type=Path, default=OUT / "search.json")
+    args = parser.parse_args()
+    if args.data is None or not Path(args.data).is_dir():
+        print("search: no --data", file=sys.stderr)
+        sys.exit(2)
+    print(told(where()))
+    rows = []
+    for name in args.only or [one.name for one in SETS]:
+        for seed in range(args.splits):
+            row = compared(name, Run(Path(args.data)), seed)
+            rows.append(row)
+            ways = "; ".join(
+                f"{way} {row[way]['settings']} {row[way]['seconds']:.1f} s, test F1 {row[way]['test_f1']:.2f}, "
+                f"folds {row['folds_f1'][way]:.2f}"
+                for way in ("halving", "grid")
+            )
+            spread = f"median {row['folds_f1']['median']:.2f}, worst {row['folds_f1']['worst']:.2f}"
+            print(f"{name} {seed} ({row['sequences']}): {ways}; {spread}; {row['saved']}x", flush=True)
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,349 @@
+"""What Tag and Decode have in common: a function of tables that works part by part and reports faults by row.
+
+table -> parts of bounded size -> columns that can be read, errors of the other rows -> decodings -> columns
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bridle.arrow.answering import Ask, Given, Readable, isolated
+from bridle.arrow.kinds import as_table
+from bridle.arrow.output import OUTPUTS, Answer, Answers, Layout, Output
+from bridle.arrow.reading import Errors, Places, arrow, given_of, is_object, is_texts, parts_of, select
+from bridle.checks import is_integer
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import Limits, bad_option
+from bridle.decoding.threads import over_parts, thread_count
+from bridle.errors import BridleError, EngineError, FeatureError, clipped, shown
+from bridle.rules.base import Rule
+from bridle.rules.files import as_rules
+from bridle.rules.loading import load
+
+OnError = Literal["row", "raise"]
+Rules = Rule | str | os.PathLike[str] | Iterable[Rule | str]
+GIVEN = "given"  # the column of values that rules refer to by name
+_LIMITS = ("time_limit", "max_states", "max_memory")
+_OPTIONS = ("engine", *_LIMITS, "on_infeasible")  # of Decoder
+
+
+class TableFunction:
+    """A function of Arrow tables that adds columns; `Tag` and `Decode` say where scores come from."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        columns: str | Mapping[str, str] | None,
+        output: Output,
+        scores: bool,
+        k: int,
+        on_error: OnError,
+        prefix: str,
+        keep: Sequence[str] | None,
+        threads: int,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.rules = rules_of(rules)
+        self.columns, self.keep = _columns(columns), None if keep is None else _names(keep)
+        for name, value, words in (("output", output, OUTPUTS), ("on_error", on_error, ("row", "raise"))):
+            if value not in words:
+                raise bad_option(name, value, ", ".join(map(repr, words)))
+        if not isinstance(scores, (bool, np.bool_)):
+            cause = "It says whether to add scores; `columns` names the columns of the table."
+            raise EngineError("invalid value of `scores`", got=shown(scores), wanted="True or False", cause=cause)
+        if not is_integer(k, 1):
+            raise bad_option("k", k, "an integer >= 1")
+        if not isinstance(prefix, str):
+            raise bad_option("prefix", prefix, "a string")
+        thread_count(threads)
+        self.layout = Layout(output, bool(scores), int(k), prefix)
+        self.on_error, self.threads, self.options = on_error, int(threads), _checked_options(options)
+
+    # ---- what Tag and Decode add ------------------------------------------------------------------------------------
+
+    def _decoder(self) -> Decoder:
+        raise NotImplementedError
+
+    def _needed(self) -> list[str]:
+        """What is read of a table, by the names that the model and the rules have for it; the main column first."""
+        raise NotImplementedError
+
+    def _usual(self, name: str) -> Sequence[str]:
+        """What tables call a column besides its own name."""
+        return ()
+
+    def _wanted(self, name: str, column: str, kind: Any) -> str | None:
+        """The type that a column of the table should have if this type can never work."""
+        return None if is_texts(kind) else "list<string>"
+
+    def _read(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> tuple[Any, Errors]:
+        """The columns of some rows, and the errors of rows that cannot be read."""
+        raise NotImplementedError
+
+    def _readable(self, read: Any, given: Given) -> tuple[Readable, Places | None]:
+        """Rows that were read without errors, and where their tokens are in a text."""
+        raise NotImplementedError
+
+    def _is_text(self, schema: Any) -> bool:
+        """Do tokens come from a text, so that spans can say where they are in it?"""
+        return False
+
+    def _inputs(self, schema: Any) -> dict[str, str]:
+        """Which columns of a table are read, by what they are for; an error if one is missing or cannot work."""
+        needed, decoder = self._needed(), self._decoder()
+        asked = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
+        if unknown := [name for name in asked if name not in (*needed, GIVEN)]:
+            raise FeatureError(
+                f"nothing needs a column {unknown[0]!r}",
+                got=f"columns={asked}",
+                wanted=", ".join(map(repr, needed)),
+                cause="Keys are names of the model or of rules, values are names of the table.",
+            )
+        found = {name: asked.get(name) or self._named(name, schema) for name in needed}
+        if decoder.required_inputs - decoder.required_columns:
+            found[GIVEN] = asked.get(GIVEN, GIVEN)
+        for name, column in found.items():
+            kind = field_of(schema, column).type
+            if name == GIVEN:
+                wanted = None if is_object(kind) else "a struct, a map, or JSON as a string"
+            else:
+                wanted = self._wanted(name, column, kind)
+            if wanted is not None:
+                raise FeatureError(f"the column {column!r} has a wrong type", got=clipped(kind, 200), wanted=wanted)
+        return found
+
+    def _named(self, name: str, schema: Any) -> str:
+        """The table's column of that name, or of a usual one."""
+        return next((one for one in (name, *self._usual(name)) if one in schema.names), name)
+
+    def check(self, schema: Any = None) -> Self:
+        """Load the model, if there is one, and compile the rules, so that mistakes show before the work begins.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema, optional
+            The schema of the tables that will come; their columns are checked too.
+
+        Returns
+        -------
+        self
+            The same object.
+
+        Raises
+        ------
+        FileError, ModelFileError
+            If the model cannot be read.
+        RuleError, EngineError
+            If the rules make no sense for the labels, or an option does not.
+        FeatureError
+            If the schema lacks a column, or a column has a type that cannot work.
+        """
+        self._needed()
+        if schema is not None:
+            self._inputs(schema)
+            self.schema(schema)
+        return self
+
+    # ---- tables -----------------------------------------------------------------------------------------------------
+
+    def schema(self, schema: Any) -> Any:
+        """Return the schema of the result.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema
+            The schema of the tables that go in.
+
+        Returns
+        -------
+        pyarrow.Schema
+            The columns of the table, or those of `keep`, and the new ones.
+
+        Raises
+        ------
+        FeatureError
+            If a column of `keep` is missing, or a new one has the name of a column that is there.
+        """
+        kept = list(schema) if self.keep is None else [field_of(schema, name) for name in self.keep]
+        made = self.layout.fields(self._spans_have_chars(schema))
+        taken = [field.name for field in made if field.name in {one.name for one in kept}]
+        if taken:
+            raise FeatureError(
+                f"the table has a column {taken[0]!r} already",
+                got=", ".join(map(repr, schema.names)),
+                wanted="another name for the result",
+                cause="Pass a prefix, such as prefix='bridle_', or keep=[...] without that column.",
+            )
+        return arrow().schema([*kept, *made], metadata=schema.metadata)
+
+    def __call__(self, data: Any) -> Any:
+        """Add columns to a table.
+
+        Parameters
+        ----------
+        data : table or column
+            Rows of any number: a ``pyarrow.RecordBatch`` or ``Table``, a data frame of pandas or Polars, a dict of
+            lists, or anything else that `bridle.arrow.kinds.as_table` takes.
+
+        Returns
+        -------
+        table
+            The same kind, with the same rows in the same order and the columns of `schema`.
+
+        Raises
+        ------
+        FeatureError
+            If it is not a table; if it lacks a column, or a column has a type that cannot work; with
+            ``on_error="raise"``, any error of a row.
+        """
+        needed = self._needed()
+        asked = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
+        known = {one for name in needed for one in (name, *self._usual(name))}
+        main = asked.get(needed[0]) or (*self._usual(needed[0]), needed[0])[0]
+        table, back = as_table(data, wanted={*known, *asked.values(), GIVEN}, column=main)
+        return back(self._completed(table))
+
+    def _completed(self, data: Any) -> Any:
+        """A batch or table of PyArrow with the new columns."""
+        pa = arrow()
+        schema, inputs = self.schema(data.schema), self._inputs(data.schema)
+        chars = self._spans_have_chars(data.schema)
+        chunks = _batches(data, inputs)
+        parts = [
+            (chunk, first + low, low, high)
+            for first, chunk in chunks
+            for low, high in parts_of(next(iter(chunk.values())))
+        ]
+
+        def work(k: int, _high: int, _stop: Any) -> list[Any]:
+            chunk, first, low, high = parts[k]
+            arrays = {name: array.slice(low, high - low) for name, array in chunk.items()}
+            return self._part(arrays, inputs, first, chars)
+
+        found = over_parts(work, [(k, k + 1) for k in range(len(parts))], thread_count(self.threads))
+        added = schema.names[len(schema.names) - len(self.layout.fields(False)) :]
+        columns = list(data.columns) if self.keep is None else [data.column(name) for name in self.keep]
+        for k, name in enumerate(added):
+            made, kind = [part[k] for part in found], schema.field(name).type
+            if isinstance(data, pa.Table):
+                columns.append(pa.chunked_array(made, kind))
+            else:
+                columns.append(made[0] if len(made) == 1 else _joined(made or [pa.array([], kind)]))
+        return type(data).from_arrays(columns, schema=schema)
+
+    def _spans_have_chars(self, schema: Any) -> bool:
+        return self.layout.output == "spans" and self._is_text(schema)
+
+    def _part(self, arrays: dict[str, Any], inputs: Mapping[str, str], first: int, chars: bool) -> list[Any]:
+        """The new columns of some rows, which are numbered from `first`."""
+        count = len(next(iter(arrays.values())))
+        texts = {name: array for name, array in arrays.items() if name != GIVEN}
+        read, errors = self._read(texts, inputs)
+        given: Given = None
+        if GIVEN in arrays:
+            given, wrong = given_of(arrays[GIVEN], inputs[GIVEN])
+            errors |= {row: error for row, error in wrong.items() if row not in errors}
+        rows = np.arange(count)
+        if errors:
+            rows = np.array([row for row in range(count) if row not in errors], dtype=np.int64)
+            read, _ = self._read(select(texts, rows), inputs)
+            given = None if given is None else [given[row] for row in rows.tolist()]
+        self._raise_first(errors, first)
+        answers: list[Answer] = []
+        if len(rows):
+            readable, places = self._readable(read, given)
+            ask = Ask(self._decoder(), self.layout, explain=self.options["on_infeasible"] == "raise")
+            for low, high, found in isolated(readable, ask):
+                if isinstance(found, BridleError):
+                    errors[int(rows[low])] = found
+                    continue
+                found.rows = rows[low:high]
+                found.chars = None if places is None else places.between(low, high)
+                answers.append(found)
+                errors |= {int(rows[low + b]): error for b, error in found.errors.items()}
+        self._raise_first(errors, first)
+        return Answers(self.layout, self._decoder().labels, count, answers, errors, chars).arrays()
+
+    def _raise_first(self, errors: Errors, first: int) -> None:
+        """The error of the first row that has one, if errors are to be raised."""
+        if errors and self.on_error == "raise":
+            row, error = min(errors.items(), key=lambda pair: pair[0])
+            error.sequence = first + row
+            raise error.at(where=f"row {first + row}")
+
+    def _decoder_options(self) -> dict[str, Any]:
+        """The options of the decoder, which never raises because of a row."""
+        skips = {"on_infeasible": "skip"} if self.options["on_infeasible"] == "raise" else {}
+        return {**self.options, **skips}
+
+
+# ---- tables and options ---------------------------------------------------------------------------------------------
+
+
+def _batches(data: Any, inputs: Mapping[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number of the first row of each piece of a table, and the arrays that are read of it."""
+    pieces = data.select(list(dict.fromkeys(inputs.values()))).to_batches() if hasattr(data, "to_batches") else [data]
+    first = 0
+    for piece in pieces:
+        yield first, {name: piece.column(column) for name, column in inputs.items()}
+        first += piece.num_rows
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    """Arrays end to end."""
+    pa = arrow()
+    try:
+        return pa.concat_arrays(arrays)
+    except pa.ArrowInvalid:  # offsets of lists and strings have 32 bits
+        raise FeatureError(
+            "the batch is too large",
+            got=f"{sum(map(len, arrays)):,} rows whose labels take more than 2 GB",
+            wanted="smaller batches, or a pyarrow.Table, whose columns may have several parts",
+        ) from None
+
+
+def rules_of(rules: Rules) -> tuple[Rule, ...]:
+    """Rules as they are, sentences, or the rules of a file."""
+    if isinstance(rules, os.PathLike) or (isinstance(rules, str) and rules.endswith(".rules")):
+        return tuple(load(os.fspath(rules)))
+    return as_rules([rules] if isinstance(rules, (Rule, str)) else rules)
+
+
+def _columns(columns: str | Mapping[str, str] | None) -> str | dict[str, str] | None:
+    if columns is None or isinstance(columns, str):
+        return columns
+    if isinstance(columns, Mapping) and all(isinstance(x, str) for pair in columns.items() for x in pair):
+        return dict(columns)
+    raise bad_option("columns", columns, "the name of a column, or names such as {'word': 'tokens'}")
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise bad_option("keep", names, "a list of names of columns")
+    return list(names)
+
+
+def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := [name for name in options if name not in _OPTIONS]:
+        raise EngineError(f"there is no option {unknown[0]!r}", got=unknown[0], wanted=", ".join(_OPTIONS))
+    made = {"on_infeasible": "relax", **options}
+    if made["on_infeasible"] not in ("raise", "relax", "skip"):
+        raise bad_option("on_infeasible", made["on_infeasible"], "'raise', 'relax' or 'skip'")
+    Limits(**{name: made[name] for name in _LIMITS if name in made})  # which checks them
+    return made
+
+
+def field_of(schema: Any, name: str) -> Any:
+    """The field of a column; an error if there is none, or more than one."""
+    count = schema.names.count(name)
+    if count != 1:
+        raise FeatureError(
+            f"the table has no column {name!r}" if not count else f"the table has {count} columns {name!r}",
+            got=", ".join(map(repr, schema.names)) or "no columns",
+            wanted=f"one column {name!r}",
+        )
+    return schema.field(name)

@@ -1,0 +1,249 @@
+"""Tag: a model and rules as a function of Arrow tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridle.arrow.answering import Given, Readable
+from bridle.arrow.base import OnError, Rules, TableFunction, field_of
+from bridle.arrow.loading import LoadedModel, Model, loaded
+from bridle.arrow.output import Output
+from bridle.arrow.reading import LONGEST, Errors, Places, TextColumn, check_lengths, is_text, is_texts, split_text
+from bridle.data.base import format_named
+from bridle.data.tokenizer import TOKENS, Tokens
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.result import Decodings
+from bridle.errors import ModelError, shown
+from bridle.features import TemplateFeatures
+from bridle.features.columns import Packed
+from bridle.labels import Labels
+from bridle.lattice import Batch
+from bridle.models import Tagger
+
+
+class Tag(TableFunction):
+    """Label the rows of Arrow tables with a model, optionally under rules.
+
+    A row is a sequence. Its tokens are a list of strings, or a text that is split as the training data was. All rows
+    come back, in their order, with new columns (each name with `prefix` before it):
+
+    =================================  =============================================================================
+    ``labels: list<string>``           with ``output="labels"``
+    ``ids: list<int32>``               with ``output="ids"``: positions in ``Tag.labels.names``
+    ``spans: list<struct>``            with ``output="spans"``: start, end (token positions, end exclusive), label;
+                                       if the tokens come from a text, also start_char and end_char
+    ``score, bound: double``           with ``scores=True``: of the labelling, as in `Decoding`
+    ``probabilities: list<double>``    with ``scores=True``: of the label of each token, given that the hard rules
+                                       hold; null if they do not
+    ``k_best: list<struct>``           with ``k > 1``: labels and score of the best labellings
+    ``status: string``                 optimal, limit, relaxed, infeasible, nothing_found, or error
+    ``error: string``                  what is wrong with the row; null if nothing is
+    =================================  =============================================================================
+
+    It can be pickled, and it loads its model when it is first called, once per process for all copies.
+
+    Parameters
+    ----------
+    model : path, bytes or Tagger
+        A model file, its content, or a model. A path is pickled as a path; the others as bytes.
+    rules : Rule, str, path or iterable of them
+        Rules, sentences, or the path of a ``.rules`` file, which is read now.
+    columns : str or mapping, optional
+        Which columns of the table to read: ``{"word": "tokens"}`` says that the model's column ``word`` is the table's
+        ``tokens``; a string names the main one. By default, columns have the names that the model has for them; for the
+        main one also ``tokens``, or ``text`` if that is a string. Rules that refer to values find them in ``given``, a
+        struct or JSON.
+    output : {"labels", "spans", "ids"}, default "labels"
+        Form of the labelling.
+    scores : bool, default False
+        Whether to add score, bound and probabilities. Probabilities take several times as long as labels.
+    k : int, default 1
+        If it is above 1, add the k best labellings.
+    on_error : {"row", "raise"}, default "row"
+        What to do with a row that cannot be labelled: report it in the columns ``status`` and ``error``, or raise the
+        error. A table that lacks a column, or has one of a wrong type, always raises.
+    prefix : str, default ""
+        What the names of the new columns begin with.
+    keep : list of str, optional
+        Columns of the table to keep, in this order; all of them by default.
+    threads : int, default 1
+        Number of threads; 0 means all cores. The results do not depend on it.
+    **options : object
+        Options of `Decoder`: engine, time_limit, max_states, max_memory, on_infeasible. Here, ``on_infeasible`` is
+        ``"relax"`` by default; with ``"raise"``, rows without a labelling have an error that says why.
+
+    Raises
+    ------
+    RuleSyntaxError, FileError
+        If the rules cannot be read.
+    EngineError
+        If an option is invalid.
+
+    Examples
+    --------
+    >>> import bridle, pyarrow as pa
+    >>> from bridle.arrow import Tag
+    >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+    >>> tag = Tag(model, ["at most 1 token of D"])
+    >>> found = tag(pa.table({"id": [1, 2], "tokens": [["the", "cat"], None]}))
+    >>> found.column("labels").to_pylist(), found.column("status").to_pylist()
+    ([['D', 'N'], None], ['optimal', 'error'])
+    >>> found.column("error")[1].as_py()
+    "'tokens' is null; got null; wanted a list of tokens, which may be empty."
+    """
+
+    longest = LONGEST  # bytes of a token
+
+    def __init__(
+        self,
+        model: Model,
+        rules: Rules = (),
+        *,
+        columns: str | Mapping[str, str] | None = None,
+        output: Output = "labels",
+        scores: bool = False,
+        k: int = 1,
+        on_error: OnError = "row",
+        prefix: str = "",
+        keep: Sequence[str] | None = None,
+        threads: int = 1,
+        **options: Any,
+    ) -> None:
+        if not isinstance(model, (str, os.PathLike, bytes, Tagger)):
+            raise ModelError("not a model", got=shown(model), wanted="the path of a model file, its bytes, or a Tagger")
+        super().__init__(rules, columns, output, scores, k, on_error, prefix, keep, threads, options)
+        self.model = model
+        self._loaded: LoadedModel | None = None
+        self._made: Decoder | None = None
+
+    def __repr__(self) -> str:
+        model = f"{len(self.model):,} bytes" if isinstance(self.model, bytes) else repr(self.model)
+        return f"Tag({model}, {len(self.rules)} rules, output={self.layout.output!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        model = self.model.to_bytes() if isinstance(self.model, Tagger) else self.model
+        return {**self.__dict__, "model": model, "_loaded": None, "_made": None}
+
+    @property
+    def tagger(self) -> Tagger:
+        """The model; it is loaded if needed."""
+        return self._model().tagger
+
+    def _model(self) -> LoadedModel:
+        if self._loaded is None:
+            self._loaded = loaded(self.model)
+        return self._loaded
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the model, in the order of their ids."""
+        return self.tagger.labels_
+
+    # ---- what is read -----------------------------------------------------------------------------------------------
+
+    def _decoder(self) -> Decoder:
+        if self._made is None or self._made.labels is not self.tagger.labels_:  # trained again
+            if isinstance(self.model, Tagger):
+                self._loaded = None
+            self._made = self._model().decoder(self.rules, self._decoder_options())
+        return self._made
+
+    def _features(self) -> TemplateFeatures:
+        features = self.tagger.features_
+        if not isinstance(features, TemplateFeatures):
+            raise ModelError(
+                "the model takes ready-made features, not text",
+                got="a model without templates",
+                wanted="a model with templates, such as CRF(features='ner')",
+                cause="Score your features in Python, and decode the scores with bridle.arrow.Decode.",
+            )
+        return features
+
+    def _main(self) -> str:
+        """The model's column that a table's tokens are, if nothing else is said."""
+        features = self._features()
+        main = features.templates.main
+        return main if main in features.sources or not features.sources else features.sources[0]
+
+    def _needed(self) -> list[str]:
+        """The columns that the model and the rules need, the main one first."""
+        features, decoder = self._features(), self._decoder()
+        rules = decoder.required_columns
+        tokens = [features.templates.main] if "tokens" in rules else []
+        return list(dict.fromkeys([self._main(), *features.sources, *tokens, *sorted(rules - {"tokens"})]))
+
+    def _usual(self, name: str) -> Sequence[str]:
+        return ("tokens", "text") if name == self._main() else ()
+
+    def _wanted(self, name: str, column: str, kind: Any) -> str | None:
+        if name != self._main() or is_texts(kind):
+            return super()._wanted(name, column, kind)
+        asked = self.columns.get(name) if isinstance(self.columns, Mapping) else self.columns
+        if is_text(kind) and column in ("text", asked):  # others may be lists that something has turned into text
+            return None
+        return f"list<string>; for text that is to be split, a column 'text', or columns={column!r}"
+
+    def _is_text(self, schema: Any) -> bool:
+        main = self._main()
+        asked = self.columns.get(main) if isinstance(self.columns, dict) else self.columns
+        return is_text(field_of(schema, asked or self._named(main, schema)).type)
+
+    # ---- how it is read ---------------------------------------------------------------------------------------------
+
+    def _read(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> tuple[Any, Errors]:
+        columns: dict[str, TextColumn] = {}
+        errors: Errors = {}
+        places = None
+        for name, array in arrays.items():
+            if is_text(array.type):
+                columns[name], places = split_text(array, inputs[name], self._tokens())
+            else:
+                columns[name] = TextColumn.of(array, inputs[name], self.longest)
+            errors = columns[name].errors | errors
+        check_lengths(columns, errors)
+        return (columns, places), errors
+
+    def _readable(self, read: Any, given: Given) -> tuple[Readable, Places | None]:
+        columns, places = read
+        offsets = next(iter(columns.values())).offsets
+        packed = Packed({name: column.texts for name, column in columns.items()}, offsets)
+        return _Rows(self.tagger, self._decoder(), packed, given), places
+
+    def _tokens(self) -> Tokens:
+        """How the training data was split into tokens."""
+        noted = self.tagger.notes_.get("reader", {})
+        options = dict(noted.get("options") or {}) if isinstance(noted, Mapping) else {}
+        format = noted.get("format") if isinstance(noted, Mapping) else None
+        if format == "segmented":
+            return "characters"
+        default = "blanks"
+        if isinstance(format, str) and (made := format_named(format, {})).cuts:
+            default = vars(made)["tokens"]
+        how = options.get("tokens", default)
+        return how if how in TOKENS else "blanks"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows whose tokens could be read."""
+
+    tagger: Tagger
+    decoder: Decoder
+    packed: Packed
+    given: Given
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def part(self, low: int, high: int) -> _Rows:
+        given = None if self.given is None else self.given[low:high]
+        return _Rows(self.tagger, self.decoder, self.packed[low:high], given)
+
+    def decode(self) -> Decodings:
+        return self.tagger.decode(self.packed, self.decoder, given=self.given, threads=1)
+
+    def scored(self) -> tuple[Batch, Given]:
+        return self.tagger.lattices(self.packed), self.tagger.given(self.packed, self.decoder, self.given)

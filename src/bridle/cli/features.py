@@ -1,0 +1,178 @@
+"""`bridle features`: list template functions and ready-made sets, and show the features of tokens."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bridle.cli.base import app, json_line, show, show_data, warn
+from bridle.cli.options import FEATURES, AsJson
+from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, reader_of
+from bridle.errors import FileError
+from bridle.features import FEATURE_SETS, FUNCTIONS, FeatureSet, Function, choose_features, token_features
+from bridle.features.choosing import MOST
+from bridle.features.names import nearest
+
+if TYPE_CHECKING:
+    from bridle.cli.reading import Reader
+    from bridle.data import Example
+    from bridle.features import Templates
+
+_WIDTH = 100  # of printed text that can be wrapped
+_HOW = """A template is a line such as these. Pass a file of templates to bridle train --features FILE:
+
+  word[0]             the token itself
+  word[-1] word[0]    the previous token and the token itself, together
+  suffix3[0]          a function of the token's text
+  lemma.suffix3[0]    the same function of another column
+  label[-1]           the label depends on the previous label
+"""
+
+
+@app.command()
+def features(
+    what: Annotated[
+        str | None, typer.Argument(metavar="SET|DATA", help="Ready-made feature set to print, or file with sequences.")
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Show the features of this text.")] = None,
+    asked: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="NAME",
+            autocompletion=FEATURES,
+            help="Feature set or template file. Default: auto for DATA, ner for --text.",
+        ),
+    ] = None,
+    sequence: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Show sequence number N of DATA, counted from 0.")
+    ] = 0,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """List feature functions, print a ready-made feature set, or show the features of a text.
+
+    \b
+    Examples:
+      bridle features
+      bridle features ner > my.templates                    (edit it, then run bridle train --features my.templates)
+      bridle features --text "Dr. Smith lives in Paris."
+      bridle features train.txt --columns word,pos,chunk --features chunking --sequence 3
+
+    \b
+    Exit codes:
+      0    success
+      2    bad input or bad usage
+    """
+    if text is not None and what is not None:
+        raise FileError("SET|DATA and --text cannot be combined", got="both", wanted="one of them")
+    if text is None and what is None:
+        _overview(as_json)
+    elif what in FEATURE_SETS and asked is None:
+        _set(FEATURE_SETS[what], as_json)
+    else:
+        reader = reader_of(format, columns, label, option)
+        example, templates = _of_text(text, asked, reader) if what is None else _of_data(what, asked, sequence, reader)
+        _tokens(example, templates, as_json)
+
+
+def _overview(as_json: bool) -> None:
+    """All functions and sets."""
+    if as_json:
+        functions = [
+            {"name": f.name, "about": f.about, "of": f.of, "tokens": list(f.tokens), "values": list(f.values)}
+            for f in FUNCTIONS.values()
+        ]
+        typer.echo(json_line({"functions": functions, "sets": list(map(_as_dict, FEATURE_SETS.values()))}))
+        return
+    show([*_HOW.splitlines(), "", "Functions:", ""])
+    show(_aligned([(f.name, _example(f), f.about) for f in FUNCTIONS.values()]))
+    show(["", "Ready-made sets (bridle features NAME prints one):", ""])
+    auto = ("auto", "one of these, chosen by the labels and columns of the training data (the default)")
+    show(_aligned([*((one.name, one.about) for one in FEATURE_SETS.values()), auto]))
+
+
+def _example(function: Function) -> str:
+    """Input and output of a function."""
+    return f"{' '.join(function.tokens)} -> {' '.join(value or '-' for value in function.values)}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells, in columns."""
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    cells = [[*(f"{cell:{w}}" for cell, w in zip(row, widths, strict=False)), row[-1]] for row in rows]
+    return ["  " + "  ".join(row) for row in cells]
+
+
+def _as_dict(one: FeatureSet) -> dict[str, Any]:
+    return {"name": one.name, "about": one.about, "templates": one.templates.splitlines()}
+
+
+def _set(one: FeatureSet, as_json: bool) -> None:
+    """A set, as a file of templates."""
+    if as_json:
+        typer.echo(json_line(_as_dict(one)))
+    else:
+        show_data(f"# {one.name}: {one.about}\n{one.templates}")
+
+
+def _of_text(text: str | None, asked: str | None, reader: Reader) -> tuple[Example, Templates]:
+    """A text as a sequence, and the templates to use."""
+    from bridle.cli.chosen import example_of  # it brings decoders along
+
+    example = example_of(text or "", reader)
+    if asked == "auto":
+        raise FileError("--features auto needs labelled sequences", got="--text", wanted="--features SET")
+    return example, _templates(asked or ("characters" if "char" in example.columns else "ner"), example)
+
+
+def _of_data(path: str, asked: str | None, number: int, reader: Reader) -> tuple[Example, Templates]:
+    """A sequence of a file, and the templates to use."""
+    if path != "-" and not Path(path).exists() and path.isidentifier():
+        near = nearest(path, FEATURE_SETS)
+        raise FileError(
+            "neither a feature set nor a file has this name",
+            got=repr(path),
+            wanted=f"a file, or one of {', '.join(FEATURE_SETS)}",
+            cause=f"Did you mean {near!r}?" if near else None,
+        )
+    auto = asked in (None, "auto")
+    with reader.open(path) as examples:
+        found = list(islice(examples, max(MOST, number + 1) if auto else number + 1))
+    if number >= len(found):
+        wanted = f"--sequence 0 to {len(found) - 1}" if found else "at least one"
+        raise FileError("the sequence does not exist", got=f"--sequence {number}", wanted=wanted, where=path)
+    if not auto:
+        return found[number], _templates(str(asked), found[number])
+    if not all(one.labels for one in found):
+        what, wanted = "--features auto needs labelled sequences", "labelled sequences, or --features SET"
+        raise FileError(what, got="sequences without labels", wanted=wanted, where=path)
+    chosen = choose_features([one.columns for one in found], [one.labels or () for one in found])
+    warn(f"features: {chosen}")
+    return found[number], _templates("\n".join(chosen.templates), found[number])
+
+
+def _templates(asked: str, example: Example) -> Templates:
+    from bridle.cli.learners import templates_of  # it brings models along
+
+    return templates_of(asked, list(example.columns))
+
+
+def _tokens(example: Example, templates: Templates, as_json: bool) -> None:
+    """The features of each token."""
+    found = token_features(templates, example.columns)
+    tokens = list(map(str, example.tokens))
+    if as_json:
+        typer.echo(json_line({"tokens": tokens, "features": found, "templates": str(templates).splitlines()}))
+        return
+    for token, names in zip(tokens, found, strict=True):
+        filled = textwrap.fill("  ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        show([token, *filled.splitlines()])

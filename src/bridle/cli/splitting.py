@@ -1,0 +1,213 @@
+"""`bridle split`: split labelled sequences into parts, in the same format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bridle.cli.base import app, check_place, json_line, keep, show, warn
+from bridle.cli.options import AsJson, TheSeed
+from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of
+from bridle.data import Example, split_indices, write
+from bridle.data.base import save_lines
+from bridle.data.conll import DOCSTART
+from bridle.data.splitting import duplicates_across
+from bridle.data.verbatim import documents_of, lines_of
+from bridle.errors import FileError
+from bridle.report.aligned import aligned
+
+
+class Stratify(StrEnum):
+    """What --stratify takes."""
+
+    LABELS, NONE = "labels", "none"
+
+
+class Duplicates(StrEnum):
+    """What --duplicates takes."""
+
+    KEEP, TOGETHER = "keep", "together"
+
+
+@app.command()
+def split(
+    data: Annotated[
+        list[str],
+        typer.Argument(metavar="DATA", help="Files with labelled sequences, optionally gzipped.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder for the parts.", show_default=False)],
+    into: Annotated[
+        str, typer.Option(metavar="NAME=SHARE,...", help="Names and shares of the parts; shares add up to 1.")
+    ] = "train=0.8,dev=0.1,test=0.1",
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="What to keep in one part: single sequences, documents (-DOCSTART-, # newdoc), files, or, with the "
+            "name of a column, sequences with the same value.",
+        ),
+    ] = "sequences",
+    stratify: Annotated[
+        Stratify, typer.Option(help="labels: each part gets its share of every label, even of rare ones.")
+    ] = Stratify.LABELS,
+    duplicates: Annotated[
+        Duplicates, typer.Option(help="together: keep sequences with the same tokens in one part.")
+    ] = Duplicates.KEEP,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    seed: TheSeed = 0,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Split labelled sequences into training, development and test data.
+
+    Sequences are assigned to parts at random (--seed) and written in the format of DATA: DIR/train.txt and so on. If
+    the format has a token or a sequence per line, lines are copied unchanged, with comments and all columns.
+
+    \b
+    Examples:
+      bridle split all.txt -o parts                                      80 %, 10 %, 10 %
+      bridle split all.txt -o parts --into train=0.7,test=0.3 --seed 7
+      bridle split all.conll -o parts --by documents                     no document is in two parts
+      bridle split acm.txt ieee.txt lncs.txt -o parts --by files
+      bridle split all.jsonl -o parts --duplicates together              equal sequences stay in one part
+
+    \b
+    Exit codes:
+      0    success
+      2    bad input, bad usage, or a part cannot be written
+      130  stopped by Ctrl-C
+    """
+    shares = _shares(into)
+    places = {name: out / f"{name}{_suffix(data[0])}" for name in shares}
+    for place in places.values():
+        keep(place, *data)
+        if place.exists() and not force:
+            wanted = "another folder, or --force"
+            raise FileError("this file would be overwritten", got=f"-o {out}", wanted=wanted, where=str(place))
+    files, reader = _read(reader_of(format, columns, label, option), data)
+    lines = _lines(files, reader)
+    examples = [example for _, found in files for example in found]
+    groups = _groups(files, by, lines)
+    parts = split_indices(
+        examples, shares, seed=seed, groups=groups, stratify=stratify.value, duplicates=duplicates.value
+    )
+    if out.exists() and not out.is_dir():
+        raise FileError("this is a file", got=f"-o {out}", wanted="a folder", where=str(out))
+    out.mkdir(exist_ok=True)
+    for place in places.values():
+        check_place(place)
+    for name, part in parts.items():
+        if lines is not None:
+            save_lines(str(places[name]), chain.from_iterable(lines[b] for b in part))
+        else:
+            write(places[name], (examples[b] for b in part), reader.format, **reader.options)
+    others = sorted(place.name for place in out.glob(f"*{_suffix(data[0])}") if place not in places.values())
+    if force and others:
+        warn(f"{out} also holds {', '.join(others)}; if that is part of another split, it shares sequences with these")
+    again = duplicates_across(examples, parts)
+    counted = {name: _counts([examples[b] for b in part]) for name, part in parts.items()}
+    if as_json:
+        told = {n: {"file": str(places[n]), **counted[n], "duplicates": again[n]} for n in parts}
+        typer.echo(json_line({"parts": told, "seed": seed}))
+    else:
+        show(_table(counted))
+    if any(again.values()):
+        each = ", ".join(f"{count:,} of {name}" for name, count in again.items() if count)
+        warn(
+            f"some sequences are also in another part: {each}; figures on them are too good. "
+            "Use --duplicates together to keep equal sequences in one part"
+        )
+
+
+def _shares(into: str) -> dict[str, float]:
+    """Parse --into."""
+    found: dict[str, float] = {}
+    for one in into.split(","):
+        name, _, share = (part.strip() for part in one.partition("="))
+        try:
+            if not name or name in found or Path(name).name != name or name in (".", ".."):
+                raise ValueError
+            found[name] = float(share)
+        except ValueError:
+            wanted = "NAME=SHARE, such as train=0.8,dev=0.1,test=0.1, each name once"
+            raise FileError("--into must name parts and their shares", got=repr(one), wanted=wanted) from None
+    return found
+
+
+def _read(reader: Reader, paths: list[str]) -> tuple[list[tuple[str, list[Example]]], Reader]:
+    """The sequences of each file, and the reader with their format."""
+    files: list[tuple[str, list[Example]]] = []
+    for path in paths:
+        if path == "-":
+            raise FileError("standard input cannot be split", got="-", wanted="files", cause="The data is read twice.")
+        with reader.open(path) as examples:
+            found = list(examples.labelled())
+            reader = replace(reader, format=examples.format)
+            for what, count in examples.left_out.items():
+                if not what.startswith(DOCSTART):  # such lines are copied
+                    warn(f"{path}: left out {count:,} {what}")
+        reader = reader.settled(found[0]) if found else reader
+        files.append((path, found))
+    return files, reader
+
+
+def _suffix(path: str) -> str:
+    """The suffix of a file, including .gz.
+
+    >>> _suffix("all.conll.gz"), _suffix("v1.2/all")
+    ('.conll.gz', '')
+    """
+    packed = ".gz" if path.endswith(".gz") else ""
+    return Path(path.removesuffix(".gz")).suffix + packed
+
+
+def _lines(files: list[tuple[str, list[Example]]], reader: Reader) -> list[list[str]] | None:
+    """The lines of each sequence, unchanged; None if the format does not separate sequences by lines."""
+    found = [lines_of(path, str(reader.format), reader.options, its) for path, its in files]
+    return None if any(one is None for one in found) else [lines for one in found for lines in one or ()]
+
+
+def _groups(files: list[tuple[str, list[Example]]], by: str, lines: list[list[str]] | None) -> list[Any] | None:
+    """The groups of sequences that stay in one part, as --by says."""
+    of_file = [path for path, its in files for _ in its]
+    if by == "sequences":
+        return None
+    if by == "files":
+        return of_file
+    if by == "documents":
+        numbers = [] if lines is None else documents_of(lines)
+        if len(set(numbers)) < 2:
+            wanted = "-DOCSTART- or # newdoc lines in CoNLL files"
+            raise FileError("the data does not mark documents", got="--by documents", wanted=wanted)
+        return list(zip(of_file, numbers, strict=True))
+    examples = [example for _, its in files for example in its]
+    for example in examples:
+        if by not in example.columns and by not in example.given:
+            known = ", ".join([*example.columns, *example.given])
+            raise example.error(
+                f"there is no column {by!r}", got=known, wanted="sequences, documents, files or a column"
+            )
+    return [str(e.given[by]) if by in e.given else next(iter(e.columns[by]), "") for e in examples]
+
+
+def _counts(examples: list[Example]) -> dict[str, Any]:
+    labels = Counter(label for example in examples for label in example.labels or () if label is not None)
+    return {"sequences": len(examples), "tokens": sum(map(len, examples)), "labels": dict(sorted(labels.items()))}
+
+
+def _table(counted: dict[str, dict[str, Any]]) -> list[str]:
+    """Counts of each part, a row for each label."""
+    names = sorted(set().union(*(one["labels"] for one in counted.values())))
+    body = [["", *counted]]
+    body += [[what, *(f"{one[what]:,}" for one in counted.values())] for what in ("sequences", "tokens")]
+    body += [[name, *(f"{one['labels'].get(name, 0):,}" for one in counted.values())] for name in names]
+    return aligned(body)

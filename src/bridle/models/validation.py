@@ -1,0 +1,285 @@
+"""Cross-validation: how good the settings of a model are on data that it has not seen.
+
+Each fold is labelled by a model that is trained on the others from scratch, its regularisation chosen there too if the
+settings leave it open: nothing of the fold is known to the model that labels it, but for the names of the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from time import perf_counter
+from typing import Any
+
+from bridle.frames import LabelLists, Sequences, Table
+from bridle.models import fitting
+from bridle.models.checks import Given, check_callable, check_seed, count_of
+from bridle.models.folds import check_folds, deal, groups_of
+from bridle.models.measures import Measure, check_measure
+from bridle.models.seen import hashes_of
+from bridle.models.tagger import Tagger
+from bridle.models.training import Plan
+from bridle.report import Scores, score
+from bridle.report.aligned import aligned
+from bridle.rules.base import Rule
+
+FIGURES: dict[str, Callable[[Scores], float]] = {
+    "accuracy": lambda scores: scores.accuracy,
+    "f1": lambda scores: scores.segments.f1,
+    "exact": lambda scores: scores.exact,
+}
+_HEADS = {"accuracy": "tokens right", "f1": "F1", "exact": "all right"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The mean of a figure over the folds, and its standard deviation.
+
+    Attributes
+    ----------
+    mean : float
+        The mean.
+    deviation : float
+        The standard deviation of a sample: of one fold to the next, not of the mean; 0 if there is one fold only.
+    """
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of some figures."""
+        return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0)
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.2f} ± {100 * self.deviation:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What a model that was trained on the other folds makes of this one.
+
+    Attributes
+    ----------
+    plain : Scores
+        Without rules.
+    ruled : Scores or None
+        Under the rules, if there are any.
+    settings : dict
+        Settings that were chosen on the other folds, such as ``{"c1": 0.0, "c2": 0.1}``.
+    iterations : int
+        Iterations of the training.
+    seconds : float
+        Time that training and labelling took.
+    """
+
+    plain: Scores
+    ruled: Scores | None
+    settings: Mapping[str, float]
+    iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """What `cross_validate` found.
+
+    Attributes
+    ----------
+    folds : tuple of Fold
+        The folds, in order.
+    """
+
+    folds: tuple[Fold, ...]
+
+    @property
+    def ways(self) -> dict[str, list[Scores]]:
+        """The scores of all folds, ``"plain"`` and, if there are rules, ``"ruled"``."""
+        ruled = [fold.ruled for fold in self.folds if fold.ruled is not None]
+        return {"plain": [fold.plain for fold in self.folds], **({"ruled": ruled} if ruled else {})}
+
+    def spread(self, figure: str, way: str = "plain") -> Spread:
+        """Return mean and standard deviation of a figure.
+
+        Parameters
+        ----------
+        figure : {"accuracy", "f1", "exact"}
+            Tokens right, F1 of segments, or sequences all right.
+        way : {"plain", "ruled"}
+            Without or under the rules.
+
+        Returns
+        -------
+        Spread
+            Over the folds.
+        """
+        return Spread.of([FIGURES[figure](scores) for scores in self.ways[way]])
+
+    def by_type(self, way: str = "plain") -> dict[str, Spread]:
+        """Return mean and standard deviation of the F1 of each type of segment.
+
+        Parameters
+        ----------
+        way : {"plain", "ruled"}
+            Without or under the rules.
+
+        Returns
+        -------
+        dict of str to Spread
+            Over the folds in which the type occurs, in gold or as a guess.
+        """
+        found: dict[str, list[float]] = {}
+        for scores in self.ways[way]:
+            for name, counts in scores.by_type.items():
+                found.setdefault(name, []).append(counts.f1)
+        return {name: Spread.of(found[name]) for name in sorted(found)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Means, standard deviations and all figures of the folds; shares, not percent.
+        """
+
+        def plain(spread: Spread) -> dict[str, float]:
+            return {"mean": spread.mean, "deviation": spread.deviation}
+
+        made: dict[str, Any] = {
+            way: {
+                **{figure: plain(self.spread(figure, way)) for figure in FIGURES},
+                "by_type": {name: plain(spread) for name, spread in self.by_type(way).items()},
+            }
+            for way in self.ways
+        }
+        made["folds"] = [
+            {
+                "plain": fold.plain.to_dict(),
+                "ruled": None if fold.ruled is None else fold.ruled.to_dict(),
+                "settings": dict(fold.settings),
+                "iterations": fold.iterations,
+                "seconds": round(fold.seconds, 3),
+            }
+            for fold in self.folds
+        ]
+        return made
+
+    def lines(self) -> list[str]:
+        """Print the table.
+
+        Returns
+        -------
+        list of str
+            A line per fold, then mean ± standard deviation, then the F1 of each type of segment; in percent.
+        """
+        ways = self.ways
+        with_rules = [f"{head}, rules" for head in _HEADS.values()] if "ruled" in ways else []
+        body = [["fold", "sequences", *_HEADS.values(), *with_rules]]
+        for number, scores in enumerate(zip(*ways.values(), strict=True), 1):
+            shares = [f"{100 * of(one):.2f}" for one in scores for of in FIGURES.values()]
+            body.append([str(number), f"{scores[0].sequences:,}", *shares])
+        count = sum(fold.plain.sequences for fold in self.folds)
+        body.append(["mean", f"{count:,}", *(str(self.spread(figure, way)) for way in ways for figure in FIGURES)])
+        types = [["segments", "gold", "F1", *(["F1, rules"] if with_rules else [])]]
+        spreads = [self.by_type(way) for way in ways]
+        for name in sorted(set().union(*spreads)):
+            gold = sum(fold.plain.by_type[name].gold for fold in self.folds if name in fold.plain.by_type)
+            types.append([name, f"{gold:,}", *(str(found.get(name, "")) for found in spreads)])
+        return [*aligned(body), "", *aligned(types)]
+
+
+def cross_validate(
+    model: Tagger,
+    X: Sequences,
+    y: LabelLists,
+    *,
+    folds: int = 5,
+    groups: Sequence[Hashable] | Table | None = None,
+    given: Sequence[Given] | Table | None = None,
+    rules: Iterable[Rule | str] = (),
+    measure: Measure = "auto",
+    watch: Callable[[Fold, int, int], None] | None = None,
+) -> CrossValidation:
+    """Measure how good the settings of a model are on sequences that it has not seen.
+
+    The sequences are dealt out to folds; equal ones are in the same fold. Each fold is labelled by a model with these
+    settings that is trained on the others.
+
+    Parameters
+    ----------
+    model : Tagger
+        The settings. It need not be trained, and stays as it is.
+    X, y : list
+        Sequences and their labels, as for `fit`.
+    folds : int, default 5
+        Number of folds; there are fewer if there are fewer different sequences or groups.
+    groups : sequence, optional
+        A name or a number per sequence: its document, or its source. Sequences of a group are in the same fold.
+    given : list of mapping, optional
+        Values for rules, one mapping per sequence.
+    rules : iterable of Rule or str, optional
+        Every fold is labelled without and under these rules. Sequences that cannot obey the hard ones break the fewest.
+    measure : {"auto", "f1", "accuracy", "exact", "quality"}, default "auto"
+        By what each fold chooses `c1` and `c2`, if the settings leave them open; as for `fit`.
+    watch : callable, optional
+        Called after each fold with the `Fold`, its number from 1, and the number of folds.
+
+    Returns
+    -------
+    CrossValidation
+        The scores of each fold, with means and standard deviations.
+
+    Raises
+    ------
+    ModelError
+        If a setting is impossible, or there are too few sequences or groups to make two folds.
+    LabelError
+        If labels do not fit the sequences.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> X = [[a, b] for a in ("the", "a") for b in ("cat", "dog", "fly")]
+    >>> model = bridle.LocalTagger(features=["word[0]"])
+    >>> found = bridle.models.cross_validate(model, X, [["D", "N"]] * 6, folds=3)
+    >>> print(found.spread("accuracy"))
+    100.00 ± 0.00
+    """
+    model._check()
+    check_seed(model.seed)
+    check_measure(measure)
+    check_callable("watch", watch, "a function of a Fold and two numbers")
+    data, listed = fitting.Data.of(X, y, given), list(rules)
+    together = groups_of(groups, len(data.X))
+    labels = data.labels(model.scheme)
+    hashes = hashes_of(model._setup(model._chosen(data)).features, data.X).tolist()
+    keys: Sequence[Hashable] = hashes if together is None else together
+    dealt = deal(keys, check_folds(folds), model.seed)
+    fitting.check_held_out(len(dealt), len(data.X))
+    plan = Plan(count_of("iterations", model._iterations()), model._tolerance())
+    done: list[Fold] = []
+    for number, (inside, outside) in enumerate(dealt, 1):
+        begun = perf_counter()
+        made = type(model)(**model.get_params())
+        others = data.part(inside)
+        choice = made._chosen(others)
+        setup = made._setup(choice, made._tuner(None, measure))
+        kept = None if together is None else [together[b] for b in inside.tolist()]
+        made._take(fitting.fit(setup, others, None, plan, "raise", kept, measure, labels), choice)
+        held = data.part(outside)
+        ways = [
+            score(
+                held.y,
+                made.predict(held.X, way, given=held.given, threads=made.threads, on_infeasible="relax"),
+                labels.scheme,
+            )
+            for way in ([], listed)[: 1 + bool(listed)]
+        ]
+        chosen = {} if made.tuning_ is None else {"c1": made.tuning_.c1, "c2": made.tuning_.c2}
+        iterations, seconds = made.progress_.iteration, perf_counter() - begun
+        done.append(Fold(ways[0], ways[1] if listed else None, chosen, iterations, seconds))
+        if watch is not None:
+            watch(done[-1], number, len(dealt))
+    return CrossValidation(tuple(done))

@@ -1,0 +1,213 @@
+"""One label for equal tokens: same_label_for_equal.
+
+Tokens of a sequence that have the same text make a group. Groups of two or more are numbered from 1 in the order in
+which they begin, and the number of its group is the mark of a token, written bit by bit by eight places:
+
+    mark[t] = g        token t is one of group g; 0: its text does not repeat
+    violations = sum over g of  #{consecutive tokens t < u of group g:  kind[y[t]] != kind[y[u]]}
+
+Each group is an automaton of its own, which remembers the label that it saw last; a product of all of them would have
+as many states as there are ways to label the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bridle.automata import CountingAutomaton, LazyAutomaton
+from bridle.errors import RuleError
+from bridle.labels import Labels
+from bridle.rules.base import Rule, RuleContext, Sets
+from bridle.rules.conditions import Tokens
+from bridle.rules.inputs import TOKENS, Given, texts_of
+from bridle.rules.patterns import matcher
+from bridle.rules.refer import Place
+
+_BITS = 8  # of the number of a group: marks are bytes
+_MOST_GROUPS = (1 << _BITS) - 1
+_MOST_CELLS = 1 << 24  # of all tables of one sequence
+_FEWER = "Compare fewer tokens, such as those that begin with a capital: tokens /[A-Z].*/."
+
+
+class Equal(NamedTuple):
+    """Which tokens are compared, and how."""
+
+    pattern: Tokens | None = None  # those that match; None: all
+    ignoring_case: bool = False
+
+
+_ALL = Equal()
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The groups of one sequence."""
+
+    numbers: tuple[int, ...]  # (n,)  the group of each token; 0: it is alone
+    by_bit: tuple[tuple[int, ...], ...]  # (bits)  tokens whose group has a number with this bit
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], n: int, equal: Equal) -> _Groups:
+        tokens = given.get("tokens") if isinstance(given, dict) else None
+        if type(tokens) is not list or len(tokens) != n or set(map(type, tokens)) != {str}:
+            tokens = texts_of(given, TOKENS, n)
+        return _grouped(tuple(tokens), equal)
+
+
+@lru_cache(maxsize=64)  # each place of a rule asks, and several rules may
+def _grouped(texts: tuple[str, ...], equal: Equal) -> _Groups:
+    matching = None if equal.pattern is None else matcher((equal.pattern.pattern, equal.pattern.engine))
+    positions: dict[str, list[int]] = {}
+    for t, text in enumerate(texts):
+        if matching is None or matching(text):
+            positions.setdefault(text.casefold() if equal.ignoring_case else text, []).append(t)
+    repeated = [at for at in positions.values() if len(at) > 1]
+    if len(repeated) > _MOST_GROUPS:
+        raise RuleError(
+            "too many texts occur more than once in a sequence",
+            got=f"{len(repeated):,}",
+            wanted=f"at most {_MOST_GROUPS}",
+            cause=_FEWER,
+        )
+    numbers = [0] * len(texts)
+    for g, at in enumerate(repeated, start=1):
+        for t in at:
+            numbers[t] = g
+    by_bit = (tuple(t for t, g in enumerate(numbers) if g >> bit & 1) for bit in range(_BITS))
+    return _Groups(tuple(numbers), tuple(by_bit))
+
+
+@dataclass(frozen=True, slots=True)
+class EqualPlace(Place):
+    """Tokens whose group has a number with this bit."""
+
+    equal: Equal = _ALL
+    bit: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that it looks at."""
+        return (TOKENS,)
+
+    def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
+        """The positions in one sequence of n tokens."""
+        return list(_Groups.of(given, n, self.equal).by_bit[self.bit])
+
+
+@dataclass(frozen=True)
+class SameLabelForEqual(Rule):
+    """Tokens with the same text carry the same label (under BIO and similar schemes: the same type).
+
+    Each token that differs from the one before it with the same text is one violation.
+    """
+
+    text = ("same label for equal {equal:equal}",)
+    equal: Equal
+
+    def places(self) -> tuple[Place, ...]:
+        return tuple(EqualPlace((), equal=self.equal, bit=bit) for bit in range(_BITS))
+
+    def count_violations(self, context: RuleContext) -> int:
+        kinds, last, violations = context.labels.kinds, dict[int, int](), 0
+        groups = _Groups.of(context.given, len(context.ids), self.equal)
+        for g, y in zip(groups.numbers, context.ids, strict=True):
+            if g:
+                violations += last.setdefault(g, kinds[y]) != kinds[y]
+                last[g] = kinds[y]
+        return violations
+
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
+        """One automaton for all groups, as formulas need it. Alone, the rule is one for each: `tables`."""
+        kinds = labels.kinds
+
+        def read(seen: Any, y: int, mark: int) -> tuple[Any, int]:
+            g = mark & _MOST_GROUPS
+            if not g:
+                return seen, 0
+            last = dict(seen)
+            violations = int(last.get(g, kinds[y]) != kinds[y])
+            return tuple(sorted({**last, g: kinds[y]}.items())), violations
+
+        return [LazyAutomaton((), read, classes=np.array(kinds, dtype=np.uint16))]
+
+    def tables(self, sets: tuple[Sets, ...], labels: Labels, marks: tuple[int, ...]) -> list[CountingAutomaton]:
+        """An automaton for each group that occurs."""
+        one = _one_group(tuple(labels.kinds))
+        groups = [mark for mark in marks if mark]
+        if (cells := len(groups) * len(marks) * one.step[0].size) > _MOST_CELLS:
+            raise RuleError(
+                "the automata of a rule are too large",
+                got=f"{len(groups):,} texts that repeat, {one.n_states - 1:,} labels: {cells:,} cells",
+                wanted=f"at most {_MOST_CELLS:,} cells",
+                cause=_FEWER,
+            )
+        made = []
+        for g in groups:
+            table = [int(mark == g) for mark in marks]
+            made.append(replace(one, step=one.step[table], violations=one.violations[table], marks=marks))
+        return made
+
+
+@lru_cache(maxsize=32)
+def _one_group(kinds: tuple[int, ...]) -> CountingAutomaton:
+    """The automaton of one group, whose tokens have the mark 1."""
+
+    def read(last: Any, y: int, mark: int) -> tuple[Any, int]:
+        return (kinds[y], int(last not in (None, kinds[y]))) if mark else (last, 0)
+
+    return CountingAutomaton.build(LazyAutomaton(None, read, classes=np.array(kinds, np.uint16)), len(kinds), (0, 1))
+
+
+# ---- what people call -----------------------------------------------------------------------------------------------
+
+
+def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -> Rule:
+    """Require that tokens with the same text carry the same label, anywhere in the sequence.
+
+    Under BIO, BIOES and BMES, labels of one segment type agree: ``B-PER`` and ``I-PER`` are both PER. Function
+    words repeat often and may well differ, so it helps to restrict the rule, for example to tokens that begin with a
+    capital, and to make it soft.
+
+    Parameters
+    ----------
+    tokens : Tokens, optional
+        Compare only tokens that match: ``tokens(regex)``. None means all.
+    case : {"exact", "ignored"}, default "exact"
+        With "ignored", ``Apple`` and ``APPLE`` are equal.
+
+    Returns
+    -------
+    Rule
+        Each token that disagrees with the one before it with the same text is one violation. The texts come with each
+        sequence as ``given={"tokens": [...]}``. At most 255 texts may repeat in one sequence, fewer with
+        many labels; a sequence with more is an error. The search for the best labelling becomes slow beyond some 50
+        texts that repeat, and inside ``not``, ``and``, ``or`` and ``implies`` beyond a few.
+
+    Raises
+    ------
+    RuleError
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules as r
+    >>> rule = r.same_label_for_equal(r.tokens("[A-Z].*"))
+    >>> print(rule)
+    same label for equal tokens /[A-Z].*/
+    >>> labels, given = Labels(["O", "PER", "LOC"]), {"tokens": ["Paris", "met", "Paris"]}
+    >>> rule.holds(["PER", "O", "PER"], labels, given), rule.holds(["PER", "O", "LOC"], labels, given)
+    (True, False)
+    """
+    if tokens is not None and (not isinstance(tokens, Tokens) or tokens.column is not None):
+        got = f"given({tokens.key!r})" if isinstance(tokens, Given) else repr(tokens)
+        raise RuleError(
+            "invalid `tokens` of a rule about equal tokens", got=got, wanted="tokens(regex) without a column, or None"
+        )
+    if case not in ("exact", "ignored"):
+        raise RuleError("unknown `case` of a rule about equal tokens", got=repr(case), wanted="'exact' or 'ignored'")
+    return SameLabelForEqual(Equal(tokens, case == "ignored"))

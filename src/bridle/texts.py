@@ -1,0 +1,95 @@
+"""Texts: many strings as Arrow keeps them, in one array of bytes.
+
+A column of a million tokens is two arrays here, where a list would be a million objects. The kernels read the arrays;
+Python makes a string when one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+
+
+class Texts(Sequence[str]):
+    """A sequence of strings in UTF-8, end to end.
+
+    Parameters
+    ----------
+    data : array of uint8
+        The bytes of all strings.
+    offsets : array of int64, shape (N + 1,)
+        Where each string begins, and where the last one ends. They need not begin at 0.
+
+    Examples
+    --------
+    >>> texts = Texts.of(["Zürich", "", "Wien"])
+    >>> texts[0], len(texts), list(texts[1:])
+    ('Zürich', 3, ['', 'Wien'])
+    """
+
+    __slots__ = ("data", "offsets")
+
+    def __init__(self, data: Bytes, offsets: Offsets) -> None:
+        self.data, self.offsets = data, offsets
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """The same strings; half characters, which UTF-8 does not have, are kept."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum(list(map(len, encoded)), out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, k: int) -> str: ...
+    @overload
+    def __getitem__(self, k: slice) -> Texts: ...
+    def __getitem__(self, k: int | slice) -> str | Texts:
+        if isinstance(k, slice):
+            low, high, step = k.indices(len(self))
+            if step != 1:
+                raise ValueError(f"a slice of texts has no steps; got a step of {step}")
+            return Texts(self.data, self.offsets[low : max(low, high) + 1])
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"text {k} of {len(self)}")
+        low, high = self.offsets[k % len(self)], self.offsets[k % len(self) + 1]
+        return self.data[low:high].tobytes().decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[str]:
+        """All of them, as a list."""
+        begin, end = int(self.offsets[0]), int(self.offsets[-1])
+        whole, cuts = self.data[begin:end].tobytes(), (self.offsets - begin).tolist()
+        if whole.isascii():
+            text = whole.decode("ascii")
+            return [text[low:high] for low, high in pairwise(cuts)]
+        return [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(cuts)]
+
+    def distinct(self, at: npt.NDArray[np.int64] | None = None) -> tuple[Texts, npt.NDArray[np.int32]]:
+        """Each text once, in the order of first appearance, and which of them is at each place.
+
+        at: the places that count; None: all of them.
+        """
+        strings = _native.Strings()
+        which = np.empty(len(self) if at is None else len(at), dtype=np.int32)
+        strings.add_texts(self.data, self.offsets, at, which)
+        data, offsets = np.empty(strings.n_bytes, dtype=np.uint8), np.zeros(len(strings) + 1, dtype=np.int64)
+        strings.dump(data, offsets[1:])
+        return Texts(data, offsets), which
+
+    def __repr__(self) -> str:
+        return f"Texts({len(self):,} strings, {int(self.offsets[-1] - self.offsets[0]):,} bytes)"

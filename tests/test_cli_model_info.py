@@ -1,0 +1,144 @@
+"""`bridle info MODEL`: what a model file holds, and what its configuration tells of the training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bridle
+from bridle.features import SETS
+from bridle.learn import ConstrainedTagger
+from commands import Cli
+from crfsuite_writer import SMALL
+
+TEXT = "Ada B-PER\nmet O\nBob B-PER\nin O\nthe O\nold O\ntown O\n\nBob B-PER\nI. I-PER\nslept O\nin O\nRome B-LOC\n"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "train.txt").write_text(TEXT)
+    data, out = folder / "train.txt", folder / "m.bridle"
+    Cli().ok("train", data, "-o", out, "--dev", data, "--c2", "0.1", "--threads", "1")
+    return out
+
+
+def about(run: Cli, *asked: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run.stdout("info", *asked, "--json"))
+    return found
+
+
+def test_all_of_a_model(run: Cli, model: Path) -> None:
+    found, loaded = about(run, model), bridle.load(model)
+    assert (found["kind"], found["version"], found["bytes"]) == ("CRF", bridle.__version__, model.stat().st_size)
+    assert found["labels"] == {"B-LOC": 1, "B-PER": 3, "I-PER": 1, "O": 7} and found["scheme"] == "BIO"
+    assert found["features"]["set"] == "ner" and "BIO segments" in found["features"]["why"]
+    assert found["features"]["templates"] == SETS["ner"].splitlines()
+    assert found["features"]["attributes"] == len(loaded.features_)
+    assert found["weights"]["count"] == loaded.n_weights_ >= found["weights"]["nonzero"]
+    assert (found["settings"]["c1"], found["settings"]["c2"], found["settings"]["seed"]) == (0.0, 0.1, 0)
+    assert found["training"] == {"iterations": loaded.progress_.iteration, "ended": loaded.progress_.why}
+    assert (found["data"]["sequences"], found["data"]["tokens"], found["dev"]["tokens"]) == (2, 12, 12)
+    assert found["scores"]["accuracy"] > 0.5 and found["rules"] == []
+    assert list(found["top_features"]) == list(loaded.labels_.names)
+    assert found["top_features"]["O"] == [list(one) for one in loaded.top_features("O", 10)]
+    assert found["top_transitions"] == [list(one) for one in loaded.top_transitions(10)]
+
+
+def test_people_read_the_same(run: Cli, model: Path) -> None:
+    shown = run.stdout("info", model, "--top", "2")
+    for part in (
+        f"Bridle {bridle.__version__}",
+        "B-PER 3",
+        "scheme BIO",
+        "ner, ",
+        "chosen because",
+        "c2 0.1",
+        "train.txt: 2 sequences, 12 tokens",
+        "features for B-LOC:",
+        "transitions:",
+    ):
+        assert part in shown
+    assert shown.count("=") == 2 * 4, "two features for each label"
+
+
+def test_one_label_or_type(run: Cli, model: Path) -> None:
+    found = about(run, model, "--label", "PER", "--top", "3")
+    assert list(found["top_features"]) == ["B-PER", "I-PER"]
+    assert all("PER" in before + after for before, after, _ in found["top_transitions"])
+    assert list(about(run, model, "--label", "O")["top_features"]) == ["O"]
+    assert about(run, model, "--top", "0")["top_features"] == {}
+    assert "wanted one of B-LOC, B-PER" in run.ok("info", model, "--label", "X", code=2).stderr
+
+
+def test_a_model_without_its_configuration(run: Cli, model: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone.bridle"
+    alone.write_bytes(model.read_bytes())
+    found = about(run, alone)
+    assert found["data"] is None and found["labels"]["O"] is None and found["features"]["set"] == "ner"
+    run.ok("info", alone)
+
+
+@pytest.mark.parametrize("change", ["other", "broken", "edited"])
+def test_a_configuration_that_does_not_fit(run: Cli, model: Path, tmp_path: Path, change: str) -> None:
+    copy = tmp_path / "m.bridle"
+    copy.write_bytes(model.read_bytes())
+    config = json.loads(Path(f"{model}.json").read_text())
+    if change == "edited":
+        config |= {"data": {"files": [5], "sequences": "two"}, "dev": 3, "scores": {"accuracy": None}, "versions": None}
+    config["model"] = {} if change == "other" else config["model"]
+    Path(f"{copy}.json").write_text("{" if change == "broken" else json.dumps(config))
+    told = run.ok("info", copy)
+    says = {"other": "belongs to another model", "broken": "cannot be used", "edited": ""}[change]
+    assert says in told.stderr and "scheme BIO" in told.stdout
+
+
+@pytest.mark.parametrize("learner", ["perceptron", "ibt", "local-perceptron", "local-winnow"])
+def test_every_learner(run: Cli, model: Path, tmp_path: Path, learner: str) -> None:
+    (tmp_path / "r.rules").write_text("at most 2 segments of PER\n")
+    rules = ("--rules", tmp_path / "r.rules") if learner == "ibt" else ()
+    out = tmp_path / "m"
+    run.ok("train", model.with_name("train.txt"), "-o", out, "--learner", learner, "--features", "pos", *rules)
+    found = about(run, out)
+    assert found["settings"]["algorithm"] == learner.removeprefix("local-")
+    assert found["features"]["set"] == "pos" and found["features"]["why"] is None
+    assert found["rules"] == (["at most 2 segments of PER"] if rules else [])
+    assert (found["top_transitions"] == []) == learner.startswith("local")
+    shown = run.stdout("info", out)
+    assert "iterations" in shown and ("at most 2 segments" in shown) == bool(rules)
+
+
+def test_templates_of_ones_own(run: Cli, tmp_path: Path) -> None:
+    bridle.CRF(features=["word[0]", "label[-1]"], c2=1).fit([["a", "b"]], [["D", "N"]]).save(tmp_path / "m")
+    found = about(run, tmp_path / "m")
+    assert found["features"]["set"] is None and found["version"] is None
+    assert "2 templates, 2 attributes" in run.stdout("info", tmp_path / "m")
+
+
+def test_a_converted_model(run: Cli, tmp_path: Path) -> None:
+    (tmp_path / "small.crfsuite").write_bytes(SMALL)
+    told = run.ok("info", tmp_path / "small.crfsuite", code=2).stderr
+    assert "got a CRFsuite model" in told and "bridle convert" in told
+    run.ok("convert", tmp_path / "small.crfsuite", "-o", tmp_path / "m")
+    found = about(run, tmp_path / "m")
+    assert found["features"] | {"why": None} == found["features"] and found["features"]["kind"] == "plain"
+    assert found["training"]["ended"] == "trained elsewhere" and "c2" not in found["settings"]
+    assert found["weights"]["count"] == 12
+    shown = run.stdout("info", tmp_path / "m")
+    assert "ready-made, 7 attributes" in shown and "trained elsewhere" in shown
+
+
+def test_a_label_needs_a_model(run: Cli) -> None:
+    assert "--label needs MODEL" in run.ok("info", "--label", "PER", code=2).stderr
+
+
+def test_what_is_no_model(run: Cli, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("the D\n")
+    assert "this is not a Bridle model" in run.ok("info", tmp_path / "text", code=2).stderr
+    assert "cannot read this file" in run.ok("info", tmp_path / "missing", code=2).stderr
+    tagger = ConstrainedTagger(features=["word[0]"], rules=None).fit([["a", "b"]], [["D", "N"]])
+    tagger.save(tmp_path / "c")
+    assert "a ConstrainedTagger? It has its own load" in run.ok("info", tmp_path / "c", code=2).stderr

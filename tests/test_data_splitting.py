@@ -1,0 +1,141 @@
+"""Sequences in parts: all of them once, in the right shares, what belongs together in one part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridle import FileError
+from bridle.data import Example, read, split_indices
+from bridle.data.splitting import duplicates_across
+from bridle.data.verbatim import documents_of, lines_of
+
+THREE = {"train": 0.8, "dev": 0.1, "test": 0.1}
+SHARES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(
+    lambda weights: {f"part{k}": weight / sum(weights) for k, weight in enumerate(weights)}
+)
+LABELS = st.lists(st.sampled_from("ABCDE"), min_size=1, max_size=3)
+
+
+def examples(labellings: list[list[str]]) -> list[Example]:
+    return [Example({"word": [f"w{k}"] * len(labels)}, labels) for k, labels in enumerate(labellings)]
+
+
+@given(st.lists(LABELS, min_size=4, max_size=60), SHARES, st.integers(0, 9), st.sampled_from(["labels", "none"]))
+def test_every_sequence_is_in_one_part_and_the_sizes_are_the_shares(
+    labellings: list[list[str]], into: dict[str, float], seed: int, stratify: Any
+) -> None:
+    parts = split_indices(examples(labellings), into, seed=seed, stratify=stratify)
+    assert sorted(b for part in parts.values() for b in part) == list(range(len(labellings)))
+    assert list(parts) == list(into)
+    for name, part in parts.items():
+        assert part == sorted(part) and part
+        assert abs(len(part) - into[name] * len(labellings)) < len(into)
+    assert parts == split_indices(examples(labellings), into, seed=seed, stratify=stratify), "a seed settles it"
+
+
+@given(st.lists(st.integers(0, 9), min_size=12, max_size=60), SHARES, st.integers(0, 9))
+def test_a_group_is_in_one_part_and_no_part_is_empty(groups: list[int], into: dict[str, float], seed: int) -> None:
+    found = examples([["A"]] * len(groups))
+    if len(set(groups)) < len(into):
+        with pytest.raises(FileError, match="fewer groups than parts"):
+            split_indices(found, into, groups=groups)
+        return
+    for stratify in ("labels", "none"):
+        parts = split_indices(found, into, seed=seed, groups=groups, stratify=stratify)  # type: ignore[arg-type]
+        of = [{groups[b] for b in part} for part in parts.values()]
+        assert all(of) and sum(map(len, of)) == len(set(groups))
+
+
+def test_rare_labels_are_in_every_part() -> None:
+    """Twenty labels of three sequences each among two hundred: by chance most parts would lack some."""
+    rare = [[f"R{k}"] for k in range(20) for _ in range(3)]
+    found = examples([*rare, *([["O"]] * 340)])
+    parts = split_indices(found, THREE, seed=1)
+    for part in parts.values():
+        assert {f"R{k}" for k in range(20)} <= {found[b].labels[0] for b in part if found[b].labels}
+    by_chance = split_indices(found, THREE, seed=1, stratify="none")
+    assert not {f"R{k}" for k in range(20)} <= {(found[b].labels or [""])[0] for b in by_chance["dev"]}
+    assert [len(part) for part in parts.values()] == [320, 40, 40]
+
+
+def test_common_labels_get_their_share() -> None:
+    found = examples([["A", "O"] if k % 4 == 0 else ["O"] for k in range(400)])
+    parts = split_indices(found, THREE)
+    assert [sum("A" in (found[b].labels or ()) for b in part) for part in parts.values()] == [80, 10, 10]
+
+
+def test_equal_sequences_are_counted_or_kept_together() -> None:
+    found = [Example({"word": [f"w{k % 10}"]}, ["A"]) for k in range(100)]
+    parts = split_indices(found, THREE)
+    assert all(duplicates_across(found, parts).values())
+    parts = split_indices(found, THREE, duplicates="together")
+    assert duplicates_across(found, parts) == {"train": 0, "dev": 0, "test": 0}
+    assert [len(part) for part in parts.values()] == [80, 10, 10]
+    pairs = [k // 2 for k in range(100)]  # w0 and w1 are in a group: so are w0, w1, and all that equal them
+    both = split_indices(found, {"a": 0.5, "b": 0.5}, groups=pairs, duplicates="together")
+    for one, other in ((0, 1), (2, 3), (8, 9)):
+        assert {name for name, part in both.items() for b in part if b % 10 in (one, other)} != {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("into", "options", "says"),
+    [
+        ({"train": 0.8, "test": 0.1}, {}, "the shares must add up to 1; got 0.9"),
+        ({"train": 1}, {}, "`into` must name at least two parts"),
+        ({"train": 1.5, "test": -0.5}, {}, "the share of 'train' must be between 0 and 1"),
+        (THREE, {"stratify": "yes"}, "unknown stratify"),
+        (THREE, {"duplicates": "drop"}, "unknown duplicates"),
+        (THREE, {"seed": -1}, "`seed` must be a non-negative integer"),
+        (THREE, {"groups": [1]}, "`groups` must have one entry per sequence"),
+    ],
+)
+def test_what_makes_no_sense_is_said(into: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(FileError, match=says):
+        split_indices(examples([["A"]] * 9), into, **options)
+    with pytest.raises(FileError, match="fewer sequences than parts; got 2; wanted 3 or more"):
+        split_indices(examples([["A"]] * 2), THREE)
+
+
+# ---- lines as they are ----------------------------------------------------------------------------------------------
+
+CONLL = """# global
+
+-DOCSTART- -X- O
+
+# id 1
+He  PRP B-NP
+left VBD B-VP
+
+
+She PRP B-NP
+
+# newdoc
+# id 3
+ran VBD B-VP
+"""
+
+
+def test_lines_of_conll_keep_comments_and_blanks(tmp_path: Path) -> None:
+    path = tmp_path / "all.conll"
+    path.write_text(CONLL)
+    found = list(read(path, "conll", comment="# "))
+    lines = lines_of(str(path), "conll", {}, found)
+    assert lines == [
+        ["# global", "", "-DOCSTART- -X- O", "", "# id 1", "He  PRP B-NP", "left VBD B-VP", ""],
+        ["She PRP B-NP", ""],
+        ["# newdoc", "# id 3", "ran VBD B-VP", ""],
+    ]
+    assert documents_of(lines) == [0, 0, 1]
+
+
+def test_lines_of_json_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    rows = [f'{{"tokens": ["w{k}"],   "labels": ["A"], "more": {k}}}' for k in range(3)]
+    path.write_text("\n".join([rows[0], "", *rows[1:]]))
+    assert lines_of(str(path), "jsonl", {}, list(read(path))) == [[row] for row in rows]
+    assert lines_of(str(path), "csv", {}, []) is None
