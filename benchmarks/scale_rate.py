@@ -73,7 +73,7 @@ def tag_command(inputs: Inputs, case: Case, rows: int, copy: int) -> Command:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     words = ["-", "--format", format, "-o", out / f"tagged.{format}"] if old else [source, "-o", f"{out / 'tagged'}/"]
-    words += ["--columns", "word,pos"] if format == "conll" and "pos" in inputs.columns else []
+    words += ["--columns", "word,pos,chunk"] if format == "conll" and "pos" in inputs.columns else []
     words += ["--threads", case.threads, "--no-progress", *(["--rules", inputs.rules] if case.rules else [])]
     tag = [sys.executable, "-m", "bridle", "tag", inputs.model, *words]
     return Command(tuple(map(str, tag)), str(source) if old else os.devnull)

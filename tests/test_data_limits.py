@@ -262,6 +262,18 @@ def test_headers_with_lists_that_have_no_end(kind: int) -> None:
         packed._Compact(endless).struct({1: [...]})
 
 
+def test_a_schema_without_its_length(tmp_path: Path) -> None:
+    """Polars writes Arrow files like this; only who reads their foot can read them."""
+    table, path = pa.table({"tokens": [["Ann", "left"]]}), tmp_path / "x.arrow"
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8] + (4).to_bytes(4, "little") + whole[12:])
+    with pytest.raises(FileError, match="without its length, as write_ipc of Polars") as caught:
+        list(read(path))
+    assert "df.write_parquet" in str(caught.value)
+
+
 def test_a_foot_that_pyarrow_dies_of(tmp_path: Path) -> None:
     """Numbers in the metadata of a column on which pyarrow, if asked for them, ends the process."""
     path = Path(__file__).parent / "corpus" / "parquet--histogram.parquet"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -47,29 +46,28 @@ from bridle.cli.reading import (
     TheOptions,
     reading,
     rules_for,
-    settings_of_format,
 )
-from bridle.cli.stream import Record, Stream, Work, to_json
+from bridle.cli.stream import Record, Stream
+from bridle.cli.tagging_output import (
+    WITH_SCORES,
+    answered,
+    format_by_suffix,
+    json_lines,
+    json_of,
+    output_format,
+    tagged_examples,
+    work_of,
+)
 from bridle.data import Example, Examples, Lines, Pace
-from bridle.data.base import Format, format_guessed, format_named, has_suffix, plain_path, save_lines
+from bridle.data.base import plain_path, save_lines
 from bridle.data.source import PACKED
-from bridle.data.standoff import Standoff, segments_of
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
-from bridle.decoding.segments import segment_probabilities
-from bridle.errors import BridleError, FileError, ModelError
-from bridle.lattice import Lattice
+from bridle.errors import ModelError
 from bridle.models import Tagger
 
 # formats without a header or footer, whose lines are written as soon as they are ready
 STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged", "spans", "doccano")
-# formats that are also the default of the output; whose spans may have probabilities; with a column for gold labels
-_ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
-_WITH_SCORES = ("spans", "labelstudio")
-_WITH_GOLD = ("conll", "csv", "tsv", "parquet", "arrow")
-# formats that are written without the options of the input and of the training data: they get one more column
-_WITHOUT_OPTIONS = ("conll", "jsonl")
-_MISSING = "_"  # the label of a token whose sequence has no labelling under the rules
 
 
 @app.command()
@@ -218,10 +216,10 @@ def tag(
     if shards:
         more = {"--k": k is not None, "--scores": scores, "--to-option": bool(to_option)}
         tag_into_shards(bulk, asked, "jsonl" if as_json else to, [name for name, there in more.items() if there])
-    to = to if to or as_json or k is not None or scores else _by_suffix(out)
-    made = _output("jsonl" if as_json or k is not None else to, readers, tagger, to_option, scores)
+    to = to if to or as_json or k is not None or scores else format_by_suffix(out)
+    made = output_format("jsonl" if as_json or k is not None else to, readers, tagger, to_option, scores)
     if made is None and to not in (None, "jsonl", "json"):
-        wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(_WITH_SCORES)}"
+        wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(WITH_SCORES)}"
         raise ModelError("--json, --k and --scores write JSON lines", got=f"--to {to}", wanted=wanted)
     tag_into_file(bulk, asked, made, plain=not scores and k is None)
     stream = Stream(decoder, k, "labels" if made is not None and not scores else "all")
@@ -231,9 +229,9 @@ def tag(
         opened = ((path, reading(reader, path, progress, "tagging", out)) for path in data)
         work = _worked(opened, stream, names, tagger, threads)
         if made is None:
-            save_lines(plain_path(out), _json_lines(work, tagger, decoder if scores else None))
+            save_lines(plain_path(out), json_lines(work, tagger, decoder if scores else None))
         else:
-            made.save(plain_path(out), _tagged(work, tagger, made, decoder if scores else None))
+            made.save(plain_path(out), tagged_examples(work, tagger, made, decoder if scores else None))
         _ended(stream, names)
     pace = Pace(sequences=1, most=4096)  # the first answer comes at once
     with Lines(out, warn, on_screen) as lines:
@@ -244,13 +242,11 @@ def tag(
                     records, wrong = stream.records(work_of(some, tagger, decoder, threads, names.of(some, path)))
                     if made is None:
                         lines.write(
-                            _json(example, record, tagger, decoder if scores else None)
+                            json_of(example, record, tagger, decoder if scores else None)
                             for example, record in zip(some, records, strict=False)  # an error may have left fewer
                         )
                     else:
-                        lines.write(
-                            list(made.text(_answered(some, records, tagger, made, decoder if scores else None)))
-                        )
+                        lines.write(list(made.text(answered(some, records, tagger, made, decoder if scores else None))))
                     if wrong is not None:
                         raise wrong
                     bar()
@@ -281,118 +277,3 @@ def _worked(
                 if wrong is not None:
                     raise wrong
                 bar()
-
-
-def _tagged(
-    work: Iterable[tuple[list[Example], list[Record]]], tagger: Tagger, made: Format, decoder: Decoder | None
-) -> Iterator[Example]:
-    """Examples with their labels, as a format needs them."""
-    for some, records in work:
-        yield from _answered(some, records, tagger, made, decoder)
-
-
-def _json_lines(
-    work: Iterable[tuple[list[Example], list[Record]]], tagger: Tagger, decoder: Decoder | None
-) -> Iterator[str]:
-    """Lines of JSON."""
-    for some, records in work:
-        for example, record in zip(some, records, strict=False):
-            yield _json(example, record, tagger, decoder)
-
-
-def _answered(
-    some: list[Example], records: list[Record], tagger: Tagger, made: Format, decoder: Decoder | None
-) -> list[Example]:
-    """Examples with the labels of their records, as a format needs them. After an error, there are fewer records."""
-    found = list[Example]()
-    for example, record in zip(some, records, strict=False):
-        labels, columns = record["labels"], example.columns
-        if isinstance(made, Standoff):  # a text without an answer has no spans
-            found.append(_with_spans(example, record, tagger, made, decoder))
-            continue
-        if (
-            made.name in _WITH_GOLD and example.labels is not None
-        ):  # gold and predicted labels, as bridle eval reads them
-            columns = {**columns, "gold": made.without_gaps(example).known_labels}
-        labels = [_MISSING] * len(example) if labels is None else labels
-        found.append(replace(example, columns=columns, labels=labels))
-    return found
-
-
-def _with_spans(example: Example, record: Record, tagger: Tagger, made: Standoff, decoder: Decoder | None) -> Example:
-    """An example with the labels of its record and, with a decoder, the probabilities of its spans."""
-    labels = record["labels"]
-    if labels is None or decoder is None or record.get("relaxed"):
-        return replace(example, labels=labels)
-    lattice, given = work_of([example], tagger, decoder, 1).scores(0)
-    try:
-        found = segment_probabilities(decoder, lattice, labels, segments_of(labels, made.scheme), given)
-    except BridleError as error:  # a limit, for example
-        raise error.at(where=example.where) from None
-    return replace(example, labels=labels, probabilities=[round(p, 6) for p in found])
-
-
-def work_of(
-    some: list[Example], tagger: Tagger, decoder: Decoder, threads: int, names: Sequence[Any] | None = None
-) -> Work:
-    """Examples to be scored and decoded, with their ids in the output."""
-    xs, givens = [example.columns for example in some], [example.given for example in some]
-
-    def scores(b: int) -> tuple[Lattice, Mapping[str, Any] | None]:
-        given = tagger.given([xs[b]], decoder, [givens[b]])
-        return tagger.lattice(xs[b]), given[0] if given else None
-
-    return Work(
-        [example.id for example in some] if names is None else names,
-        [example.where for example in some],
-        lambda n: tagger.decode(xs[:n], decoder, given=givens[:n], threads=threads),
-        scores,
-    )
-
-
-def _by_suffix(out: str | None) -> str | None:
-    """The format that the name of the output asks for; None if it does not."""
-    if out in (None, "-") or not has_suffix(str(out)) or Path(str(out)).is_dir():
-        return None
-    with suppress(FileError):  # several formats share the suffix
-        name = format_guessed(str(out))
-        return None if name == "text" else name
-    return None
-
-
-def _output(
-    to: str | None, readers: tuple[Reader, Reader], tagger: Tagger, options: list[str] | None, scores: bool
-) -> Format | None:
-    """The format of the output; None: JSON lines. readers: of the input, and of the training data."""
-    reader = readers[0]
-    name = to or (reader.format if reader.format in _ALIKE else None)
-    if name is None:
-        name = "segmented" if tagger.labels_.scheme == "BMES" and reader.format == "text" else "conll"
-    if name in ("jsonl", "json") or (scores and name not in _WITH_SCORES):
-        return None
-    if name == "text":
-        raise FileError("the output cannot have this format", got=name, wanted="a format with labels")
-    asked = settings_of_format(options, "--to-option") if options else {}
-    for known in () if name in _WITHOUT_OPTIONS else readers:
-        if name == known.format:
-            asked = known.options | asked
-    made = format_named(name, asked)
-    # O is never a span, whatever the scheme of the model is
-    return replace(made, scheme=tagger.labels_.scheme or "IO") if isinstance(made, Standoff) else made
-
-
-def _json(example: Example, record: Record, tagger: Tagger, decoder: Decoder | None) -> str:
-    """A line of JSON; with a decoder, including the probability of each label."""
-    more = {} if decoder is None else {"probability": _probability(example, record, tagger, decoder)}
-    others: dict[str, Any] = {name: list(column) for name, column in list(example.columns.items())[1:]}
-    if example.labels is not None:
-        others["gold"] = list(example.labels)
-    return to_json({"id": record["id"], "tokens": list(example.tokens), **others, **record, **more})
-
-
-def _probability(example: Example, record: Record, tagger: Tagger, decoder: Decoder) -> list[float] | None:
-    """The probability of each label, given that the hard rules hold."""
-    if record["labels"] is None or record.get("relaxed"):
-        return None
-    table = decoder.marginals(*work_of([example], tagger, decoder, 1).scores(0))
-    return [round(float(table[t, y]), 6) for t, y in enumerate(tagger.labels_.ids(record["labels"]).tolist())]

@@ -33,6 +33,7 @@ from bridle.extras import needed
 
 BATCH = 1024  # rows
 ARROW = "ARROW1"
+_BARE_SCHEMA = 4  # the first number of a FlatBuffers table that has no length before it
 LABELS = "labels"  # what they are called unless `label` says otherwise
 
 
@@ -332,6 +333,15 @@ class Arrow(Parquet):
             begin, end = 8, size - len(ARROW) - 4 - foot
             if mark != ARROW.encode() or not begin <= end <= size - len(ARROW) - 4:
                 raise ValueError("the end of the file is missing")
+            file.seek(begin)
+            if begin < end and int.from_bytes(file.read(4), "little") == _BARE_SCHEMA:
+                raise FileError(
+                    "cannot read this arrow file",
+                    got="a schema without its length, as write_ipc of Polars writes it",
+                    wanted="an Arrow file that can be read as a stream",
+                    cause="Write Parquet (df.write_parquet), or an Arrow file with PyArrow "
+                    "(pyarrow.feather.write_feather(df.to_arrow(), path)).",
+                )
         check_messages(file, begin, end)
         schema = ipc.open_stream(Part(file, begin, end)).schema
         names = self.wanted(schema)
