@@ -12,8 +12,8 @@ from bridle.arrow.base import OnError, Rules, TableFunction, field_of
 from bridle.arrow.loading import LoadedModel, Model, loaded
 from bridle.arrow.output import Output
 from bridle.arrow.reading import LONGEST, Errors, Places, TextColumn, check_lengths, is_text, is_texts, split_text
-from bridle.data.base import format_named
-from bridle.data.tokenizer import TOKENS, Tokens
+from bridle.data.noted import tokens_noted
+from bridle.data.tokenizer import Tokens
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decodings
 from bridle.errors import ModelError, shown
@@ -214,16 +214,7 @@ class Tag(TableFunction):
 
     def _tokens(self) -> Tokens:
         """How the training data was split into tokens."""
-        noted = self.tagger.notes_.get("reader", {})
-        options = dict(noted.get("options") or {}) if isinstance(noted, Mapping) else {}
-        format = noted.get("format") if isinstance(noted, Mapping) else None
-        if format == "segmented":
-            return "characters"
-        default = "blanks"
-        if isinstance(format, str) and (made := format_named(format, {})).cuts:
-            default = vars(made)["tokens"]
-        how = options.get("tokens", default)
-        return how if how in TOKENS else "blanks"
+        return tokens_noted(self.tagger.notes_)
 
 
 @dataclass(frozen=True, slots=True)
