@@ -1,0 +1,188 @@
+/**
+ * How a line of a .rules file can go on at the cursor: sentences of rules, the words that follow, labels.
+ *
+ * The sentences come from the server, as words and slots: "at most {k} segments of {labels}". What fills a slot is
+ * seen in the example of the sentence. The tokens before the cursor are matched with all sentences; the next piece of
+ * those that fit is proposed.
+ *
+ * @typedef {import("./language.js").Language} Language
+ * @typedef {import("./language.js").Token} Token
+ * @typedef {{text: string, detail: string, kind: "sentence"|"word"|"label", insert: string,
+ *            select?: [number, number]}} Option   select: what is selected then, in `insert`
+ * @typedef {{from: number, to: number, typed: string, options: Option[]}} Completions   from and to: what is replaced
+ * @typedef {{slot: string, like: string}|string} Part   of a sentence: a word, or a slot and what fills it
+ * @typedef {{parts: Part[], sentence: string, example: string, summary: string}} Template
+ */
+import { CONNECTIVES, shownName, tokensOf } from "./language.js";
+
+const MOST = 60; // options
+const UNITS = ["segment", "segments", "token", "tokens"];
+const PLACES = ["tokens /…/", 'tokens among "…"', "first token", "last token", "given "];
+
+/** @type {WeakMap<Language, Template[]>} */
+const known = new WeakMap();
+
+/** @param {Language} language @returns {Template[]} */
+function templatesOf(language) {
+  const made = known.get(language) ?? language.sentences.map((one) => ({ ...one, parts: partsOf(one.sentence, one.example) }));
+  known.set(language, made);
+  return made;
+}
+
+/** @param {string} sentence @param {string} example @returns {Part[]} */
+function partsOf(sentence, example) {
+  const parts = sentence.match(/\{[^}]*\}|[^\s{}]+/g) ?? [];
+  const fits = valuesOf(parts, example);
+  let at = 0;
+  return parts.map((part) => (part.startsWith("{") ? { slot: part.slice(1, -1), like: likeness(fits[at++] ?? "A") } : part));
+}
+
+/** What fills the slots in the example. @param {string[]} parts @param {string} example @returns {string[]} */
+function valuesOf(parts, example) {
+  const source = parts.map((part) => (part.startsWith("{") ? "(.+?)" : UNITS.includes(part) ? "\\S+" : part.replace(/[^\w\s]/g, "\\$&")));
+  return new RegExp(`^${source.join("\\s+")}$`).exec(example)?.slice(1) ?? [];
+}
+
+/** @param {string} value @returns {string} what kind of slot it fills */
+function likeness(value) {
+  if (/^\d+$/.test(value)) return "number";
+  if (/^(segment|token)s?$/.test(value)) return "unit";
+  if (value.startsWith('"')) return "quoted";
+  return /^(tokens|given|first token|last token|-?\d)/.test(value) ? "place" : "names";
+}
+
+/**
+ * What can stand at the cursor.
+ *
+ * @param {string} text
+ * @param {number} at   the cursor
+ * @param {Language} language
+ * @returns {Completions|null}  null in comments, quotations and expressions
+ */
+export function complete(text, at, language) {
+  const head = text.slice(text.lastIndexOf("\n", at - 1) + 1, at);
+  const tokens = tokensOf(head);
+  const last = tokens.at(-1);
+  if (last?.kind === "comment" || last?.kind === "open") return null;
+  const partial = last?.kind === "word" && last.end === head.length ? last.text : "";
+  if (partial.startsWith("/") || (!partial && last && last.end === head.length && last.kind !== "mark")) return null;
+  const before = partial ? tokens.slice(0, -1) : tokens;
+  const rest = /^[^\s,()[\]"#]*/.exec(text.slice(at))?.[0] ?? "";
+  const options = ranked(proposals(before, language), partial);
+  return options.length ? { from: at - partial.length, to: at + rest.length, typed: partial, options } : null;
+}
+
+/** @param {Token[]} tokens before the word that is typed @param {Language} language @returns {Option[]} */
+function proposals(tokens, language) {
+  const opened = tokens.findLastIndex((token) => token.text === "[");
+  if (opened >= 0) return words(tokens.length - opened === 1 ? ["penalty "] : tokens.length - opened > 2 ? ["per violation]", "per sequence]"] : []);
+  if (tokens[0]?.text === "example") {
+    if (tokens.length === 2) return words(["has ", "is "]);
+    return tokens.length > 2 && (tokens.length === 3 || tokens.at(-1)?.text === ",") ? names(language) : [];
+  }
+  if (tokens.at(-1)?.text === ")") return words(["and ", "or ", "implies ", "iff ", "[penalty 1]"]);
+  const cut = tokens.findLastIndex((token) => token.text === "(" || (token.kind === "word" && CONNECTIVES.has(token.text)));
+  const rule = tokens.slice(cut + 1);
+  if (!rule.length) {
+    const more = tokens.length ? ["not "] : ["not ", 'example "…" has '];
+    return [...templatesOf(language).map(sentenceOption), ...names(language), ...words(more)];
+  }
+  /** @type {Option[]} */
+  const found = [];
+  for (const template of templatesOf(language)) follow(template, 0, rule, 0, language, found);
+  return found;
+}
+
+/**
+ * Match tokens with the parts of a sentence, and collect what can follow the last token.
+ *
+ * @param {Template} template @param {number} i  the next part
+ * @param {Token[]} tokens @param {number} j  the next token
+ * @param {Language} language @param {Option[]} found
+ */
+function follow(template, i, tokens, j, language, found) {
+  const part = template.parts[i];
+  if (part === undefined) {
+    if (j === tokens.length) found.push(...words(["[penalty 1]", "and ", "or ", "implies ", "iff "]));
+  } else if (j === tokens.length) {
+    found.push(...next(template, i, language));
+  } else if (typeof part === "string") {
+    if (sameWord(tokens[j].text, part)) follow(template, i + 1, tokens, j + 1, language, found);
+  } else if (part.like === "names") {
+    for (let end = j; ; end += 2) {
+      if (end === tokens.length) return void found.push(...names(language));
+      const { kind, text } = tokens[end];
+      if (kind !== "quoted" && (kind !== "word" || (language.words.has(text) && text !== "given"))) return;
+      if (text === "given" && ++end >= tokens.length) return;
+      follow(template, i + 1, tokens, end + 1, language, found);
+      if (tokens[end + 1]?.text !== ",") return;
+    }
+  } else if (part.like === "place") {
+    for (let end = j + 1; end <= tokens.length; end++) {
+      const { kind, text } = tokens[end - 1];
+      const whole = kind !== "word" || text === "token" || /\d/.test(text) || tokens[end - 2]?.text === "given";
+      if (whole) follow(template, i + 1, tokens, end, language, found);
+    }
+    const before = tokens.at(-1);
+    if (before?.kind === "regex") found.push(...words(["after tokens /…/", "before tokens /…/"]));
+    if (before?.text === "tokens") found.push(...words(["/…/", 'among "…"']));
+    if (/^(after|before)$/.test(before?.text ?? "")) found.push(...words(PLACES.slice(0, -1)));
+  } else {
+    follow(template, i + 1, tokens, j + 1, language, found);
+  }
+}
+
+/** What begins a part of a sentence. @param {Template} template @param {number} i @param {Language} language @returns {Option[]} */
+function next(template, i, language) {
+  const part = template.parts[i];
+  if (typeof part !== "string") {
+    if (part.like === "names") return names(language);
+    return words({ number: ["1 ", "2 ", "3 "], unit: UNITS.map((unit) => `${unit} `), place: PLACES, quoted: ['"…"'] }[part.like] ?? []);
+  }
+  const slot = template.parts.findIndex((one, k) => k > i && typeof one !== "string");
+  const phrase = template.parts.slice(i, slot < 0 ? undefined : slot).join(" ");
+  return [{ ...words([phrase + (slot < 0 ? "" : " ")])[0], detail: template.sentence }];
+}
+
+/** @param {string} typed @param {string} word @returns {boolean} */
+function sameWord(typed, word) {
+  return typed === word || (UNITS.includes(word) && UNITS.includes(typed));
+}
+
+/** @param {Template} template @returns {Option} the example, with what fills the first slot selected */
+function sentenceOption({ parts, sentence, example, summary }) {
+  const first = parts.findIndex((part) => typeof part !== "string");
+  const value = first < 0 ? "" : valuesOf(sentence.match(/\{[^}]*\}|[^\s{}]+/g) ?? [], example)[0] ?? "";
+  const start = value ? parts.slice(0, first).join(" ").length + (first ? 1 : 0) : example.length;
+  return { text: sentence, detail: summary, kind: "sentence", insert: example, select: [start, start + value.length] };
+}
+
+/** @param {Language} language @returns {Option[]} */
+function names(language) {
+  return language.labels.map((name) => ({ text: name, detail: "label", kind: "label", insert: shownName(name, language) }));
+}
+
+/** @param {string[]} texts "…" is selected @returns {Option[]} */
+function words(texts) {
+  return texts.map((text) => {
+    const hole = text.indexOf("…");
+    const insert = text.replace("…", "");
+    return { text: text.trim(), detail: "", kind: "word", insert, ...(hole >= 0 && { select: [hole, hole] }) };
+  });
+}
+
+/** Those that begin with what is typed, then those that contain it. @param {Option[]} options @param {string} typed @returns {Option[]} */
+function ranked(options, typed) {
+  const low = typed.toLowerCase();
+  const seen = new Set();
+  const unique = options.filter(({ text }) => !seen.has(text) && seen.add(text));
+  const begins = unique.filter(({ text }) => text.toLowerCase().startsWith(low));
+  const contains = low ? unique.filter((option) => inside(option, low)) : [];
+  return [...begins, ...contains].slice(0, MOST);
+}
+
+/** @param {Option} option @param {string} low @returns {boolean} sentences: at the beginning of a later word */
+function inside({ text, kind }, low) {
+  if (kind !== "sentence") return text.toLowerCase().indexOf(low) > 0;
+  return text.replace(/\{[^}]*\}/g, "").split(/\s+/).slice(1).some((word) => word.startsWith(low)) && !text.startsWith(low);
+}
