@@ -22,6 +22,7 @@
  * @property {"all"|"changed"|"broken"|"worse"} filter   which sequences #previous and #next step through
  * @property {{line: number}|null} goto   a line (from 1) of the rules that the editor must show, select and focus.
  *                                  A new object each time, so setting the same line twice is seen twice.
+ * @property {{wanted: boolean, svg: string|null, error: any}} picture   the trellis, if somebody wants to see it
  *
  * @typedef {Object} Store
  * @property {() => State} get
@@ -33,6 +34,7 @@
 export const INITIAL = {
   model: null, sentences: [], text: "", data: null, index: -1, rules: "", check: null, explain: null,
   explainError: null, evaluation: null, evaluationError: null, tests: null, filter: "all", goto: null,
+  picture: { wanted: false, svg: null, error: null },
 };
 
 /**

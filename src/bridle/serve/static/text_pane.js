@@ -1,0 +1,142 @@
+/**
+ * The text: typed, pasted, chosen from samples, or a sequence of labelled data, and the steps from one to the next.
+ *
+ * @typedef {{loadSample: () => void, loadFile: (file: File) => void}} Actions
+ */
+
+import { byId, debounce, fill, h, isTyping } from "./dom.js";
+import { drawLabels } from "./labels.js";
+import { shown } from "./state.js";
+import { counted } from "./words.js";
+
+/**
+ * The sequences that the filter lets through.
+ *
+ * @param {import("./state.js").State} state
+ * @returns {number[]|null} null: all of them, or not known yet
+ */
+export function chosen(state) {
+  return state.filter === "all" ? null : state.evaluation?.[state.filter] ?? null;
+}
+
+/**
+ * The next sequence in a direction.
+ *
+ * @param {import("./state.js").State} state
+ * @param {1 | -1} step
+ * @param {number} from
+ * @returns {number} -1: there is none
+ */
+export function neighbour(state, step, from) {
+  const count = state.data?.sequences.length ?? 0;
+  const some = chosen(state);
+  if (!some) return from + step >= 0 && from + step < count ? from + step : -1;
+  const found = step > 0 ? some.find((k) => k > from) : some.findLast((k) => k < from);
+  return found ?? -1;
+}
+
+/**
+ * @param {import("./state.js").Store} store
+ * @param {Actions} actions
+ */
+export function createTextPane(store, actions) {
+  const [field, samples, filter] = ["text", "samples", "filter"].map(byId);
+  let last = -1; // the sequence that was shown before the user wrote a text
+
+  const from = () => (store.get().index >= 0 ? store.get().index : last);
+  const step = (/** @type {1 | -1} */ direction) => {
+    const state = store.get();
+    const next = neighbour(state, direction, state.index >= 0 || direction > 0 ? from() : from() + 1);
+    if (state.data && next >= 0) store.set({ index: next });
+  };
+
+  field.addEventListener("input", debounce(() => store.set({ text: field.value, index: -1 }), 60));
+  samples.addEventListener("change", () => {
+    const text = store.get().model?.sample_texts[Number(samples.value)];
+    if (text !== undefined) store.set({ text, index: -1 });
+    samples.selectedIndex = 0;
+  });
+  byId("load-sample").addEventListener("click", actions.loadSample);
+  byId("upload").addEventListener("change", (/** @type {any} */ event) => {
+    const file = event.target.files[0];
+    if (file) actions.loadFile(file);
+    event.target.value = "";
+  });
+  byId("previous").addEventListener("click", () => step(-1));
+  byId("next").addEventListener("click", () => step(1));
+  byId("close-data").addEventListener("click", () => {
+    store.set({ text: shown(store.get()).text, data: null, index: -1, evaluation: null, evaluationError: null, filter: "all" });
+    field.focus();
+  });
+  filter.addEventListener("change", () => {
+    store.set({ filter: filter.value });
+    const state = store.get(), some = chosen(state);
+    if (some?.length && !some.includes(state.index)) store.set({ index: some.find((k) => k > state.index) ?? some[0] });
+  });
+  document.addEventListener("keydown", (event) => {
+    if (!store.get().data || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const typing = isTyping(event.target), mac = /Mac|iPhone|iPad/.test(navigator.platform);
+    const arrows = { ArrowLeft: -1, ArrowRight: 1 }, letters = { k: -1, j: 1 };
+    const wanted = event.altKey ? (typing && mac ? undefined : arrows[/** @type {"ArrowLeft"} */ (event.key)])
+      : typing ? undefined : letters[/** @type {"j"} */ (event.key)];
+    if (!wanted) return;
+    event.preventDefault();
+    step(/** @type {1 | -1} */ (wanted));
+  });
+
+  store.subscribe((state, changed) => {
+    if (changed.has("data")) last = -1;
+    if (state.index >= 0) last = state.index;
+    if (changed.has("model")) drawSamples(samples, state);
+    if (["text", "index", "data"].some((key) => changed.has(key))) {
+      const { text } = shown(state);
+      if (field.value !== text) field.value = text;
+    }
+    if (["data", "index", "filter", "evaluation"].some((key) => changed.has(key))) drawData(state, from());
+    if (["data", "index", "model"].some((key) => changed.has(key))) drawGold(state);
+  });
+}
+
+/** @param {any} samples the select @param {import("./state.js").State} state */
+function drawSamples(samples, state) {
+  const texts = state.model?.sample_texts ?? [];
+  fill(samples, h("option", { value: "" }, "Sample texts …"),
+    texts.map((/** @type {string} */ text, /** @type {number} */ k) => h("option", { value: k }, text.length > 70 ? `${text.slice(0, 70)} …` : text)));
+  samples.hidden = !texts.length;
+  byId("load-sample").hidden = !state.model?.sample;
+}
+
+/** @param {import("./state.js").State} state @param {number} from */
+function drawData(state, from) {
+  byId("loaded").hidden = !state.data;
+  if (!state.data) return;
+  const { sequences, name, has_gold: gold } = state.data;
+  fill(byId("data-name"), name, h("span", { class: "dim" }, ` ${counted(sequences.length, "sequence")}${gold ? "" : ", no gold labels"}`));
+  const some = chosen(state);
+  const total = some ? some.length : sequences.length;
+  const place = state.index < 0 ? -1 : some ? some.indexOf(state.index) : state.index;
+  const id = sequences[state.index]?.id;
+  fill(byId("position"),
+    state.index < 0 ? `your own text; ${total} in the data` : `${place < 0 ? "–" : place + 1} of ${total}`,
+    some && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
+    id ? h("span", { class: "dim id" }, ` ${id}`) : null);
+  byId("filter").value = state.filter;
+  for (const [key, direction] of /** @type {[string, 1 | -1][]} */ ([["previous", -1], ["next", 1]])) {
+    const start = state.index >= 0 || direction > 0 ? from : from + 1;
+    byId(key).setAttribute("aria-disabled", String(neighbour(state, direction, start) < 0));
+  }
+  for (const option of byId("filter").options) {
+    const count = state.evaluation?.[option.value]?.length;
+    const words = option.textContent.replace(/ \(\d+\)$/, "");
+    option.textContent = count === undefined ? words : `${words} (${count})`;
+  }
+}
+
+/** @param {import("./state.js").State} state */
+function drawGold(state) {
+  const { sequence } = shown(state);
+  if (!sequence?.labels) return fill(byId("gold"));
+  const box = h("div", { class: "labelling" });
+  drawLabels(box, state.model, { tokens: sequence.tokens, offsets: null }, sequence.labels);
+  return fill(byId("gold"), h("h3", {}, "Gold labels"), box);
+}

@@ -1,0 +1,113 @@
+/** Why these labels: which rule bit where and at what price, penalties, alternatives, and probabilities. */
+
+import { fill, h } from "./dom.js";
+import { typeClass } from "./labels.js";
+import { counted, lineLink, number, percent, places, runs } from "./words.js";
+
+const MOST = 60; // tokens of a quotation, bars, rows of a table: more are cut
+
+/**
+ * @param {Element} root
+ * @param {any} told answer of /explain
+ * @param {import("./state.js").Store} store
+ */
+export function drawEffects(root, told, store) {
+  const effects = told.effects.map((/** @type {any} */ effect) => h("li", { "data-at": effect.at.join(","), tabindex: effect.line ? null : 0 },
+    lineLink(store, effect.line, effect.rule),
+    h("span", { class: "price" }, `costs ${effect.proved ? "" : "at most "}${number(effect.price)}`),
+    h("span", { class: "dim detail" }, [
+      effect.broken_by_plain ? `broken ${effect.broken_by_plain}× without rules` : "",
+      effect.at.length ? `changed ${effect.at.length === 1 ? "token" : "tokens"} ${places(effect.at)}: ${quoted(told.tokens, effect.at)}` : "",
+    ].filter(Boolean).join("; "))));
+  const paid = told.best.violated.map((/** @type {any} */ v) => h("li", {},
+    lineLink(store, v.line, v.rule),
+    h("span", { class: "price" }, v.cost ? `penalty ${number(v.cost)}` : "hard rule"),
+    h("span", { class: "dim detail" }, `broken ${v.times}× by the labels with rules`)));
+  const silent = told.changed.length ? "No single rule is responsible: each of these changes has several reasons." : "The rules changed no label of this text.";
+  fill(root,
+    effects.length ? h("ul", { class: "effects" }, effects) : h("p", { class: "dim" }, silent),
+    paid.length ? [h("h4", {}, told.best.penalty ? "Penalties paid" : "Rules broken"), h("ul", { class: "effects" }, paid)] : null);
+}
+
+/** @param {string[]} tokens @param {number[]} at @returns {string} */
+function quoted(tokens, at) {
+  const parts = runs(at).slice(0, 4).map(([a, b]) => `“${cut(tokens.slice(a, Math.min(b + 1, a + MOST)).join(" "))}”`);
+  return parts.join(", ") + (runs(at).length > 4 ? ", …" : "");
+}
+
+/** @param {string} text @returns {string} */
+function cut(text) {
+  return text.length > 60 ? `${text.slice(0, 60)} …` : text;
+}
+
+/**
+ * @param {Element} root
+ * @param {any} told
+ * @param {any} model
+ */
+export function drawAlternatives(root, told, model) {
+  const best = told.best.labels;
+  const items = told.alternatives.map((/** @type {any} */ other) => {
+    const at = other.labels.flatMap((/** @type {string} */ label, /** @type {number} */ t) => (label === best[t] ? [] : [t]));
+    const parts = runs(at, (a, b) => best[a] === best[b] && other.labels[a] === other.labels[b]);
+    const changes = parts.slice(0, 8).map(([a, b]) => h("span", { class: "instead" },
+      h("bdi", {}, `“${cut(told.tokens.slice(a, Math.min(b + 1, a + MOST)).join(" "))}”`), " ",
+      tag(model, best[a]), " → ", tag(model, other.labels[a])));
+    return h("li", { "data-at": at.join(","), tabindex: 0 },
+      h("span", { class: "price" }, number(-Math.abs(other.difference))), h("span", {}, changes, parts.length > 8 ? ` and ${parts.length - 8} more places` : ""));
+  });
+  fill(root,
+    items.length ? h("ol", { class: "effects" }, items) : null,
+    told.alternatives_missing ? h("p", { class: "dim" }, `${told.alternatives_missing.charAt(0).toUpperCase()}${told.alternatives_missing.slice(1)}.`) : null,
+    !items.length && !told.alternatives_missing ? h("p", { class: "dim" }, "There is no other labelling under these rules.") : null);
+}
+
+/** @param {any} model @param {string} label @returns {any} its name in its colour */
+function tag(model, label) {
+  return h("b", { class: `tag ${typeClass(model, label)}` }, h("bdi", {}, label));
+}
+
+/**
+ * Bars over the tokens, and the same as a table.
+ *
+ * @param {Element} root
+ * @param {any} told
+ * @param {any} model
+ */
+export function drawProbabilities(root, told, model) {
+  const best = told.probabilities?.best, plain = told.probabilities?.plain;
+  const sure = best ?? plain;
+  if (!sure?.length) {
+    fill(root, h("p", { class: "dim" }, "Probabilities cannot be computed here."));
+    return;
+  }
+  const labels = best ? told.best.labels : told.plain.labels;
+  const said = (/** @type {number} */ t) => `${told.tokens[t]}: ${labels[t]} ${percent(sure[t])}`;
+  const bars = sure.slice(0, 4 * MOST).map((/** @type {number} */ p, /** @type {number} */ t) => h("span", {
+    class: `bar ${typeClass(model, labels[t])}`, title: said(t), "data-at": t, style: { "--share": `${Math.max(3, p * 100)}%` },
+  }));
+  const least = sure.reduce((/** @type {number} */ a, /** @type {number} */ p, /** @type {number} */ t) => (p < sure[a] ? t : a), 0);
+  const known = root.querySelector("details")?.open;
+  const table = h("details", { open: known ?? false }, h("summary", {}, "As a table"));
+  const show = () => {
+    if (table.open && table.children.length < 2) table.append(probabilityTable(told, plain, best));
+  };
+  table.addEventListener("toggle", show);
+  fill(root,
+    h("div", { class: "bars", "aria-hidden": "true", dir: "ltr" }, bars),
+    h("p", { class: "dim" }, `${best ? "With the rules" : "Without rules"}. Least sure: `, h("bdi", {}, said(least)), ".",
+      sure.length > bars.length ? ` The first ${counted(bars.length, "token")} are drawn.` : ""),
+    table);
+  show();
+}
+
+/** @param {any} told @param {number[]|null} plain @param {number[]|null} best @returns {any} */
+function probabilityTable(told, plain, best) {
+  const rows = told.tokens.slice(0, 10 * MOST).map((/** @type {string} */ token, /** @type {number} */ t) => h("tr", {},
+    h("td", { class: "number" }, t), h("th", { scope: "row", dir: "auto" }, token),
+    h("td", {}, told.plain.labels[t]), h("td", { class: "number" }, percent(plain?.[t])),
+    h("td", {}, told.best.labels[t]), h("td", { class: "number" }, percent(best?.[t]))));
+  return h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Probabilities, scrollable" }, h("table", {},
+    h("thead", {}, h("tr", {}, ["", "token", "without rules", "", "with rules", ""].map((name) => h("th", { scope: name ? "col" : null }, name)))),
+    h("tbody", {}, rows)));
+}
