@@ -28,7 +28,7 @@ export function difference(before, after) {
  * @param {string} start  the text at the beginning
  * @returns {{
  *   record: (text: string, group?: string) => void, undo: () => {text: string, at: number}|null,
- *   redo: () => {text: string, at: number}|null, text: () => string}}
+ *   redo: () => {text: string, at: number}|null, reset: (text: string) => void}}
  *   group: changes of the same group that follow each other quickly are undone together; "" never
  */
 export function createHistory(start) {
@@ -39,7 +39,10 @@ export function createHistory(start) {
   let text = start;
 
   return {
-    text: () => text,
+    reset(now) {
+      text = now;
+      done.length = undone.length = 0;
+    },
     record(now, group = "") {
       if (now === text) return;
       const change = difference(text, now);

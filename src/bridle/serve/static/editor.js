@@ -1,0 +1,266 @@
+/**
+ * A text field for rules: a real <textarea> whose letters are transparent, over a layer with the same text in colours.
+ *
+ * Both lie in one cell of a grid. The layer gives the cell its height and the box around them scrolls, so they cannot
+ * drift apart.
+ *
+ * @typedef {import("./language.js").Language} Language
+ * @typedef {import("./layer.js").Finding} Finding
+ * @typedef {Object} Editor
+ * @property {HTMLTextAreaElement} field
+ * @property {() => string} text
+ * @property {(text: string, group?: string) => void} setText   undoable; changes of one group are undone together
+ * @property {(text: string) => void} reset   begin with a text: nothing can be undone
+ * @property {(language: Language) => void} setLanguage
+ * @property {(findings: Finding[]) => void} setFindings
+ * @property {(line: number) => void} goTo   show, select and focus a line
+ * @property {() => void} undo
+ * @property {() => void} redo
+ */
+import { complete } from "./completions.js";
+import { fill, h } from "./dom.js";
+import { createHistory, difference } from "./history.js";
+import { createLayer, toldOf, worst } from "./layer.js";
+import { createPopup } from "./popup.js";
+import { toggleComments } from "./rules_text.js";
+
+/**
+ * @param {Element} root   the editor is appended to it
+ * @param {{value?: string, onChange?: (text: string) => void, onFix?: (finding: Finding) => void, label?: string}} [how]
+ *   onFix: Ctrl+. was pressed on a line with a quick fix
+ * @returns {Editor}
+ */
+export function createEditor(root, { value = "", onChange = () => {}, onFix = () => {}, label = "Rules" } = {}) {
+  /** @type {Language|null} */
+  let language = null;
+  const history = createHistory(value);
+  const layer = createLayer();
+
+  const field = h("textarea", {
+    id: "rules", "aria-label": label, "aria-describedby": "rules-help rules-message", dir: "ltr", value,
+    spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off", rows: 1,
+  });
+  const tip = h("div", { class: "editor-tip", role: "tooltip", hidden: true });
+  const message = h("p", { id: "rules-message", class: "editor-message", role: "status" });
+  const help = h("p", { id: "rules-help", class: "unseen" },
+    "Control and space: completions. Control and slash: comment. F8: next finding. Control and full stop: quick fix. Tab leaves the field.");
+  const said = h("p", { class: "unseen", role: "status" });
+  const popup = createPopup(field, { where: cursorPlace, onChoose: take, tell: (text) => fill(said, text) });
+  const scroller = h("div", { class: "editor-scroller" }, h("div", { class: "editor-cell" }, layer.element, field, tip));
+  root.append(h("div", { class: "editor" }, scroller, popup.element, message, help, said));
+
+  // ---- the cursor ----
+
+  /** @param {number} at @returns {number} the line of a position, from 1 */
+  function lineAt(at) {
+    let line = 1;
+    for (let k = field.value.indexOf("\n"); k >= 0 && k < at; k = field.value.indexOf("\n", k + 1)) line++;
+    return line;
+  }
+
+  /** @param {number} line @returns {number} the position at which it begins */
+  function startOf(line) {
+    let at = 0;
+    for (let k = 1; k < line; k++) at = field.value.indexOf("\n", at) + 1;
+    return at;
+  }
+
+  function cursorPlace() {
+    const line = lineAt(field.selectionEnd);
+    return layer.place(line, field.selectionEnd - startOf(line));
+  }
+
+  /** Mark the line of the cursor, and say what is wrong with it. */
+  function followCursor() {
+    const line = lineAt(field.selectionEnd);
+    layer.setCurrent(line);
+    const found = document.activeElement === field ? layer.findingsAt(line) : [];
+    const hint = found.some((finding) => finding.fix) ? " Quick fix: Ctrl+." : "";
+    const text = found.length ? `Line ${line}, ${toldOf(found)}.${hint}` : "";
+    if (message.textContent !== text) fill(message, text);
+    message.className = `editor-message ${worst(found)}`;
+  }
+
+  // ---- changes ----
+
+  /** Put a text into the field as one replacement, so that cursor and scroll position stay. @param {string} text */
+  function write(text) {
+    const { at, removed, added } = difference(field.value, text);
+    if (removed || added) field.setRangeText(added, at, at + removed.length, "preserve");
+    layer.draw(text);
+  }
+
+  /** @param {string} [group] */
+  function changed(group = "") {
+    history.record(field.value, group);
+    followCursor();
+    onChange(field.value);
+  }
+
+  /** @param {string} text @param {number} from @param {number} to selected afterwards */
+  function change(text, from, to) {
+    write(text);
+    field.setSelectionRange(from, to);
+    changed();
+  }
+
+  /** @param {"undo"|"redo"} way */
+  function travel(way) {
+    const step = history[way]();
+    if (!step) return;
+    popup.close();
+    write(step.text);
+    field.setSelectionRange(step.at, step.at);
+    followCursor();
+    onChange(field.value);
+  }
+
+  // ---- completion ----
+
+  /** @param {boolean} asked by the user, not by typing */
+  function propose(asked) {
+    const at = field.selectionEnd;
+    const found = language && field.selectionStart === at ? complete(field.value, at, language) : null;
+    const inWord = /^[^\s,()[\]"#]/.test(field.value.slice(at));
+    if (!found || (!asked && (!found.typed || inWord))) return popup.close();
+    const whole = found.options.some((option) => option.insert.trim() === found.typed);
+    if (whole && !asked && found.options.length === 1) return popup.close();
+    popup.show(found.options, !whole);
+  }
+
+  /** @param {import("./completions.js").Option} option */
+  function take(option) {
+    const found = language && complete(field.value, field.selectionEnd, language);
+    popup.close();
+    if (!found) return;
+    const rest = field.value.slice(found.to);
+    const insert = rest.startsWith(" ") ? option.insert.trimEnd() : option.insert;
+    const [from, to] = option.select ?? [insert.length, insert.length];
+    change(field.value.slice(0, found.from) + insert + rest, found.from + from, found.from + to);
+  }
+
+  /** @param {KeyboardEvent} event @returns {boolean} was it a key for the list? */
+  function popupKey(event) {
+    if (!popup.isOpen() || event.ctrlKey || event.metaKey || event.altKey) return false;
+    const { key } = event;
+    if (key === "Escape") popup.close();
+    else if (key === "ArrowDown" || key === "ArrowUp") popup.move(key === "ArrowDown" ? 1 : -1);
+    else if (key === "Enter" && popup.chosen()) take(/** @type {any} */ (popup.chosen()));
+    else if (key === "Tab" && !event.shiftKey) popup.chosen() ? take(/** @type {any} */ (popup.chosen())) : popup.move(1);
+    else return false;
+    return true;
+  }
+
+  /** @param {KeyboardEvent} event @returns {boolean} */
+  function ownKey(event) {
+    const control = (event.ctrlKey || event.metaKey) && !event.altKey;
+    const key = event.key.toLowerCase();
+    if (control && key === "z") travel(event.shiftKey ? "redo" : "undo");
+    else if (control && key === "y") travel("redo");
+    else if (event.ctrlKey && (event.code === "Space" || key === " ")) propose(true);
+    else if (control && key === "/") comment();
+    else if (control && key === ".") quickFix();
+    else if (key === "f8") nextFinding(event.shiftKey ? -1 : 1);
+    else return false;
+    return true;
+  }
+
+  function quickFix() {
+    const found = layer.findingsAt(lineAt(field.selectionEnd)).find((finding) => finding.fix);
+    if (found) onFix(found);
+  }
+
+  function comment() {
+    const { selectionStart, selectionEnd } = field;
+    const [first, last] = [lineAt(selectionStart), lineAt(selectionEnd)];
+    const before = field.value;
+    const after = toggleComments(before, first, last);
+    const start = startOf(first);
+    const end = selectionEnd + after.length - before.length;
+    change(after, first === last ? Math.max(start, end) : start, Math.max(start, end));
+  }
+
+  /** @param {number} step */
+  function nextFinding(step) {
+    const marked = layer.marked();
+    const current = lineAt(field.selectionEnd);
+    const next = step > 0 ? marked.find((line) => line > current) ?? marked[0] : marked.findLast((line) => line < current) ?? marked.at(-1);
+    if (next) goTo(next);
+  }
+
+  /** @param {number} line */
+  function goTo(line) {
+    const start = startOf(line);
+    const end = field.value.indexOf("\n", start);
+    field.focus({ preventScroll: true });
+    field.setSelectionRange(start, end < 0 ? field.value.length : end);
+    layer.line(line)?.scrollIntoView({ block: "nearest" });
+    followCursor();
+  }
+
+  // ---- events ----
+
+  field.addEventListener("input", (/** @type {any} */ event) => {
+    layer.draw(field.value);
+    const group = /^(insertText|insertCompositionText|deleteContentBackward)$/.exec(event.inputType)?.[0] ?? "";
+    changed(group);
+    if (!event.isComposing && (group === "insertText" || (group && popup.isOpen()))) propose(false);
+    else popup.close();
+  });
+  field.addEventListener("beforeinput", (/** @type {InputEvent} */ event) => {
+    if (event.inputType !== "historyUndo" && event.inputType !== "historyRedo") return;
+    event.preventDefault();
+    travel(event.inputType === "historyUndo" ? "undo" : "redo");
+  });
+  field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.isComposing) return;
+    if (event.key === "Escape") tip.hidden = true;
+    if (popupKey(event) || ownKey(event)) event.preventDefault();
+    else if (/^(Arrow(Left|Right)|Home|End|Page)/.test(event.key)) popup.close();
+  });
+  field.addEventListener("blur", () => popup.close());
+  field.addEventListener("pointerdown", () => popup.close());
+  for (const name of ["focus", "blur", "select", "keyup", "pointerup"]) field.addEventListener(name, followCursor);
+  for (const [target, name] of [[document, "scroll"], [window, "resize"]]) target.addEventListener(name, popup.place, true);
+
+  scroller.addEventListener("mousemove", (/** @type {MouseEvent} */ event) => {
+    const line = layer.lineUnder(event.clientY);
+    const found = layer.findingsAt(line);
+    tip.hidden = !line || !found.length;
+    if (tip.hidden) return;
+    fill(tip, toldOf(found));
+    const over = /** @type {HTMLElement} */ (layer.line(line));
+    tip.style.top = `${over.offsetTop + over.offsetHeight}px`;
+  });
+  scroller.addEventListener("mouseleave", () => { tip.hidden = true; });
+
+  layer.draw(value);
+  return {
+    field,
+    text: () => field.value,
+    setText(text, group = "") {
+      if (text === field.value) return;
+      popup.close();
+      write(text);
+      history.record(field.value, group);
+      followCursor();
+    },
+    reset(text) {
+      write(text);
+      history.reset(field.value);
+      followCursor();
+    },
+    setLanguage(known) {
+      language = known;
+      layer.setLanguage(known);
+    },
+    setFindings(found) {
+      layer.setFindings(found);
+      tip.hidden = true;
+      followCursor();
+    },
+    goTo,
+    undo: () => travel("undo"),
+    redo: () => travel("redo"),
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * What was found out about the rules: the findings of the linter with their quick fixes, and the test cases.
+ *
+ * @typedef {import("./state.js").State} State
+ * @typedef {import("./state.js").Store} Store
+ * @typedef {import("./language.js").Language} Language
+ * @typedef {import("./rule_list.js").Edit} Edit
+ */
+import { fill, h } from "./dom.js";
+import { segments } from "./labels.js";
+import { linesOf, readLine, shownName } from "./language.js";
+import { LEVELS } from "./layer.js";
+import { addExample, applyFix, textOfExample } from "./rules_text.js";
+import { shown } from "./state.js";
+import { lineLink } from "./words.js";
+
+/**
+ * @param {HTMLElement} list   an <ul>
+ * @param {Store} store
+ * @param {Edit} edit
+ * @returns {{draw: (state: State) => void, fix: (finding: any) => void}}
+ */
+export function createFindings(list, store, edit) {
+  /** @type {string[]} */
+  let lines = []; // of the text that the linter has seen
+  let drawn = "";
+
+  /** A fix is for a line as the linter saw it. @param {any} finding */
+  const fix = ({ fix: found }) => edit((text) => (linesOf(text)[found.line - 1] === lines[found.line - 1] ? applyFix(text, found) : text));
+
+  return {
+    fix,
+    draw(state) {
+      lines = linesOf(state.rules);
+      const findings = state.check?.findings ?? [];
+      const seen = JSON.stringify(findings);
+      if (seen === drawn) return;
+      drawn = seen;
+      fill(list, findings.map((/** @type {any} */ finding) => h("li", { class: finding.level },
+        h("strong", { class: "level" }, h("span", { "aria-hidden": "true" }, `${LEVELS[finding.level].sign} `), LEVELS[finding.level].word),
+        finding.line > 0 && [" ", lineLink(store, finding.line, `line ${finding.line}`)],
+        " ", h("span", { class: "message" }, finding.message),
+        finding.fix && [" ", h("button", { type: "button", class: "small", onclick: () => fix(finding) }, finding.fix.title)])));
+    },
+  };
+}
+
+/**
+ * @param {HTMLElement} list   an <ul>
+ * @param {HTMLElement} button   adds the result that is shown as a test case
+ * @param {Store} store
+ * @param {Edit} edit
+ * @param {() => Language} language
+ * @returns {{draw: (state: State) => void}}
+ */
+export function createExamples(list, button, store, edit, language) {
+  let drawn = "";
+  button.addEventListener("click", () => {
+    const now = resultOf(store.get());
+    if (now) edit((text) => addExample(text, now.text, now.spans, language()));
+  });
+
+  return {
+    draw(state) {
+      button.setAttribute("aria-disabled", String(!resultOf(state)));
+      const tests = new Map((state.tests?.examples ?? []).map((/** @type {any} */ one) => [`${one.line} ${one.text}`, one]));
+      const examples = linesOf(state.rules).map((line, k) => ({ line, number: k + 1, read: readLine(line) }))
+        .filter(({ read }) => read.kind === "example" && !read.off)
+        .map(({ line, number }) => ({ number, text: textOfExample(line) ?? "", test: tests.get(`${number} ${textOfExample(line)}`) ?? null }));
+      const seen = JSON.stringify(examples);
+      if (seen === drawn) return;
+      drawn = seen;
+      fill(list, examples.map(({ number, text, test }) => h("li", { class: test ? (test.passed ? "passed" : "failed") : "waiting" },
+        h("strong", { class: "level" }, test ? (test.passed ? "✔ passed" : "✖ failed") : "not run"),
+        " ", lineLink(store, number, `line ${number}`), " ", h("q", { dir: "auto" }, text),
+        test && !test.passed && h("p", { class: "got" }, test.message, h("br", {}), "Got: ", gotOf(test, state.model, language())))));
+    },
+  };
+}
+
+/** @param {any} test @param {any} model @param {Language} language @returns {import("./dom.js").Child} the segments that were found */
+function gotOf(test, model, language) {
+  const wrong = new Set(test.wrong);
+  const found = segments(model, test.labels).filter(({ outside }) => !outside);
+  if (!found.length) return "no segments";
+  return found.map(({ start, end, type }, k) => {
+    const words = test.tokens.slice(start, end).map((/** @type {string} */ token, /** @type {number} */ t) =>
+      [t ? " " : "", wrong.has(start + t) ? h("mark", {}, token) : token]);
+    return [k ? ", " : "", h("b", {}, shownName(type, language)), " “", h("bdi", {}, words), "”"];
+  });
+}
+
+/**
+ * The text and the segments with rules, as a test case has them.
+ *
+ * @param {State} state
+ * @returns {{text: string, spans: {label: string, text: string}[]}|null}
+ */
+function resultOf(state) {
+  const { explain, explainError, model } = state;
+  const labels = explain?.best?.labels;
+  if (!labels?.length || explainError) return null;
+  const { tokens, offsets } = explain;
+  const { sequence, text } = shown(state);
+  const characters = Array.from(text); // offsets count code points
+  const cut = (/** @type {number} */ start, /** @type {number} */ end) => characters.slice(offsets[start][0], offsets[end - 1][1]).join("");
+  const exact = !sequence && offsets && tokens.every((/** @type {string} */ token, /** @type {number} */ t) => cut(t, t + 1) === token);
+  const spans = segments(model, labels).filter(({ outside }) => !outside)
+    .map(({ start, end, type }) => ({ label: type, text: exact ? cut(start, end) : tokens.slice(start, end).join(" ") }));
+  return spans.length ? { text: exact ? text : tokens.join(" "), spans } : null;
+}
