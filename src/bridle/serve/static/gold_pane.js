@@ -37,12 +37,16 @@ export function createGoldPane(store) {
 function draw(state, store) {
   const found = state.evaluation, body = byId("figures-body");
   byId("figures").hidden = !state.data;
+  byId("scores").hidden = !found?.none;
+  byId("scores").classList.toggle("old", Boolean(state.evaluationError));
+  fill(byId("scores"), found?.none ? tiles(found) : null);
   if (!state.data) return void fill(body);
-  const error = state.evaluationError ? problem(state.evaluationError, store) : null;
-  if (!found) return void fill(body, error ?? h("p", { class: "dim" }, "Computing …"));
+  const error = !state.evaluationError ? null : state.evaluationError.code !== "unreadable" ? problem(state.evaluationError, store)
+    : h("p", { class: "dim" }, "These are the figures of the last rules that could be read.");
+  if (!found) return void fill(body, state.evaluationError ? problem(state.evaluationError, store) : h("p", { class: "dim" }, "Computing …"));
   const box = body.querySelector(".wide"), left = box?.scrollLeft ?? 0;
   fill(body, error, h("div", { class: error ? "old" : "" },
-    found.none ? tiles(found) : null, sentence(found), table(found, store),
+    sentence(found), table(found, store),
     found.none ? null : h("p", { class: "dim" }, "The data has no gold labels, so there is nothing to measure accuracy and F1 against.")));
   if (left) body.querySelector(".wide").scrollLeft = left;
   return undefined;
@@ -51,13 +55,13 @@ function draw(state, store) {
 /** @param {any} found @returns {any} the figures that matter, without and with rules */
 function tiles(found) {
   const names = [["f1", "segments, F1"], ["accuracy", "tokens right"], ["all_right", "sequences all right"]];
-  return h("div", { class: "tiles" }, names.map(([key, name]) => h("div", { class: "tile" },
+  return names.map(([key, name]) => h("div", { class: "tile" },
     h("span", { class: "dim" }, name),
     h("span", { class: "big" }, percent(found.none[key]), h("span", { class: "unseen" }, " without rules,"), h("span", { class: "dim", "aria-hidden": "true" }, " → "),
       h("strong", {}, percent(found.all[key])), h("span", { class: "unseen" }, " with all rules")),
     h("span", { class: "meter", "aria-hidden": "true" },
       h("span", { class: "before", style: { width: `${found.none[key] * 100}%` } }),
-      h("span", { class: "after", style: { width: `${found.all[key] * 100}%` } })))));
+      h("span", { class: "after", style: { width: `${found.all[key] * 100}%` } }))));
 }
 
 /** @param {any} found @returns {any} */
@@ -79,7 +83,7 @@ function table(found, store) {
     h("thead", {},
       h("tr", {}, h("td", {}), group("sequences that break it", gold ? 3 : 2), gold ? [group("gain in F1", 3), group("gain in accuracy", 2)] : h("td", {})),
       h("tr", {}, h("th", { scope: "col" }, "rule"), gold ? head("gold") : null, head("plain"), head("ruled"),
-        gold ? [head("alone"), head("among all"), h("td", { "aria-hidden": "true" }), head("alone"), head("among all")] : head("changed"))),
+        gold ? [head("alone"), head("in all"), h("td", { "aria-hidden": "true" }), head("alone"), head("in all")] : head("changed"))),
     h("tbody", {}, rows.map((/** @type {any} */ r) => tableRow(r.row, r.gain, gold, most, store))),
     gold ? h("tfoot", {}, total("without rules", found.none), total("with all rules", found.all)) : null));
 }

@@ -5,7 +5,7 @@
  * @typedef {{tokens: string[], offsets: number[][]|null}} Text
  * @typedef {Object} Marks
  * @property {string[]|null} [was]   labels without rules; tokens whose label is another one are marked as changed
- * @property {string[]|null} [gold]  gold labels; tokens whose label is another one are marked as wrong
+ * @property {(string|null)[]|null} [gold]  gold labels; tokens whose label is another one are marked as wrong
  */
 
 import { h, fill } from "./dom.js";
@@ -80,7 +80,7 @@ const MOST = 3000; // tokens that are shown at first, whatever is marked
 export function drawLabels(root, model, text, labels, marks = {}) {
   const types = new Map(labels.map((label) => [label, ""]));
   for (const label of types.keys()) types.set(label, typeClass(model, label));
-  const differs = (/** @type {string[]|null|undefined} */ others, /** @type {number} */ t) => Boolean(others) && others?.[t] !== labels[t];
+  const differs = (/** @type {any} */ others, /** @type {number} */ t) => (others?.[t] ?? labels[t]) !== labels[t];
   const open = visible(labels.length, (t) => differs(marks.was, t) || differs(marks.gold, t));
   const line = h("p", { class: "tokens", dir: "auto" });
   let folded = 0;
@@ -118,10 +118,10 @@ export function drawLabels(root, model, text, labels, marks = {}) {
       const kind = `token${changed ? " changed" : ""}${wrong ? " wrong" : ""}`;
       const said = [labels[t], changed ? `without rules ${marks.was?.[t]}` : "", wrong ? `gold ${marks.gold?.[t]}` : ""];
       box.append(h("span", { class: kind, "data-t": t, title: said.filter(Boolean).join(", ") }, text.tokens[t]));
-      const ends = (/** @type {string[]|null|undefined} */ others) => differs(others, t)
+      const ends = (/** @type {any} */ others) => differs(others, t)
         && (t + 1 === end || !differs(others, t + 1) || others?.[t + 1] !== others?.[t]);
-      if (ends(marks.was)) box.append(h("small", { class: "was" }, " was ", h("bdi", {}, name(model, marks.was?.[t]))));
-      if (ends(marks.gold)) box.append(h("small", { class: "not" }, " ≠ ", h("bdi", {}, name(model, marks.gold?.[t])), h("span", { class: "unseen" }, " in gold")));
+      if (ends(marks.was)) box.append(h("bdi", { class: "was" }, " was ", h("bdi", {}, name(model, marks.was?.[t]))));
+      if (ends(marks.gold)) box.append(h("bdi", { class: "not" }, " ≠ ", h("bdi", {}, name(model, marks.gold?.[t])), h("span", { class: "unseen" }, " in gold")));
       if (t + 1 < end && spaced(text, t)) box.append(" ");
     }
     if (box !== into) into.append(box);
@@ -132,9 +132,9 @@ export function drawLabels(root, model, text, labels, marks = {}) {
   fill(root, line);
 }
 
-/** @param {any} model @param {string|undefined} label @returns {string} its type */
+/** @param {any} model @param {string|null|undefined} label @returns {string} its type */
 function name(model, label) {
-  return label === undefined ? "" : split(model, label).type;
+  return label === undefined || label === null ? "?" : split(model, label).type;
 }
 
 /** @param {Text} text @param {number} t @returns {boolean} is there space after token t? */

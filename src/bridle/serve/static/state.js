@@ -1,7 +1,7 @@
 /**
  * The state of the page, and its form in a URL. Panes render the state; what the user does changes it.
  *
- * @typedef {{id: string|null, tokens: string[], labels: string[]|null}} Sequence
+ * @typedef {{id: string|null, tokens: string[], labels: (string|null)[]|null}} Sequence   null: the label is not known
  * @typedef {{id: string, name: string, has_gold: boolean, sequences: Sequence[], sample?: boolean,
  *            warnings?: string[]}} Data
  *   sample: the sample data of the server, so a permalink can name it

@@ -137,6 +137,6 @@ function drawGold(state) {
   const { sequence } = shown(state);
   if (!sequence?.labels) return fill(byId("gold"));
   const box = h("div", { class: "labelling" });
-  drawLabels(box, state.model, { tokens: sequence.tokens, offsets: null }, sequence.labels);
+  drawLabels(box, state.model, { tokens: sequence.tokens, offsets: null }, sequence.labels.map((label) => label ?? "O"));
   return fill(byId("gold"), h("h3", {}, "Gold labels"), box);
 }

@@ -15,10 +15,9 @@ export function drawEffects(root, told, store) {
   const effects = told.effects.map((/** @type {any} */ effect) => h("li", { "data-at": effect.at.join(","), tabindex: effect.line ? null : 0 },
     lineLink(store, effect.line, effect.rule),
     h("span", { class: "price" }, `costs ${effect.proved ? "" : "at most "}${number(effect.price)}`),
-    h("span", { class: "dim detail" }, [
-      effect.broken_by_plain ? `broken ${effect.broken_by_plain}× without rules` : "",
-      effect.at.length ? `changed ${effect.at.length === 1 ? "token" : "tokens"} ${places(effect.at)}: ${quoted(told.tokens, effect.at)}` : "",
-    ].filter(Boolean).join("; "))));
+    h("span", { class: "dim detail" },
+      effect.broken_by_plain ? `broken ${effect.broken_by_plain}× without rules${effect.at.length ? "; " : ""}` : "",
+      effect.at.length ? [`changed ${effect.at.length === 1 ? "token" : "tokens"} ${places(effect.at)}: `, quoted(told.tokens, effect.at)] : null)));
   const paid = told.best.violated.map((/** @type {any} */ v) => h("li", {},
     lineLink(store, v.line, v.rule),
     h("span", { class: "price" }, v.cost ? `penalty ${number(v.cost)}` : "hard rule"),
@@ -29,15 +28,16 @@ export function drawEffects(root, told, store) {
     paid.length ? [h("h4", {}, told.best.penalty ? "Penalties paid" : "Rules broken"), h("ul", { class: "effects" }, paid)] : null);
 }
 
-/** @param {string[]} tokens @param {number[]} at @returns {string} */
+/** @param {string[]} tokens @param {number[]} at in order @returns {any[]} */
 function quoted(tokens, at) {
-  const parts = runs(at).slice(0, 4).map(([a, b]) => `“${cut(tokens.slice(a, Math.min(b + 1, a + MOST)).join(" "))}”`);
-  return parts.join(", ") + (runs(at).length > 4 ? ", …" : "");
+  const parts = runs(at).slice(0, 4).map(([a, b]) => [bit(tokens, a, b), " "]);
+  return [...parts, runs(at).length > 4 ? "…" : null];
 }
 
-/** @param {string} text @returns {string} */
-function cut(text) {
-  return text.length > 60 ? `${text.slice(0, 60)} …` : text;
+/** @param {string[]} tokens @param {number} a @param {number} b the last one @returns {any} these tokens, cut if there are many */
+function bit(tokens, a, b) {
+  const text = tokens.slice(a, Math.min(b + 1, a + MOST)).join(" ");
+  return h("bdi", { class: "bit" }, text.length > 60 ? `${text.slice(0, 60)} …` : text);
 }
 
 /**
@@ -51,7 +51,7 @@ export function drawAlternatives(root, told, model) {
     const at = other.labels.flatMap((/** @type {string} */ label, /** @type {number} */ t) => (label === best[t] ? [] : [t]));
     const parts = runs(at, (a, b) => best[a] === best[b] && other.labels[a] === other.labels[b]);
     const changes = parts.slice(0, 8).map(([a, b]) => h("span", { class: "instead" },
-      h("bdi", {}, `“${cut(told.tokens.slice(a, Math.min(b + 1, a + MOST)).join(" "))}”`), " ",
+      bit(told.tokens, a, b), " ",
       tag(model, best[a]), " → ", tag(model, other.labels[a])));
     return h("li", { "data-at": at.join(","), tabindex: 0 },
       h("span", { class: "price" }, number(-Math.abs(other.difference))), h("span", {}, changes, parts.length > 8 ? ` and ${parts.length - 8} more places` : ""));
@@ -82,9 +82,9 @@ export function drawProbabilities(root, told, model) {
     return;
   }
   const labels = best ? told.best.labels : told.plain.labels;
-  const said = (/** @type {number} */ t) => `${told.tokens[t]}: ${labels[t]} ${percent(sure[t])}`;
+  const said = (/** @type {number} */ t) => `${labels[t]} ${percent(sure[t])}`;
   const bars = sure.slice(0, 4 * MOST).map((/** @type {number} */ p, /** @type {number} */ t) => h("span", {
-    class: `bar ${typeClass(model, labels[t])}`, title: said(t), "data-at": t, style: { "--share": `${Math.max(3, p * 100)}%` },
+    class: `bar ${typeClass(model, labels[t])}`, title: `${told.tokens[t]}: ${said(t)}`, "data-at": t, style: { "--share": `${Math.max(3, p * 100)}%` },
   }));
   const least = sure.reduce((/** @type {number} */ a, /** @type {number} */ p, /** @type {number} */ t) => (p < sure[a] ? t : a), 0);
   const known = root.querySelector("details")?.open;
@@ -95,7 +95,7 @@ export function drawProbabilities(root, told, model) {
   table.addEventListener("toggle", show);
   fill(root,
     h("div", { class: "bars", "aria-hidden": "true", dir: "ltr" }, bars),
-    h("p", { class: "dim" }, `${best ? "With the rules" : "Without rules"}. Least sure: `, h("bdi", {}, said(least)), ".",
+    h("p", { class: "dim" }, `${best ? "With the rules" : "Without rules"}. Least sure: `, bit(told.tokens, least, least), ` ${said(least)}.`,
       sure.length > bars.length ? ` The first ${counted(bars.length, "token")} are drawn.` : ""),
     table);
   show();

@@ -1,0 +1,161 @@
+/**
+ * What the page asks the server, and where the answers go: into the store.
+ *
+ * @typedef {Object} Desk what main.js provides
+ * @property {import("./state.js").Store} store
+ * @property {(text: string) => void} say                         writes the status line
+ * @property {<T>(promise: Promise<T>) => Promise<T>} busy        shows that the page waits, if it takes long
+ * @property {(error: unknown) => any} worth                      the error if it is worth showing, else null
+ * @property {(error: any) => void} trouble                       shows an error above the panes; null: none any more
+ */
+
+import { api, ApiError } from "./api.js";
+import { summary } from "./result_pane.js";
+import { shown } from "./state.js";
+
+const ALTERNATIVES = 5;
+const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
+
+/** @param {Desk} desk */
+export function createAsking({ store, say, busy, worth, trouble }) {
+  /** @type {ApiError|null} why the rules cannot be read; requests that need rules wait until they can */
+  let unreadable = null;
+  /** @type {Promise<boolean>} were the rules checked? */
+  let checked = Promise.resolve(true);
+  /** @type {(() => Promise<any>)|null} loads the data again: the server keeps only what was used lately */
+  let reload = null;
+
+  /** @returns {any} what /explain is asked; null if there is no text */
+  function question() {
+    const state = store.get(), { sequence, text } = shown(state), { rules } = state;
+    if (sequence) {
+      const known = sequence.labels?.every((label) => label !== null) ?? false;
+      return { tokens: sequence.tokens, gold: known ? sequence.labels : undefined, rules, k: ALTERNATIVES };
+    }
+    if (!text.trim()) return null;
+    return { ...(state.model.takes_text ? { text } : { tokens: text.trim().split(/\s+/u) }), rules, k: ALTERNATIVES };
+  }
+
+  async function explain() {
+    const asked = question(), gold = shown(store.get()).sequence?.labels ?? null;
+    if (!asked) {
+      store.set({ explain: null, explainError: null });
+      return say("There is no text yet.");
+    }
+    if (unreadable) return store.set({ explainError: unreadable });
+    try {
+      const told = await busy(api.explain(asked));
+      if (!question()) return undefined;
+      store.set({ explain: { ...told, gold }, explainError: null });
+      say(summary(told));
+    } catch (error) {
+      const found = worth(error);
+      if (!found) return undefined;
+      store.set({ explainError: found });
+      say(found.what);
+    }
+    return undefined;
+  }
+
+  async function picture() {
+    const asked = question();
+    if (!asked || unreadable || !store.get().picture.wanted) return;
+    const set = (/** @type {any} */ patch) => store.set({ picture: { ...store.get().picture, ...patch } });
+    try {
+      set({ svg: (await busy(api.explain({ ...asked, picture: true }))).svg ?? null, error: null });
+    } catch (error) {
+      const found = worth(error);
+      if (found) set({ svg: null, error: found });
+    }
+  }
+
+  /** @returns {Promise<boolean>} false if newer rules are being checked, or if there was no answer */
+  async function check() {
+    try {
+      const found = await busy(api.check(store.get().rules));
+      const examples = new Set(found.examples.map((/** @type {any} */ example) => example.line));
+      const bad = found.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
+      unreadable = bad ? new ApiError({ code: "unreadable", what: bad.message, line: bad.line }) : null;
+      store.set({ check: found });
+      if (bad) say(`Line ${bad.line} of the rules cannot be used: ${bad.message}`);
+      return true;
+    } catch (error) {
+      const found = worth(error);
+      if (found) store.set({ explainError: found });
+      return false;
+    }
+  }
+
+  async function test() {
+    const { check: found, rules } = store.get();
+    if (unreadable || !found?.examples.length) return store.set({ tests: null });
+    try {
+      store.set({ tests: await busy(api.test(rules)) });
+    } catch (error) {
+      if (worth(error)) store.set({ tests: null });
+    }
+    return undefined;
+  }
+
+  async function evaluate(again = true) {
+    const { data, rules } = store.get();
+    if (!data) return;
+    if (unreadable) return void store.set({ evaluationError: unreadable });
+    try {
+      const found = await busy(api.evaluate(data.id, rules));
+      if (store.get().data?.id === data.id) store.set({ evaluation: found, evaluationError: null });
+    } catch (error) {
+      const found = worth(error);
+      if (found?.code === "unknown-data" && again && reload) {
+        await reload().then(() => evaluate(false), () => store.set({ evaluationError: found }));
+      } else if (found) {
+        store.set({ evaluationError: found });
+      }
+    }
+  }
+
+  /**
+   * Ask what has to be asked again. Rules are checked first: what cannot be read is not sent, the last result stays.
+   *
+   * @param {Set<string>} changed keys of the state
+   */
+  async function ask(changed) {
+    const any = (/** @type {string[]} */ ...keys) => keys.some((key) => changed.has(key));
+    if (any("rules") || !await checked) checked = check();
+    if (!await checked) return;
+    if (any("rules", "text", "index", "data")) explain().then(picture);
+    if (any("rules", "data")) evaluate();
+    if (any("rules")) test();
+  }
+
+  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean}} about */
+  async function loadData(load, about) {
+    say("Loading the data …");
+    try {
+      const found = await busy(load());
+      reload = load;
+      trouble(null);
+      store.set({ data: { ...found, ...about }, index: found.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all" });
+    } catch (error) {
+      const found = worth(error);
+      if (!found) return;
+      trouble(found);
+      say(found.what);
+    }
+  }
+
+  return {
+    ask,
+    loadSample: () => loadData(api.sample, { name: "Sample references", sample: true }),
+    /** @param {File} file read here, in the browser */
+    loadFile: async (file) => {
+      const text = await file.text();
+      await loadData(() => api.data(file.name, text), { name: file.name, sample: false });
+    },
+    /** @param {boolean} wanted */
+    showTrellis: (wanted) => {
+      store.set({ picture: { wanted, svg: null, error: null } });
+      picture();
+    },
+  };
+}
