@@ -231,6 +231,8 @@ class RuleSyntaxError(RuleError):
         The file that the line is in.
     line : int, optional
         Its number, from 1. `file` and `line` make up `where`.
+    suggestion : str, optional
+        The sentence that was perhaps meant.
     **parts : object
         Other fields of `BridleError`.
 
@@ -249,8 +251,16 @@ class RuleSyntaxError(RuleError):
     my.rules:2 [3]
     """
 
-    def __init__(self, what: str, *, file: str | None = None, line: int | None = None, **parts: Any) -> None:
-        self.file, self.line = file, line
+    def __init__(
+        self,
+        what: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        suggestion: str | None = None,
+        **parts: Any,
+    ) -> None:
+        self.file, self.line, self.suggestion = file, line, suggestion
         self.others: tuple[RuleSyntaxError, ...] = ()
         super().__init__(what, where=":".join(str(x) for x in (file, line) if x is not None) or None, **parts)
 

@@ -106,7 +106,7 @@ def rules_check(
     found = [replace(finding, file=finding.file or ", ".join(map(str, rules))) for finding in findings]
     if as_json:
         for finding in found:
-            parts = {n: getattr(finding, n) for n in ("line", "level", "code", "message")}
+            parts = {n: getattr(finding, n) for n in ("line", "level", "code", "message", "suggestion")}
             typer.echo(json_line({"file": finding.file, **parts}))
     elif on_terminal(sys.stdout):
         Console().print(_table(found) if found else "[green]no problems found[/green]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ class Finding:
     code: str
     message: str
     file: str = ""  # if it is known
+    suggestion: str | None = field(default=None, compare=False)  # what the line should be; "": it can be deleted
 
 
 class Spot(NamedTuple):
@@ -33,9 +34,9 @@ class Spot(NamedTuple):
     file: str
     alone: bool  # is there no other file?
 
-    def found(self, level: Level, code: str, message: str) -> Finding:
+    def found(self, level: Level, code: str, message: str, suggestion: str | None = None) -> Finding:
         """A finding about this line."""
-        return Finding(self.line, level, code, message, self.file)
+        return Finding(self.line, level, code, message, self.file, suggestion)
 
 
 class Entry(NamedTuple):

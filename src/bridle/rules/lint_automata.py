@@ -103,7 +103,7 @@ def _alone(rule: Static, ask: Questions) -> list[Finding]:
                 )
             ]
         if all(ask.word([~part]) is None for part in rule.parts):
-            return [rule.spot.found("warning", "always-holds", "every labelling obeys this rule: it has no effect")]
+            return [rule.spot.found("warning", "always-holds", "every labelling obeys this rule: it has no effect", "")]
     except TooLarge:
         return [_large(rule.spot)]
     return []
@@ -119,11 +119,11 @@ def _among(rules: list[Static], hard: list[Static], ask: Questions) -> list[Find
             by = ask.follows(rule, others)
             if by is not None and rule.hard:
                 needed = others
-                out.append(rule.spot.found("warning", "redundant", f"already follows from {_lines(by)}"))
+                out.append(rule.spot.found("warning", "redundant", f"already follows from {_lines(by)}", ""))
             elif by is not None:
                 out.append(
                     rule.spot.found(
-                        "warning", "never-bites", f"always holds under {_lines(by)}, so its penalty is never paid"
+                        "warning", "never-bites", f"always holds under {_lines(by)}, so its penalty is never paid", ""
                     )
                 )
             elif not rule.hard and (clash := ask.without([], [rule, *others])) is not None:
@@ -208,7 +208,8 @@ def short(lines: list[Entry], labels: Labels) -> list[Finding]:
                 if inside[its].any() and not left[its].any():
                     longer = ImmediatelyFollowedBy(rule.a, Names.of([*rule.a.items, *rule.b.items]))
                     text = f"allows {name} only segments of one token; for longer segments, write: {longer}"
-                    out.append(line.spot.found("warning", "one-token", text))
+                    better = str(longer) if line.rule == rule else None
+                    out.append(line.spot.found("warning", "one-token", text, better))
     return out
 
 

@@ -3,6 +3,7 @@
     include order.rules          # beside this file, or a path that starts there
     include "my own.rules"       # quotation marks for a path with spaces
 
+A line `example "text" has LABEL "phrase"` is a test case (examples.py); who wants rules does not see it.
 A file is read once, however often it is included, so that no penalty is charged twice. Text that does not come from a
 file can include files only if you pass their folder: rules may come from people whom you do not know.
 """
@@ -18,11 +19,12 @@ from pathlib import Path
 from bridle.errors import BridleError, FileError, RuleSyntaxError
 from bridle.rules.base import Rule
 from bridle.rules.condition_text import lists_in
+from bridle.rules.examples import ExampleLine, is_example, parse_example_line
 from bridle.rules.files import LARGEST, Line, text_of
 from bridle.rules.text import included_by, parse_line
 
 _PRICED_FOR = re.compile(r"^#.*\bpriced for model ([0-9a-f]{16})\b")
-MOST_RULES = 10_000  # of a file, with those that it includes
+MOST_RULES = 10_000  # of a file, with its test cases and those that it includes
 _MOST_FILES, _DEEPEST = 1000, 20  # files in all, and in each other
 _MOST_HINTS = 20  # bad lines that are told what was meant: it takes time
 
@@ -35,6 +37,7 @@ class Loaded:
     """
 
     lines: list[Line] = field(default_factory=list)
+    examples: list[ExampleLine] = field(default_factory=list)  # test cases
     wrong: list[RuleSyntaxError] = field(default_factory=list)  # lines that cannot be read
     again: list[tuple[str | None, int, str]] = field(default_factory=list)  # file, line, what: files met again
     texts: dict[str | None, list[str]] = field(default_factory=dict)  # all lines of each file
@@ -98,14 +101,18 @@ class _Loader:
                 if target is not None and folder is not None:
                     self._include(target, (file, number), folder, inside)
                     continue
-                rule, comment = parse_line(line, lists, "suggest" if len(found.wrong) < _MOST_HINTS else "none")
-                if rule is not None:
-                    found.lines.append(Line(rule, number, comment, file))
+                if is_example(line):
+                    example, comment = parse_example_line(line)
+                    found.examples.append(ExampleLine(example, number, comment, file))
+                else:
+                    rule, comment = parse_line(line, lists, "suggest" if len(found.wrong) < _MOST_HINTS else "none")
+                    if rule is not None:
+                        found.lines.append(Line(rule, number, comment, file))
             except BridleError as error:
                 if target is not None and isinstance(error, FileError):  # too many rules, in the file that is included
                     raise
                 found.wrong.append(_placed(error, file, number, by))
-            if len(found.lines) + len(found.wrong) > MOST_RULES:
+            if len(found.lines) + len(found.examples) + len(found.wrong) > MOST_RULES:
                 raise _too_many_rules(file)
 
     def _include(self, target: str, at: tuple[str | None, int], folder: Path, inside: tuple[str, ...]) -> None:
@@ -162,7 +169,7 @@ def _placed(error: BridleError, file: str | None, line: int, by: str) -> RuleSyn
     parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "rule", "argument")}
     if by:
         parts["cause"] = f"{parts['cause']}\n{file} is included by {by}." if parts["cause"] else f"Included by {by}."
-    return RuleSyntaxError(error.what, file=file, line=line, **parts)
+    return RuleSyntaxError(error.what, file=file, line=line, suggestion=getattr(error, "suggestion", None), **parts)
 
 
 def read_files(paths: Sequence[str | Path]) -> Loaded:

@@ -68,7 +68,7 @@ class Fix(_TokenRule):
 
 @dataclass(frozen=True)
 class LabelAt(_TokenRule):
-    """The same, as an atom for formulas."""
+    """These positions carry this label: what formulas write for `fix`."""
 
     text = ("label at {at:place} is {label:names}",)
     at: Place

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
 from bridle.errors import RuleSyntaxError, shown
 from bridle.rules.base import Rule, Soft
@@ -22,24 +22,14 @@ from bridle.rules.boolean import Not
 from bridle.rules.condition_text import ReadList, condition_is_next, lists_in, read_token_place
 from bridle.rules.conditions import Tokens
 from bridle.rules.equal import Equal
+from bridle.rules.examples import is_example
 from bridle.rules.inputs import Given
+from bridle.rules.line_tokens import Token, tokens_of
 from bridle.rules.refer import Names, Place
 from bridle.rules.sentences import PAIRS, Slot, reserved, sentences, unquote, unslash
 
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<comment>\#.*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|/(?P<regex>(?:[^/\\]|\\.)*)/
-        |(?P<mark>[,()\[\]])|(?P<word>[^\s,()\[\]"\#]+))""",
-    re.VERBOSE,
-)
 MOST_CONNECTIVES = 150  # of one line: not, and, or, implies, iff, opened parentheses
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-
-
-_CONNECTIVES = {_Token("mark", "("), *(_Token("word", word) for word in ("not", *PAIRS))}
+_CONNECTIVES = {Token("mark", "("), *(Token("word", word) for word in ("not", *PAIRS))}
 
 
 class _Miss(Exception):  # noqa: N818
@@ -51,20 +41,7 @@ class _Reader:
 
     def __init__(self, line: str, lists: ReadList) -> None:
         self.read_list = lists
-        self.tokens: list[_Token] = []
-        self.comment = ""
-        at, end = 0, len(line.rstrip())
-        while at < end:
-            found = _TOKEN.match(line, at)
-            if found is None:
-                rest = shown(line[at:].strip())
-                raise RuleSyntaxError("a quotation mark is missing", got=rest, wanted="a closed quotation")
-            kind = found.lastgroup or ""
-            if kind == "comment":
-                self.comment = found[kind][1:].strip()
-            else:
-                self.tokens.append(_Token(kind, found[kind]))
-            at = found.end()
+        self.tokens, self.comment = tokens_of(line)
         self.at = 0
         # Only sentences whose words are all there can fit; `parse` tries the others to say what was expected.
         there = {token.text for token in self.tokens}
@@ -311,7 +288,7 @@ def parse_line(
             from bridle.rules.nearest import nearest  # only what is wrong needs it
 
             if (meant := nearest(line, lambda text: _must(_parsed(text, lists)[0]))) is not None:
-                error.cause = f"Did you mean: {meant}"
+                error.cause, error.suggestion = f"Did you mean: {meant}", meant
         raise
 
 
@@ -353,6 +330,13 @@ def _no_rule(reader: _Reader, line: str) -> NoReturn:
             got=shown(line.strip()),
             wanted="a rule",
             cause="Only files include others: rules.load(path), or rules.parse_lines(lines, folder=...).",
+        )
+    if is_example(line):
+        raise RuleSyntaxError(
+            "a test case is not a rule",
+            got=shown(line.strip()),
+            wanted="a rule",
+            cause="Test cases are lines of .rules files, which rules.load and rules.parse_lines read.",
         )
     reader.at, reader.sentences = 0, sentences()
     with suppress(_Miss):

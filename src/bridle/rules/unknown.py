@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,20 +28,27 @@ class Unknown(NamedTuple):
     line: Line
     name: str
     message: str
+    near: str | None  # the label that was perhaps meant
 
 
 def unknown_labels(lines: Iterable[Line], labels: Labels) -> list[Unknown]:
     """Names that are not labels, with the nearest label."""
-    known = [*labels.names, *sorted(labels.types - set(labels.names))]
+    known = known_names(labels)
     there = frozenset(known)
-    out = []
-    for line in lines:
-        for name in _names_of(line.rule):
-            if name not in there:
-                near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
-                hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
-                out.append(Unknown(line, name, f"unknown label {name!r}{hint}"))
-    return out
+    asked = ((line, name) for line in lines for name in _names_of(line.rule) if name not in there)
+    return [Unknown(line, name, *unknown_name(name, known)) for line, name in asked]
+
+
+def unknown_name(name: str, known: Sequence[str]) -> tuple[str, str | None]:
+    """What to say of a name that is not a label, and the label that was perhaps meant."""
+    near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
+    return f"unknown label {name!r}{hint}", near[0] if near else None
+
+
+def known_names(labels: Labels) -> list[str]:
+    """What rules may call labels: names, and types of segments."""
+    return [*labels.names, *sorted(labels.types - set(labels.names))]
 
 
 def _names_of(rule: Rule) -> dict[str, None]:
