@@ -98,6 +98,6 @@ export const api = {
   sample: () => call("data", "data/sample"),
   /** @param {string} id of the data @param {string} rules */
   evaluate: (id, rules) => call("evaluate", "evaluate", { data: id, rules }),
-  /** @param {any} body as of POST /tag */
-  tag: (body) => call("tag", "tag", body),
+  /** @param {any} body as of POST /tag; calls with another rule set are of another kind */
+  tag: (body) => call(`tag ${body.rule_set ?? ""}`, "tag", body),
 };

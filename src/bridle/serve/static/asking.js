@@ -10,6 +10,7 @@
  */
 
 import { api, ApiError } from "./api.js";
+import { explainOrLabel, isTooLong } from "./long_text.js";
 import { summary } from "./result_pane.js";
 import { shown } from "./state.js";
 
@@ -44,7 +45,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
     }
     if (unreadable) return store.set({ explainError: unreadable });
     try {
-      const told = await busy(api.explain(asked));
+      const told = await busy(explainOrLabel(asked, store.get().model.limits));
       if (!question()) return undefined;
       store.set({ explain: { ...told, gold }, explainError: null });
       say(summary(told));
@@ -59,7 +60,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
 
   async function picture() {
     const asked = question();
-    if (!asked || unreadable || !store.get().picture.wanted) return;
+    if (!asked || unreadable || !store.get().picture.wanted || isTooLong(asked, store.get().model.limits)) return;
     const set = (/** @type {any} */ patch) => store.set({ picture: { ...store.get().picture, ...patch } });
     try {
       set({ svg: (await busy(api.explain({ ...asked, picture: true }))).svg ?? null, error: null });

@@ -39,7 +39,9 @@ function draw(state, store) {
   byId("figures").hidden = !state.data;
   byId("scores").hidden = !found?.none;
   byId("scores").classList.toggle("old", Boolean(state.evaluationError));
-  fill(byId("scores"), found?.none ? tiles(found) : null);
+  fill(byId("scores"), found?.none ? [tiles(found), h("button", {
+    type: "button", class: "link", onclick: () => byId("figures").scrollIntoView({ block: "start" }),
+  }, "Figures per rule")] : null);
   if (!state.data) return void fill(body);
   const error = !state.evaluationError ? null : state.evaluationError.code !== "unreadable" ? problem(state.evaluationError, store)
     : h("p", { class: "dim" }, "These are the figures of the last rules that could be read.");

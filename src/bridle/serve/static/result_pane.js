@@ -63,6 +63,7 @@ export function createResultPane(store, actions) {
       followed = null;
       drawAnswer(state, store);
     }
+    byId("trellis").hidden = Boolean(state.explain?.partial);
     if (changed.has("picture") || changed.has("explain")) drawTrellis(state, actions);
   });
 }

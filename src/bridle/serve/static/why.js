@@ -22,7 +22,7 @@ export function drawEffects(root, told, store) {
     lineLink(store, v.line, v.rule),
     h("span", { class: "price" }, v.cost ? `penalty ${number(v.cost)}` : "hard rule"),
     h("span", { class: "dim detail" }, `broken ${v.times}× by the labels with rules`)));
-  const silent = told.changed.length ? "No single rule is responsible: each of these changes has several reasons." : "The rules changed no label of this text.";
+  const silent = told.partial ? "The text is too long to say which rule changed what." : told.changed.length ? "No single rule is responsible: each of these changes has several reasons." : "The rules changed no label of this text.";
   fill(root,
     effects.length ? h("ul", { class: "effects" }, effects) : h("p", { class: "dim" }, silent),
     paid.length ? [h("h4", {}, told.best.penalty ? "Penalties paid" : "Rules broken"), h("ul", { class: "effects" }, paid)] : null);
@@ -78,7 +78,7 @@ export function drawProbabilities(root, told, model) {
   const best = told.probabilities?.best, plain = told.probabilities?.plain;
   const sure = best ?? plain;
   if (!sure?.length) {
-    fill(root, h("p", { class: "dim" }, "Probabilities cannot be computed here."));
+    fill(root, h("p", { class: "dim" }, told.partial ? "Too long a text." : "Probabilities cannot be computed here."));
     return;
   }
   const labels = best ? told.best.labels : told.plain.labels;

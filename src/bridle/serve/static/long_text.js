@@ -1,0 +1,47 @@
+/** Texts that are too long to be explained: labels without and with rules, from two calls of /tag. */
+
+import { api } from "./api.js";
+
+/**
+ * Is this more than the server explains? Tokens of a text are estimated; the server has the last word.
+ *
+ * @param {any} asked body of /explain
+ * @param {any} limits of the model
+ * @returns {boolean}
+ */
+export function isTooLong(asked, limits) {
+  const most = limits?.explain_tokens ?? Infinity;
+  if (asked.tokens) return asked.tokens.length > most;
+  return asked.text.length > most && (asked.text.match(/[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]/gu)?.length ?? 0) > most;
+}
+
+/**
+ * The answer of /explain; for a long text what there is of it, with `partial`: no effects, alternatives, probabilities.
+ *
+ * @param {any} asked body of /explain
+ * @param {any} limits of the model
+ * @returns {Promise<any>}
+ */
+export async function explainOrLabel(asked, limits) {
+  if (isTooLong(asked, limits)) return labelsOnly(asked);
+  return api.explain(asked).catch((error) => {
+    if (error.code === "explain_tokens") return labelsOnly(asked);
+    throw error;
+  });
+}
+
+/** @param {any} asked @returns {Promise<any>} */
+async function labelsOnly(asked) {
+  const input = asked.tokens ? { tokens: [asked.tokens] } : { texts: [asked.text], tokens_out: true };
+  const [without, ruled] = await Promise.all([
+    api.tag({ ...input, rule_set: "none" }), api.tag({ ...input, rules: asked.rules }),
+  ]);
+  const plain = without.results[0], best = ruled.results[0];
+  const tokens = asked.tokens ?? best.tokens;
+  return {
+    tokens, offsets: best.offsets ?? null, plain, best: { ...best, optimal: best.status === "optimal" }, partial: true,
+    changed: tokens.flatMap((/** @type {string} */ _, /** @type {number} */ t) => (plain.labels[t] === best.labels[t] ? [] : [t])),
+    cost: plain.score - best.score, effects: [], clash: [], alternatives: [], probabilities: { plain: null, best: null },
+    alternatives_missing: "the text is too long: longer ones get labels only",
+  };
+}
