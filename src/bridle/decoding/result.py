@@ -191,6 +191,8 @@ class Decodings(Sequence[Decoding]):
         "optimal", "limit", "relaxed", "infeasible" or "nothing_found", as in `Decoding`.
     optimal, relaxed : arrays of bool, shape (B,)
         As in `Decoding`.
+    violations : array of int, shape (B, rules)
+        How often each rule of the decoder is violated.
     answered : array of bool, shape (B,)
         Sequences that have labels: the status is "optimal", "limit" or "relaxed".
     unanswered : dict of int to Unanswered
@@ -238,6 +240,11 @@ class Decodings(Sequence[Decoding]):
     def answered(self) -> npt.NDArray[np.bool_]:
         """Sequences that have labels."""
         return np.asarray((self._answers.status <= LIMIT) | (self._answers.status == RELAXED))
+
+    @property
+    def violations(self) -> npt.NDArray[np.integer]:
+        """How often each rule of the decoder is violated, for each sequence."""
+        return self._answers.violations
 
     @property
     def labels(self) -> list[list[str]]:

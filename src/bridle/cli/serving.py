@@ -1,0 +1,267 @@
+"""`bridle serve` and `bridle explore`: a model and its rules over HTTP, and a page where rules are written."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import bridle
+from bridle.cli.base import app, tell, warn
+from bridle.cli.matching import model_reader
+from bridle.cli.options import TheRules, TheThreads, bytes_of
+from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions
+from bridle.errors import BridleError, RuleError
+from bridle.extras import needed
+from bridle.models import Tagger
+
+if TYPE_CHECKING:
+    from bridle.data import Example
+    from bridle.serve import Limits, Service
+    from bridle.serve.rulebook import RuleText
+
+_PANEL = "Limits"
+TheHost = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+TheToken = Annotated[
+    str | None,
+    typer.Option(
+        "--token", metavar="TEXT", envvar="BRIDLE_TOKEN", show_envvar=True, help="Token that requests must bring."
+    ),
+]
+TheData = Annotated[
+    str | None,
+    typer.Option("--data", metavar="FILE", help="Sequences that the page shows, with or without gold labels."),
+]
+Size = Annotated[str | None, typer.Option(metavar="SIZE")]
+
+
+@app.command()
+def serve(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)],
+    rules: TheRules = None,
+    rule_set: Annotated[
+        list[str] | None,
+        typer.Option("--rule-set", metavar="NAME=FILE", help="Further rules that requests can name; can be repeated."),
+    ] = None,
+    data: TheData = None,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    host: TheHost = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8000,
+    token: TheToken = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option("--cors", metavar="ORIGIN", help="Site whose pages may call the server; can be repeated."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="Further name by which the server may be called, if it listens on localhost; can be repeated.",
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Time per request.")] = 10.0,
+    max_body: Annotated[str, typer.Option(metavar="SIZE", help="Size of a request.")] = "4MB",
+    max_sequences: Annotated[int, typer.Option(metavar="N", min=1, help="Sequences per request.")] = 10_000,
+    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens per request.")] = 200_000,
+    max_sequence_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens per sequence.")] = 20_000,
+    max_explain_tokens: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Tokens of a sequence to be explained.")
+    ] = 2_000,
+    max_token_characters: Annotated[int, typer.Option(metavar="N", min=1, help="Characters per token.")] = 1_000,
+    max_rules: Annotated[int, typer.Option(metavar="N", min=0, help="Rules that a request may bring along.")] = 200,
+    max_rule_characters: Annotated[int, typer.Option(metavar="N", min=0, help="Characters of these.")] = 100_000,
+    max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Labellings that a request may ask for.")] = 50,
+    max_waiting: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Requests that may wait; others get the status 429.")
+    ] = 256,
+    max_memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory for each sequence.")] = "200MB",
+    max_data: Annotated[str, typer.Option(metavar="SIZE", help="Memory for data that was uploaded.")] = "100MB",
+    threads: TheThreads = 0,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request on stderr.")] = False,
+) -> None:
+    """Serve a model and its rules over HTTP: labels, explanations, checks of rules, and a page to explore them.
+
+    Open http://127.0.0.1:8000/ in a browser, or call POST /tag, /decode, /explain, /rules/check, /evaluate and others;
+    GET /docs lists them, GET /openapi.json describes them. Requests that arrive together are decoded in one batch.
+    Label Studio can use the same address as its ML backend. A request reads no file, and its rules are limited.
+
+    SIGTERM and Ctrl-C stop the server when requests in flight have been answered; a second Ctrl-C stops it at once.
+
+    \b
+    Examples:
+      bridle serve refs.bridle --rules my.rules
+      bridle serve refs.bridle --rules my.rules --rule-set strict=strict.rules --port 9000
+      BRIDLE_TOKEN=secret bridle serve refs.bridle --host 0.0.0.0
+      curl localhost:8000/tag -H 'Content-Type: application/json' -d '{"texts": ["Knuth, D.: The TeXbook. 1984"]}'
+
+    \b
+    Exit codes:
+      0    stopped by SIGTERM
+      2    bad input, bad usage, or the address is not free
+      130  stopped by Ctrl-C
+    """
+    _check_extra()
+    from bridle.serve import Limits
+
+    limits = Limits(
+        body_bytes=bytes_of(max_body, "max_body"),
+        sequences=max_sequences,
+        tokens=max_tokens,
+        sequence_tokens=max_sequence_tokens,
+        explain_tokens=max_explain_tokens,
+        token_characters=max_token_characters,
+        rules=max_rules,
+        rule_characters=max_rule_characters,
+        k=max_k,
+        seconds=seconds,
+        waiting=max_waiting,
+        max_memory=bytes_of(max_memory),
+        data_bytes=bytes_of(max_data, "max_data"),
+    )
+    tagger = bridle.load(model)
+    sample = _examples(tagger, data, format, columns, label, option)
+    service = _service(tagger, model.stem, rules, rule_set, sample, limits, threads)
+    if not is_loopback(host) and token is None:
+        warn(f"everybody who can reach {host} can use this server; pass --token, or set BRIDLE_TOKEN")
+    _run(service, host, port, token, cors or (), allow_host, access_log, page=False)
+
+
+@app.command()
+def explore(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="Model that bridle train wrote. Default: one for references."),
+    ] = None,
+    rules: TheRules = None,
+    data: TheData = None,
+    format: TheFormat = None,
+    columns: TheColumns = None,
+    label: TheLabel = None,
+    option: TheOptions = None,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a page where you write rules and see at once what they change, where they hurt and what they cost.
+
+    Without MODEL, a small CRF is trained on references that ship with Bridle, which takes less than a second. The page
+    is served on localhost only. Ctrl-C ends it.
+
+    \b
+    Examples:
+      bridle explore
+      bridle explore refs.bridle --rules my.rules --data dev.txt
+      bridle explore --no-browser --port 8000
+
+    \b
+    Exit codes:
+      0    stopped by SIGTERM
+      2    bad input, bad usage, or the address is not free
+      130  stopped by Ctrl-C
+    """
+    _check_extra()
+    from bridle.serve import Limits
+    from bridle.serve.embedded import embedded_model, embedded_rules, embedded_sample
+    from bridle.serve.rulebook import from_text
+
+    if model is not None:
+        tagger = bridle.load(model)
+        sample: Sequence[Example] = _examples(tagger, data, format, columns, label, option)
+        service = _service(tagger, model.stem, rules, None, sample, Limits(), 0)
+    else:
+        tagger = embedded_model()
+        sample = embedded_sample() if data is None else _examples(tagger, data, format, columns, label, option)
+        default = None if rules else from_text(embedded_rules(), tagger.labels_)
+        service = _service(tagger, "references", rules, None, sample, Limits(), 0, default)
+    _run(service, "127.0.0.1", port, None, (), None, False, page=browser)
+
+
+def _check_extra() -> None:
+    for package in ("msgspec", "starlette", "uvicorn"):
+        needed(package, "serve", "the HTTP service needs msgspec, Starlette and uvicorn")
+
+
+def _examples(
+    tagger: Tagger,
+    data: str | None,
+    format: str | None,
+    columns: str | None,
+    label: str | None,
+    option: list[str] | None,
+) -> list[Example]:
+    """The sequences that the page shows."""
+    if data is None:
+        return []
+    with model_reader(tagger, format, columns, label, option, labels="missing").open(data) as examples:
+        return list(examples)
+
+
+def _service(
+    tagger: Tagger,
+    name: str,
+    rules: Sequence[Path] | None,
+    rule_sets: Sequence[str] | None,
+    sample: Sequence[Example],
+    limits: Limits,
+    threads: int,
+    default: RuleText | None = None,
+) -> Service:
+    from bridle.serve import Service
+    from bridle.serve.rulebook import NONE, from_files
+
+    sets = {}
+    for one in rule_sets or ():
+        known, is_, path = one.partition("=")
+        if not is_ or not known or not path or known == NONE or known in sets:
+            wanted = f"NAME=FILE, with a name of its own that is not {NONE!r}"
+            raise RuleError("--rule-set does not name rules", got=repr(one), wanted=wanted)
+        sets[known] = from_files([Path(path)], tagger.labels_)
+    own = default if default is not None else from_files(rules or (), tagger.labels_)
+    return Service(tagger, name, own, sets, limits, sample, threads)
+
+
+def is_loopback(host: str) -> bool:
+    """Does an address only reach this machine?
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _run(
+    service: Service,
+    host: str,
+    port: int,
+    token: str | None,
+    cors: Sequence[str],
+    allowed: Sequence[str] | None,
+    access_log: bool,
+    page: bool,
+) -> None:
+    from bridle.serve import run
+
+    if token is not None and not token.strip():
+        raise BridleError("the token is empty", got="an empty text", wanted="a token, or no --token")
+    local = {"localhost", "127.0.0.1", "[::1]", host, *(allowed or ())}
+    hosts = local if is_loopback(host) or allowed else None
+
+    def ready(address: str) -> None:
+        tell(f"bridle: serving {service.name} at {address}/ (Ctrl-C stops it)")
+        if page:
+            webbrowser.open(f"{address}/")
+
+    log = "info" if access_log else "warning"
+    run(service, host=host, port=port, token=token, origins=cors, hosts=hosts, log=log, ready=ready)

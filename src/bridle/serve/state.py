@@ -1,0 +1,50 @@
+"""What a running server has beside its service: lanes of threads, counters, data that was sent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bridle.serve import tagging
+from bridle.serve.batching import Job, Lane
+from bridle.serve.metrics import Metrics
+from bridle.serve.service import Service
+
+TOGETHER = 32_768  # tokens that are decoded at once, about
+WORKERS = 4  # threads for rules that requests bring along: one that takes long does not hold up the others
+_log = logging.getLogger("bridle.serve")
+
+
+class State:
+    """The lanes and counters of a server.
+
+    Three lanes, so that what strangers send does not hold up what the server was set up for: requests under the rules
+    of the server, in batches; requests that bring rules along, in batches; and everything else.
+    """
+
+    def __init__(self, service: Service, paths: tuple[str, ...]) -> None:
+        self.service, self.metrics, self.is_stopping = service, Metrics(paths), False
+        waiting = service.limits.waiting
+        self.own = Lane("own", tagging.run, waiting=waiting, together=TOGETHER, seen=self._seen)
+        self.brought = Lane("brought", tagging.run, waiting=waiting, together=TOGETHER, seen=self._seen)
+        self.others = Lane("others", _call, threads=WORKERS, waiting=waiting)
+        self.lanes = (self.own, self.brought, self.others)
+        self.metrics.gauges = {lane.name: lambda lane=lane: lane.waiting for lane in self.lanes}  # type: ignore[misc]
+
+    def _seen(self, jobs: Sequence[Job]) -> None:
+        self.metrics.batch(len(jobs))
+
+    async def call(self, work: Callable[[], Any]) -> Any:
+        """Do some work in a thread."""
+        return await self.others.ask(work, self.service.limits.seconds)
+
+    def close(self) -> None:
+        """End the threads."""
+        for lane in self.lanes:
+            lane.close()
+
+
+def _call(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.answer = job.work()
