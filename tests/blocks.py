@@ -77,8 +77,12 @@ def told(block: Block, folder: Path) -> Iterator[tuple[str, str]]:
     for command, output in commands(block):
         if not shows_file(command):
             done = run([str(BASH), "-c", f'bridle() {{ "$PYTHON" -m bridle "$@"; }}\n{command}'], folder)
-            pattern = ".*?".join(re.escape(piece) for piece in output.strip().split("..."))
-            yield pattern, (done.stdout + done.stderr).strip()
+            yield pattern_of(output.strip()), (done.stdout + done.stderr).strip()
+
+
+def pattern_of(text: str) -> str:
+    """The regular expression for a text in which `...` stands for anything."""
+    return ".*?".join(re.escape(piece) for piece in text.split("..."))
 
 
 def is_run(name: str) -> bool:
@@ -93,7 +97,10 @@ def run_page(name: str, folder: Path, *, seconds: float = 60) -> None:
         make_files(block, folder)
     script = "\n".join(block.text for block in blocks("python", name))
     done = run([sys.executable, "-c", script], folder, seconds=seconds)
-    assert (done.returncode, done.stdout.splitlines()) == (0, expected(script)), done.stderr
+    printed, wanted = done.stdout.splitlines(), expected(script)
+    assert (done.returncode, len(printed)) == (0, len(wanted)), done.stderr
+    for line, text in zip(printed, wanted, strict=True):
+        assert re.fullmatch(pattern_of(text), line), f"got {line!r}, wanted {text!r}"
     for block in shown:
         for pattern, output in told(block, folder):
             assert re.fullmatch(pattern, output, re.DOTALL), output
