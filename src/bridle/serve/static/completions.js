@@ -29,18 +29,20 @@ function templatesOf(language) {
   return made;
 }
 
+const PIECE = /\{[^}]*\}|[^\s{}]+/g;
+
 /** @param {string} sentence @param {string} example @returns {Part[]} */
 function partsOf(sentence, example) {
-  const parts = sentence.match(/\{[^}]*\}|[^\s{}]+/g) ?? [];
-  const fits = valuesOf(parts, example);
+  const values = slotsIn(sentence, example).map(([from, to]) => example.slice(from, to));
   let at = 0;
-  return parts.map((part) => (part.startsWith("{") ? { slot: part.slice(1, -1), like: likeness(fits[at++] ?? "A") } : part));
+  return (sentence.match(PIECE) ?? []).map((piece) => (piece.startsWith("{") ? { slot: piece, like: likeness(values[at++] ?? "") } : piece));
 }
 
-/** What fills the slots in the example. @param {string[]} parts @param {string} example @returns {string[]} */
-function valuesOf(parts, example) {
-  const source = parts.map((part) => (part.startsWith("{") ? "(.+?)" : UNITS.includes(part) ? "\\S+" : part.replace(/[^\w\s]/g, "\\$&")));
-  return new RegExp(`^${source.join("\\s+")}$`).exec(example)?.slice(1) ?? [];
+/** Where the example fills the slots of its sentence. @param {string} sentence @param {string} example @returns {[number, number][]} */
+function slotsIn(sentence, example) {
+  const source = (sentence.match(PIECE) ?? []).map((piece) =>
+    (piece.startsWith("{") ? "(.+?)" : UNITS.includes(piece) ? "\\S+" : piece.replace(/[^\w\s]/g, "\\$&")));
+  return /** @type {any} */ (new RegExp(`^${source.join("\\s*")}$`, "d").exec(example))?.indices.slice(1) ?? [];
 }
 
 /** @param {string} value @returns {string} what kind of slot it fills */
@@ -84,12 +86,12 @@ function proposals(tokens, language) {
   const cut = tokens.findLastIndex((token) => token.text === "(" || (token.kind === "word" && CONNECTIVES.has(token.text)));
   const rule = tokens.slice(cut + 1);
   if (!rule.length) {
-    const more = tokens.length ? ["not "] : ["not ", 'example "…" has '];
-    return [...templatesOf(language).map(sentenceOption), ...names(language), ...words(more)];
+    const fits = templatesOf(language).filter(({ sentence }) => !tokens.length || !/^example|\[penalty/.test(sentence));
+    return [...fits.map(sentenceOption), ...names(language)];
   }
   /** @type {Option[]} */
   const found = [];
-  for (const template of templatesOf(language)) follow(template, 0, rule, 0, language, found);
+  for (const template of templatesOf(language)) if (!/^example|\{rule\}/.test(template.sentence)) follow(template, 0, rule, 0, language, found);
   return found;
 }
 
@@ -150,11 +152,9 @@ function sameWord(typed, word) {
 }
 
 /** @param {Template} template @returns {Option} the example, with what fills the first slot selected */
-function sentenceOption({ parts, sentence, example, summary }) {
-  const first = parts.findIndex((part) => typeof part !== "string");
-  const value = first < 0 ? "" : valuesOf(sentence.match(/\{[^}]*\}|[^\s{}]+/g) ?? [], example)[0] ?? "";
-  const start = value ? parts.slice(0, first).join(" ").length + (first ? 1 : 0) : example.length;
-  return { text: sentence, detail: summary, kind: "sentence", insert: example, select: [start, start + value.length] };
+function sentenceOption({ sentence, example, summary }) {
+  const select = slotsIn(sentence, example)[0] ?? [example.length, example.length];
+  return { text: sentence, detail: summary, kind: "sentence", insert: example, select };
 }
 
 /** @param {Language} language @returns {Option[]} */
@@ -176,7 +176,8 @@ function ranked(options, typed) {
   const low = typed.toLowerCase();
   const seen = new Set();
   const unique = options.filter(({ text }) => !seen.has(text) && seen.add(text));
-  const begins = unique.filter(({ text }) => text.toLowerCase().startsWith(low));
+  const begins = unique.filter(({ text }) => text.toLowerCase().startsWith(low))
+    .sort((a, b) => Number(b.text.startsWith(typed)) - Number(a.text.startsWith(typed))); // as it is typed first
   const contains = low ? unique.filter((option) => inside(option, low)) : [];
   return [...begins, ...contains].slice(0, MOST);
 }

@@ -45,7 +45,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
   const help = h("p", { id: "rules-help", class: "unseen" },
     "Control and space: completions. Control and slash: comment. F8: next finding. Control and full stop: quick fix. Tab leaves the field.");
   const said = h("p", { class: "unseen", role: "status" });
-  const popup = createPopup(field, { where: cursorPlace, onChoose: take, tell: (text) => fill(said, text) });
+  const popup = createPopup(field, { where: wordPlace, onChoose: take, tell: (text) => fill(said, text) });
   const scroller = h("div", { class: "editor-scroller" }, h("div", { class: "editor-cell" }, layer.element, field, tip));
   root.append(h("div", { class: "editor" }, scroller, popup.element, message, help, said));
 
@@ -65,9 +65,11 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     return at;
   }
 
-  function cursorPlace() {
+  /** The place where the word begins that is typed. */
+  function wordPlace() {
     const line = lineAt(field.selectionEnd);
-    return layer.place(line, field.selectionEnd - startOf(line));
+    const before = field.value.slice(startOf(line), field.selectionEnd);
+    return layer.place(line, before.search(/[^\s,()[\]"#]*$/));
   }
 
   /** Mark the line of the cursor, and say what is wrong with it. */

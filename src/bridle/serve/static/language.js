@@ -40,7 +40,7 @@ const RESERVED = ("allow around at before by duplicates ends exactly fix followe
   "length matches most next no nowhere of over penalty per present same starts then to tokens well with").split(" ");
 /** Words of sentences that are labels if the model has labels of that name. */
 const CONTEXTUAL = new Set(("first last token segment segments for equal ignoring case in among after re has example include " +
-  "sequence violation").split(" "));
+  "sequence violation nothing").split(" "));
 /** After these words, a quotation is not a label. */
 const NO_LABEL_AFTER = new Set(["matches", "in", "among", "tokens", "example"]);
 /** After these words, a word before an expression or a list is a column. */

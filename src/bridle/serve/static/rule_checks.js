@@ -107,5 +107,5 @@ function resultOf(state) {
   const exact = !sequence && offsets && tokens.every((/** @type {string} */ token, /** @type {number} */ t) => cut(t, t + 1) === token);
   const spans = segments(model, labels).filter(({ outside }) => !outside)
     .map(({ start, end, type }) => ({ label: type, text: exact ? cut(start, end) : tokens.slice(start, end).join(" ") }));
-  return spans.length ? { text: exact ? text : tokens.join(" "), spans } : null;
+  return { text: exact ? text : tokens.join(" "), spans };
 }

@@ -102,7 +102,7 @@ export function applyFix(text, fix) {
  */
 export function addExample(text, example, spans, language) {
   const segments = spans.map((span) => `${shownName(span.label, language)} ${quote(span.text)}`);
-  const made = `example ${quote(example)} is ${segments.join(", ")}`;
+  const made = `example ${quote(example)} is ${segments.join(", ") || "nothing"}`;
   const lines = linesOf(text);
   const examples = lines.map((line, k) => ({ k, line, read: readLine(line) })).filter(({ read }) => read.kind === "example" && !read.off);
   const same = examples.find(({ line }) => textOfExample(line) === example);
