@@ -1,0 +1,122 @@
+"""A real server on the embedded references and a real browser. Without Chromium or Playwright these tests are skipped.
+
+`page` is the explorer in a fresh context. Its test fails on any error in the console, on any exception of a script,
+and on any request that leaves this machine. `open_page(...)` makes further pages: other sizes, dark, other addresses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from commands import Cli
+
+WITHIN = 10_000  # milliseconds that a page may take for anything; a machine under load is slow
+_ARGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+OpenPage = Callable[..., Any]
+
+
+def _chromium() -> str:
+    """Where Chromium is: $BRIDLE_CHROMIUM, or the first of some names on the path."""
+    named = os.environ.get("BRIDLE_CHROMIUM")
+    found = [named] if named else [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    return next((path for path in found if path), "")
+
+
+@pytest.fixture(scope="session")
+def address(run: Cli) -> Iterator[str]:
+    """The address of `bridle explore` on the embedded references."""
+    for package in ("starlette", "uvicorn", "msgspec"):
+        pytest.importorskip(package, reason="the explorer needs bridle[serve]")
+    process = run.start("explore", "--no-browser", "--port", "0")
+    assert process.stderr is not None
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line.decode())
+        if found := re.search(r"http://\S+/", lines[-1]):
+            break
+    else:
+        pytest.fail(f"bridle explore did not start: {''.join(lines)}")
+    rest = threading.Thread(target=process.stderr.read, daemon=True)  # a full pipe must not stop the server
+    rest.start()
+    yield found.group()
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=20)
+    rest.join(timeout=5)
+    process.stderr.close()
+
+
+@pytest.fixture(scope="module")  # not longer: while it is open, no other test of this process can run an event loop
+def browser() -> Iterator[Any]:
+    """Chromium, without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright")
+    path = _chromium()
+    if not path:
+        pytest.skip("browser tests need Chromium: install it, or set BRIDLE_CHROMIUM to its path")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=path, args=list(_ARGS))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
+    """`open_page(width=390, dark=True, at="#...")`: the explorer with its first result; afterwards nothing may have failed.
+
+    `expected`: regular expression of messages in the console that the test provokes.
+    """
+    contexts: list[Any] = []
+    failures: list[str] = []
+
+    def make(*, width: int = 1280, height: int = 900, dark: bool = False, at: str = "", expected: str = "(?!)") -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        contexts.append(context)
+        context.set_default_timeout(WITHIN)
+        made = context.new_page()
+
+        def said(message: Any) -> None:
+            if message.type in ("error", "warning") and not re.search(expected, message.text):
+                failures.append(f"console: {message.text}")
+
+        def asked(request: Any) -> None:
+            parts = urlsplit(request.url)
+            if parts.scheme not in ("data", "blob") and parts.hostname not in ("127.0.0.1", "localhost"):
+                failures.append(f"request to {request.url}")
+
+        made.on("console", said)
+        made.on("pageerror", lambda error: failures.append(f"exception: {error}"))
+        made.on("request", asked)
+        made.goto(address + at)
+        made.wait_for_selector("#constrained .token")
+        return made
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Any:
+    """The explorer, with the result of its first sample text."""
+    return open_page()
