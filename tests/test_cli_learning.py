@@ -353,3 +353,74 @@ def test_rules_about_tokens_find_their_texts(run: Cli, folder: Path, tmp_path: P
             run.ok("rules", "test", tmp_path / "t.rules", folder / "tune.txt", *COLUMNS, "--json", *model).stdout
         )
         assert told["rules"][0]["gold"] == 1.0
+
+
+# ---- test cases of rules files --------------------------------------------------------------------------------------
+
+GOOD = 'example "a1 a2 t0 d1" has AUTHOR "a1 a2", DATE "d1"'
+BAD = 'example "a1 t0 d1" is DATE "a1", TITLE "t0", DATE "d1"  # so'
+
+
+def test_test_cases_without_data(run: Cli, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.rules"
+    path.write_text(f"AUTHOR before TITLE\n{GOOD}\n")
+    args = ["rules", "test", path, "--model", folder / "m.bridle"]
+    assert run.ok(*args).stdout == "1 test case: 1 passed, 0 failed\n"
+    path.write_text(f"AUTHOR before TITLE\n{GOOD}\n{BAD}\n")
+    result = run(*args)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"failed {path}:3: {BAD.removesuffix('  # so')}",
+        '       wanted DATE "a1", found AUTHOR "a1"',
+        "2 test cases: 1 passed, 1 failed",
+    ]
+    result = run(*args, "--json")
+    good, bad = json.loads(result.stdout)["examples"]
+    assert result.exit_code == 1 and (good["passed"], bad["passed"]) == (True, False)
+    assert (bad["line"], bad["wrong"], bad["tokens"], bad["labels"][0]) == (3, [0], ["a1", "t0", "d1"], "AUTHOR")
+
+
+def test_test_cases_beside_data(run: Cli, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.rules"
+    path.write_text(f"AUTHOR before TITLE\n{BAD}\n")
+    args = ["rules", "test", path, folder / "tune.txt", *COLUMNS]
+    result = run.ok(*args)
+    assert result.stdout.startswith("80 sequences, 1 rules") and "1 test case not run: pass --model" in result.stdout
+    assert json.loads(run.ok(*args, "--json").stdout)["examples"] is None
+    result = run(*args, "--model", folder / "m.bridle")
+    assert result.exit_code == 1 and result.stdout.endswith("1 test case: 0 passed, 1 failed\n")
+    told = json.loads(run(*args, "--model", folder / "m.bridle", "--json").stdout)
+    assert told["sequences"] == 80 and [one["passed"] for one in told["examples"]] == [False]
+
+
+def test_a_file_of_test_cases_alone(run: Cli, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.rules").write_text(f"{GOOD}\n")
+    assert run("rules", "test", tmp_path / "t.rules", "--model", folder / "m.bridle").exit_code == 0
+    result = run("rules", "test", tmp_path / "t.rules", folder / "tune.txt", "--model", folder / "m.bridle")
+    assert result.exit_code == 2 and "there are no rules" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "more", "told"),
+    [
+        (GOOD, False, (), "got no DATA and no --model"),
+        ("present TITLE", True, (), "no test cases in the rules file"),
+        (GOOD, True, ("--plot", "p.svg"), "--plot draws"),
+    ],
+)
+def test_nothing_to_test_on(
+    run: Cli, folder: Path, tmp_path: Path, text: str, model: bool, more: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "t.rules").write_text(f"{text}\n")
+    result = run("rules", "test", tmp_path / "t.rules", *(["--model", folder / "m.bridle"] if model else []), *more)
+    assert result.exit_code == 2 and told in result.stderr
+
+
+def test_test_cases_stay_when_rules_are_tuned_and_shown(run: Cli, folder: Path, tmp_path: Path) -> None:
+    path, other = tmp_path / "t.rules", tmp_path / "tuned.rules"
+    path.write_text(f"AUTHOR before TITLE\n{BAD}\nTITLE before DATE\n")
+    run("rules", "tune", path, "--model", folder / "m.bridle", "--data", folder / "tune.txt", *COLUMNS, "-o", other)
+    assert BAD in other.read_text().splitlines()
+    assert run.ok("rules", "show", path).stdout == f"AUTHOR before TITLE\nTITLE before DATE\n{BAD}\n"
+    last = json.loads(run.ok("rules", "show", path, "--json").stdout.splitlines()[-1])
+    assert last == {"file": str(path), "line": 2, "example": BAD.removesuffix("  # so"), "comment": "so"}

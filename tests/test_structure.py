@@ -368,7 +368,7 @@ TOGETHER = {
     "test_cli_base": "cli/options cli/reproducing",
     "test_cli_decoding": "cli/rules",
     "test_cli_explaining": "cli/chosen",
-    "test_cli_learning": "cli/learned_file cli/rules_test cli/rules_tune",
+    "test_cli_learning": "cli/learned_file cli/rules_examples cli/rules_test cli/rules_tune",
     "test_cli_stream": "cli/bars interrupts __main__",
     "test_cli_evaluating": "cli/comparing",
     "test_cli_training": "cli/learners",

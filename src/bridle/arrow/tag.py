@@ -164,9 +164,7 @@ class Tag(TableFunction):
 
     def _main(self) -> str:
         """The model's column that a table's tokens are, if nothing else is said."""
-        features = self._features()
-        main = features.templates.main
-        return main if main in features.sources or not features.sources else features.sources[0]
+        return self._features().main
 
     def _needed(self) -> list[str]:
         """The columns that the model and the rules need, the main one first."""

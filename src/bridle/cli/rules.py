@@ -33,6 +33,8 @@ from bridle.cli.base import (
 from bridle.cli.options import TheLenient
 from bridle.errors import LabelError
 from bridle.report.text import visible
+from bridle.rules.examples import ExampleLine
+from bridle.rules.files import Line
 from bridle.rules.lint import Finding, lint
 from bridle.rules.loading import read_files
 
@@ -125,7 +127,7 @@ def rules_show(
         bool, typer.Option("--json", help="Print one JSON object per rule and line, for scripts.")
     ] = False,
 ) -> None:
-    """Print rules as Bridle reads them, one per line.
+    """Print rules as Bridle reads them, one per line; test cases come last.
 
     \b
     Examples:
@@ -137,12 +139,14 @@ def rules_show(
       0    success
       2    a line cannot be parsed as a rule, or the file cannot be read
     """
-    for line in read_files(rules).check():
+    loaded = read_files(rules)
+    read: list[Line | ExampleLine] = [*loaded.check(), *loaded.examples]
+    for line in read:
+        kind, text = ("rule", str(line.rule)) if isinstance(line, Line) else ("example", str(line.example))
         if as_json:
-            told = {"file": line.file, "line": line.number, "rule": str(line.rule), "comment": line.comment}
-            typer.echo(json_line(told))
+            typer.echo(json_line({"file": line.file, "line": line.number, kind: text, "comment": line.comment}))
         else:
-            show_data(f"{line.rule}  # {line.comment}" if line.comment else str(line.rule))
+            show_data(f"{text}  # {line.comment}" if line.comment else text)
 
 
 def _table(found: list[Finding]) -> Table:

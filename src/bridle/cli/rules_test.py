@@ -1,4 +1,4 @@
-"""`bridle rules test`: measure what rules are worth on labelled sequences."""
+"""`bridle rules test`: measure what rules are worth on labelled sequences, and run their test cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from bridle.cli.options import (
     AnyScheme,
     AsJson,
     DataScheme,
-    Labelled,
     TheEngine,
     TheLenient,
     TheLimit,
@@ -34,25 +33,34 @@ from bridle.cli.reading import (
     TheOptions,
     given_of,
     gold_of,
+    known_lines,
     labels_in,
     read_all,
     reader_of,
-    rules_of,
 )
 from bridle.cli.rules import rules_app
+from bridle.cli.rules_examples import any_failed, examples_json, tell_tested, tested
 from bridle.data import Example
-from bridle.errors import LabelError, RuleError
+from bridle.errors import FileError, LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
 from bridle.learn.hints import hints
 from bridle.models import Tagger
 from bridle.report.text import visible
 from bridle.rules.base import Rule
+from bridle.rules.loading import Loaded, read_files
 
 
 @rules_app.command("test")
 def rules_test(
     rules: Annotated[Path, typer.Argument(metavar="RULES", help=".rules file to measure.", show_default=False)],
-    data: Labelled,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATA]...",
+            help="Labelled sequences, optionally gzipped; - reads stdin. Not needed if RULES has test cases.",
+            show_default=False,
+        ),
+    ] = None,
     more_rules: Annotated[
         list[Path] | None, typer.Option("--rules", metavar="FILE", help="Another .rules file; can be repeated.")
     ] = None,
@@ -82,13 +90,15 @@ def rules_test(
     as_json: AsJson = False,
     progress: TheProgress = None,
 ) -> None:
-    """Measure what rules are worth on labelled sequences.
+    """Measure what rules are worth on labelled sequences, and run their test cases.
 
     Show how often gold labels obey each rule, and what each rule does to a model, alone and together with the others.
+    With --model, run the test cases of the rules file: lines such as example "call 555-0100" has PHONE "555-0100".
 
     \b
     Examples:
       bridle rules test my.rules dev.txt --columns word,pos,chunk
+      bridle rules test my.rules --model m.bridle                       run the test cases only
       bridle rules test my.rules dev.txt --model m.bridle --plot gains.svg
       bridle rules test my.rules dev.txt --model m.bridle --json
 
@@ -102,15 +112,26 @@ def rules_test(
     \b
     Exit codes:
       0    success
-      1    some sequences had to be relaxed under all rules
+      1    some sequences had to be relaxed under all rules, or a test case failed
       2    bad input or bad usage
       3    no labelling was found in time
       130  stopped by Ctrl-C
     """
-    files = [rules, *(more_rules or ())]
+    files, data = [rules, *(more_rules or ())], data or []
     keep(plot, *files, *data, model, labels_file, flag="--plot")
     memory = bytes_of(max_memory)
     tagger = None if model is None else bridle.load(model)
+    loaded = read_files(files)
+    decoding = {"engine": engine, "time_limit": time_limit, "max_memory": memory}
+    if not data:
+        _check_alone(tagger, loaded, plot)
+    obeyed, outcomes = [], None
+    if tagger is not None:
+        obeyed = [line.rule for line in known_lines(loaded, tagger.labels_, lenient=lenient)]
+        outcomes = tested(tagger, loaded, obeyed, decoding)
+    if not data:
+        tell_tested(loaded, outcomes, as_json=as_json)
+        raise typer.Exit(LOOK if any_failed(outcomes) else 0)
     reads = format, columns, label, option
     reader, names = reader_of(*reads) if tagger is None else model_reader(tagger, *reads), set[str | None]()
     examples, _ = read_all(reader, data, progress, names=names)
@@ -119,7 +140,8 @@ def rules_test(
     if extra and tagger is not None:
         raise LabelError("--labels has no effect with --model", got="--labels", wanted="--model without --labels")
     known = labels_in([names], scheme.asked, extra) if tagger is None else tagger.labels_
-    obeyed = rules_of(files, known, lenient=lenient)
+    if tagger is None:
+        obeyed = [line.rule for line in known_lines(loaded, known, lenient=lenient)]
     if not obeyed:
         got = "an empty file or comments"
         raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, files)))
@@ -132,25 +154,32 @@ def rules_test(
             tagger,
             examples,
             gold,
-            {
-                "leave_out": "each" if leave_out else "none",
-                "engine": engine,
-                "time_limit": time_limit,
-                "max_memory": memory,
-                "threads": threads,
-            },
+            {"leave_out": "each" if leave_out else "none", "threads": threads, **decoding},
         )
     if plot is not None:
         found.plot(plot)
     meant = hints(found, gold, known, given=given, threads=threads)
     if as_json:
-        typer.echo(json_line({**found.to_dict(), "hints": [hint.to_dict() for hint in meant]}))
+        told = {**found.to_dict(), "hints": [hint.to_dict() for hint in meant]}
+        typer.echo(json_line({**told, "examples": examples_json(loaded, outcomes)}))
     else:
         show(found.lines())
         _bars(found)
         for hint in meant:
             show(["", str(hint)])
-    raise typer.Exit(LOOK if found.all is not None and found.all.relaxed else 0)
+        tell_tested(loaded, outcomes)
+    raise typer.Exit(LOOK if (found.all is not None and found.all.relaxed) or any_failed(outcomes) else 0)
+
+
+def _check_alone(tagger: Tagger | None, loaded: Loaded, plot: Path | None) -> None:
+    """Check that there is something to do without data."""
+    if loaded.examples and tagger is not None and plot is None:
+        return
+    if tagger is None or not loaded.examples:
+        got = "no DATA and no --model" if tagger is None else "no DATA, and no test cases in the rules file"
+        wanted = "labelled sequences; or --model and a rules file with test cases"
+        raise FileError("there is nothing to test the rules on", got=got, wanted=wanted)
+    raise FileError("--plot draws what rules are worth on labelled sequences", got="no DATA", wanted="DATA")
 
 
 def _of_model(

@@ -63,6 +63,12 @@ class TemplateFeatures:
         """The columns that sequences must have; derived ones are made from them."""
         return self._sources
 
+    @property
+    def main(self) -> str:
+        """The column that holds the texts of tokens, where nothing else is said."""
+        main = self.templates.main
+        return main if main in self._sources or not self._sources else self._sources[0]
+
     def __len__(self) -> int:
         return 0 if self._attributes is None else len(self._attributes)
 
