@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from bridle.learn.examples import run_examples
 from bridle.rules.base import Soft
 from bridle.rules.lint import Finding, lint
@@ -37,7 +39,7 @@ def check(service: Service, request: RulesText) -> CheckAnswer:
     return CheckAnswer([_told(finding, texts) for finding in found], read, examples)
 
 
-def _parts(rule: object) -> tuple[str, str, float | None, str | None]:
+def _parts(rule: object) -> tuple[str, str, float | None, Literal["sequence", "violation"] | None]:
     """The rule as text, without its penalty, its penalty, and what that is per."""
     if isinstance(rule, Soft):
         return str(rule), str(rule.rule), rule.penalty, rule.per

@@ -33,10 +33,9 @@ def description(service: Service) -> bytes:
     from bridle import __version__
 
     kinds = [kind for one in ENDPOINTS for kind in (one.request, one.answer) if kind not in (None, str)]
-    schemas, components = msgspec.json.schema_components(
-        [*dict.fromkeys(kinds), Failure], ref_template="#/components/schemas/{name}"
-    )
-    by_kind = dict(zip([*dict.fromkeys(kinds), Failure], schemas, strict=True))
+    kinds = [*dict.fromkeys(kinds), Failure]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    by_kind = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, Any] = {}
     for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, by_kind)

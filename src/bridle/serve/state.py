@@ -8,6 +8,7 @@ from typing import Any
 
 from bridle.serve import tagging
 from bridle.serve.batching import Job, Lane
+from bridle.serve.data_cache import DataCache
 from bridle.serve.metrics import Metrics
 from bridle.serve.service import Service
 
@@ -25,6 +26,7 @@ class State:
 
     def __init__(self, service: Service, paths: tuple[str, ...]) -> None:
         self.service, self.metrics, self.is_stopping = service, Metrics(paths), False
+        self.data = DataCache(service)
         waiting = service.limits.waiting
         self.own = Lane("own", tagging.run, waiting=waiting, together=TOGETHER, seen=self._seen)
         self.brought = Lane("brought", tagging.run, waiting=waiting, together=TOGETHER, seen=self._seen)
@@ -35,8 +37,8 @@ class State:
     def _seen(self, jobs: Sequence[Job]) -> None:
         self.metrics.batch(len(jobs))
 
-    async def call(self, work: Callable[[], Any]) -> Any:
-        """Do some work in a thread."""
+    async def call(self, work: Callable[[Job], Any]) -> Any:
+        """Do some work in a thread; it is told its job, so that it can see whether anybody still waits."""
         return await self.others.ask(work, self.service.limits.seconds)
 
     def close(self) -> None:
@@ -47,4 +49,4 @@ class State:
 
 def _call(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        job.answer = job.work()
+        job.answer = job.work(job)

@@ -131,7 +131,7 @@ def _decode(group: Sequence[Job]) -> None:
         found = service.tagger.decode(xs, decoder, threads=service.threads)
     else:
         found = stoppable(service, decoder, xs, stops)
-    results = results_of(found, rules, decoder)
+    results = results_of(found, rules)
     low = 0
     for job in group:
         high = low + len(job.work.input.sequences)
@@ -185,7 +185,7 @@ def stoppable(service: Service, decoder: Decoder, xs: Sequence[Any], stops: Stop
 # ---- results --------------------------------------------------------------------------------------------------------
 
 
-def results_of(found: Decodings, rules: RuleText, decoder: Decoder) -> list[Result]:
+def results_of(found: Decodings, rules: RuleText) -> list[Result]:
     """The labellings of a batch, by names."""
     made = [
         Result(labels=labels, status=status, score=score, bound=bound)
