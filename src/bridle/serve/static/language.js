@@ -83,6 +83,10 @@ export function tokensOf(line) {
   return tokens;
 }
 
+/** @type {Map<string, Line>} lines that were read lately: a key changes one of many */
+const recent = new Map();
+const MOST_RECENT = 5000;
+
 /**
  * What a line is, and where its parts are.
  *
@@ -90,6 +94,14 @@ export function tokensOf(line) {
  * @returns {Line}
  */
 export function readLine(line) {
+  const known = recent.get(line) ?? lineRead(line);
+  if (recent.size >= MOST_RECENT) recent.clear();
+  recent.set(line, known);
+  return known;
+}
+
+/** @param {string} line @returns {Line} */
+function lineRead(line) {
   const prefix = OFF.exec(line)?.[0] ?? "";
   const body = line.slice(prefix.length);
   const tokens = tokensOf(body);

@@ -86,7 +86,8 @@ export function createRuleList(list, store, edit) {
  */
 function createItem({ key, sentence }, store, editRule) {
   let rule = /** @type {RuleLine} */ ({});
-  let drawn = ""; // what the name, the state and the figures were drawn from
+  /** @type {any[]} */
+  let drawn = []; // what it was drawn from
   let frame = 0;
 
   const name = h("span", { class: "rule" });
@@ -132,12 +133,12 @@ function createItem({ key, sentence }, store, editRule) {
     element,
     /** @param {RuleLine} now @param {Language} language @param {boolean} wrong @param {any} row @param {any} evaluation */
     draw(now, language, wrong, row, evaluation) {
-      rule = now;
-      if (box.checked === now.off) box.checked = !now.off;
-      show();
-      const seen = JSON.stringify([now.line, now.off, wrong, row, evaluation?.none, evaluation?.all, language.labels.length]);
-      if (seen === drawn) return;
+      const seen = [now.line, now.off, now.penalty, now.per, wrong, row, evaluation, language];
+      if (seen.every((value, k) => Object.is(value, drawn[k]))) return;
       drawn = seen;
+      rule = now;
+      box.checked = !now.off;
+      show();
       element.className = now.off ? "off" : "";
       fill(name, lineLink(store, now.line, piecesOf(sentence, language).map(({ kind, text }) => h("span", { class: `p-${kind}` }, text))));
       fill(about, now.off ? "off" : wrong ? h("strong", { class: "bad" }, "has an error") : row ? told(row, evaluation) : null);
