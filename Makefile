@@ -11,19 +11,22 @@ INSTALL = $(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c $(PINS))
 SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
-SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv')
+SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv' \
+  -o -name '*.js' -o -name '*.css' -o -name '*.html')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo test test-fast test-integrations test-distributed coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
+.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
   docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo        label references in styles that the tagger has never seen, without and with rules; writes an HTML report"
+	@echo "make explore     open a page where you write rules for references and see at once what they do (Ctrl-C ends it)"
 	@echo "make test        run all tests (TESTS='tests/test_rules.py': some of them)"
 	@echo "make test-fast   run all tests but the slow ones, which take more than a second each"
 	@echo "make test-integrations  test Bridle with the real CRFsuite, transformers, spaCy, GLiNER and the others"
 	@echo "make test-distributed  kill Spark, Ray and bridle tag at work, and check that nothing is lost (Java 17; about 10 minutes)"
+	@echo "make test-explorer  test the explorer in a browser (Chromium), and the HTTP service against its OpenAPI description"
 	@echo "make coverage    run the fast tests and measure coverage; fails below the minimum in pyproject.toml"
 	@echo "make check       run lint, types, stub-check, test-tiers and sanitize"
 	@echo "make lint        run ruff, clang-format, codespell and the prose linter, and validate the workflows; changes nothing"
@@ -49,6 +52,9 @@ help:
 
 demo: $(VENV)/.installed
 	@$(BIN)/bridle demo
+
+explore: $(VENV)/.serve
+	@$(BIN)/bridle explore
 
 # Two files at a time on two cores, and so on. Tests of limits of time want the machine for themselves.
 TIMED := $(addprefix tests/test_,deadline.py decoding_threads.py spans_selector_limits.py)
@@ -97,6 +103,10 @@ $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 	@$(DISTRIBUTED)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/distributed.txt -r $(VENV)/distributed.txt
 	@touch $@
 
+# Chromium is Debian's, if it is there; tests in a browser are skipped with a message if there is none.
+test-explorer: $(VENV)/.test $(VENV)/.explorer
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/explorer)
+
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=xml:build/coverage.xml $(TESTS)
 
@@ -130,8 +140,8 @@ $(VENV)/.installed: $(VENV)/.tools $(SOURCE)
 	@$(INSTALL) --no-build-isolation .
 	@touch $@
 
-# What else a chore needs: make test, make check, make bench, make docs, make wheel.
-$(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel: $(VENV)/.%: $(VENV)/.installed
+# What else a chore needs: make test, make check, make bench, make docs, make wheel, make explore.
+$(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel $(VENV)/.serve $(VENV)/.explorer: $(VENV)/.%: $(VENV)/.installed
 	@$(call SETTING,["project"]["optional-dependencies"]["$*"],$(VENV)/$*.txt)
 	@$(INSTALL) -r $(VENV)/$*.txt
 	@touch $@

@@ -4,8 +4,8 @@
     ask(job) --> [ job job job ] -->   run([job, job, job])
        await future  <-----------------  one call back into the loop for all of them
 
-A full queue turns requests away. A request whose time is up is answered at once; its work, if it has begun, is told to
-stop (`Job.on_give_up`), and is dropped if it has not.
+A full queue turns requests away. A request whose time is up gets its answer at once. If its work has begun, it is asked
+to stop (`Job.on_give_up`); if not, it is dropped.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def stopping() -> HttpError:
 
 
 def problem_of(error: Exception) -> HttpError:
-    """What a request is told about an error; what nobody expected is not shown to the world."""
+    """The error that a request gets; the text of one that nobody expected is not shown to the world."""
     if isinstance(error, HttpError):
         return error
     if isinstance(error, BridleError):

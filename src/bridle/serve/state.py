@@ -38,7 +38,7 @@ class State:
         self.metrics.batch(len(jobs))
 
     async def call(self, work: Callable[[Job], Any]) -> Any:
-        """Do some work in a thread; it is told its job, so that it can see whether anybody still waits."""
+        """Do some work in a thread. It gets its job, so that it can see whether anybody still waits."""
         return await self.others.ask(work, self.service.limits.seconds)
 
     def close(self) -> None:
