@@ -77,7 +77,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
-    """`open_page(width=390, dark=True, at="#...")`: the explorer with its first result; afterwards nothing may have failed.
+    """`open_page(width=390, dark=True, at="#...")`: the explorer with its first result. Nothing may fail in it.
 
     `expected`: regular expression of messages in the console that the test provokes.
     """

@@ -4,6 +4,8 @@ import { fill, h } from "./dom.js";
 import { typeClass } from "./labels.js";
 import { counted, lineLink, number, percent, places, runs } from "./words.js";
 
+const PRICE = "How much the score would rise without this rule, the others kept. Prices do not have to add up.";
+const LEAST = 1e-9; // a price below this is none
 const MOST = 60; // tokens of a quotation, bars, rows of a table: more are cut
 
 /**
@@ -14,10 +16,11 @@ const MOST = 60; // tokens of a quotation, bars, rows of a table: more are cut
 export function drawEffects(root, told, store) {
   const effects = told.effects.map((/** @type {any} */ effect) => h("li", { "data-at": effect.at.join(","), tabindex: effect.line ? null : 0 },
     lineLink(store, effect.line, effect.rule),
-    h("span", { class: "price" }, `costs ${effect.proved ? "" : "at most "}${number(effect.price)}`),
+    h("span", { class: "price", title: PRICE }, price(effect)),
     h("span", { class: "dim detail" },
       effect.broken_by_plain ? `broken ${effect.broken_by_plain}× without rules${effect.at.length ? "; " : ""}` : "",
-      effect.at.length ? [`changed ${effect.at.length === 1 ? "token" : "tokens"} ${places(effect.at)}: `, quoted(told.tokens, effect.at)] : null)));
+      effect.at.length ? [`changed ${effect.at.length === 1 ? "token" : "tokens"} ${places(effect.at)}: `, quoted(told.tokens, effect.at)] : null,
+      twins(told, effect))));
   const paid = told.best.violated.map((/** @type {any} */ v) => h("li", {},
     lineLink(store, v.line, v.rule),
     h("span", { class: "price" }, v.cost ? `penalty ${number(v.cost)}` : "hard rule"),
@@ -26,6 +29,20 @@ export function drawEffects(root, told, store) {
   fill(root,
     effects.length ? h("ul", { class: "effects" }, effects) : h("p", { class: "dim" }, silent),
     paid.length ? [h("h4", {}, told.best.penalty ? "Penalties paid" : "Rules broken"), h("ul", { class: "effects" }, paid)] : null);
+}
+
+/** @param {any} effect @returns {string} */
+function price(effect) {
+  if (effect.proved) return `costs ${number(effect.price)}`;
+  return effect.price > LEAST ? `costs about ${number(effect.price)}` : "costs ?";
+}
+
+/** @param {any} told @param {any} effect @returns {string} other rules that ask for the same, so this one alone costs nothing */
+function twins(told, effect) {
+  if (effect.price > LEAST || !effect.proved) return "";
+  const lines = told.effects.filter((/** @type {any} */ other) => other !== effect && other.line && other.at.some((/** @type {number} */ t) => effect.at.includes(t)))
+    .map((/** @type {any} */ other) => other.line);
+  return lines.length ? `together with ${lines.length > 1 ? "lines" : "line"} ${lines.join(", ")}` : "";
 }
 
 /** @param {string[]} tokens @param {number[]} at in order @returns {any[]} */
