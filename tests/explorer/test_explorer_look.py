@@ -81,9 +81,9 @@ SWATCHES = """
 
 OUTLINED = """
 () => {
-  const e = document.activeElement;
-  return [e, e.nextElementSibling, e.parentElement].some((one) => one
-    && (getComputedStyle(one).outlineStyle !== "none" || getComputedStyle(one).boxShadow !== "none"));
+  const focused = document.activeElement, around = [focused, focused.nextElementSibling];
+  for (let e = focused.parentElement; e && !e.matches(".pane"); e = e.parentElement) around.push(e);
+  return around.some((e) => e && getComputedStyle(e).outlineStyle !== "none");
 }
 """
 

@@ -126,7 +126,7 @@ export function drawLabels(root, model, text, labels, marks = {}) {
     }
     if (box !== into) into.append(box);
     if (spaced(text, end - 1)) into.append(" ");
-    else if (box !== into) into.append("\u200b");
+    else if (box !== into && types.get(labels[end])) into.append("\u200b"); // segments without spaces: Chinese, for example
   };
   draw();
   fill(root, line);

@@ -14,8 +14,8 @@ const MOST = 60; // tokens of a quotation, bars, rows of a table: more are cut
  * @param {import("./state.js").Store} store
  */
 export function drawEffects(root, told, store) {
-  const effects = told.effects.map((/** @type {any} */ effect) => h("li", { "data-at": effect.at.join(","), tabindex: effect.line ? null : 0 },
-    lineLink(store, effect.line, effect.rule),
+  const effects = told.effects.map((/** @type {any} */ effect, /** @type {number} */ k) => h("li", { "data-at": effect.at.join(","), tabindex: effect.line ? null : 0 },
+    h("span", { class: "dim", title: "Its number in the trellis" }, k + 1), lineLink(store, effect.line, effect.rule),
     h("span", { class: "price", title: PRICE }, price(effect)),
     h("span", { class: "dim detail" },
       effect.broken_by_plain ? `broken ${effect.broken_by_plain}× without rules${effect.at.length ? "; " : ""}` : "",
@@ -27,7 +27,7 @@ export function drawEffects(root, told, store) {
     h("span", { class: "dim detail" }, `broken ${v.times}× by the labels with rules`)));
   const silent = told.partial ? "The text is too long to say which rule changed what." : told.changed.length ? "No single rule is responsible: each of these changes has several reasons." : "The rules changed no label of this text.";
   fill(root,
-    effects.length ? h("ul", { class: "effects" }, effects) : h("p", { class: "dim" }, silent),
+    effects.length ? h("ul", { class: "effects numbered" }, effects) : h("p", { class: "dim" }, silent),
     paid.length ? [h("h4", {}, told.best.penalty ? "Penalties paid" : "Rules broken"), h("ul", { class: "effects" }, paid)] : null);
 }
 
