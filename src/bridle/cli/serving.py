@@ -80,6 +80,9 @@ def serve(
     max_token_characters: Annotated[int, typer.Option(metavar="N", min=1, help="Characters per token.")] = 1_000,
     max_rules: Annotated[int, typer.Option(metavar="N", min=0, help="Rules that a request may bring along.")] = 200,
     max_rule_characters: Annotated[int, typer.Option(metavar="N", min=0, help="Characters of these.")] = 100_000,
+    max_rule_parts: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Parts of one rule, joined by and, or, not and implies.")
+    ] = 16,
     max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Labellings that a request may ask for.")] = 50,
     max_waiting: Annotated[
         int, typer.Option(metavar="N", min=1, help="Requests that may wait; others get the status 429.")
@@ -122,6 +125,7 @@ def serve(
         token_characters=max_token_characters,
         rules=max_rules,
         rule_characters=max_rule_characters,
+        rule_parts=max_rule_parts,
         k=max_k,
         seconds=seconds,
         waiting=max_waiting,

@@ -4,13 +4,15 @@
     ask(job) --> [ job job job ] -->   run([job, job, job])
        await future  <-----------------  one call back into the loop for all of them
 
-A full queue turns requests away. A request whose time is up gets its answer at once. If its work has begun, it is asked
-to stop (`Job.on_give_up`); if not, it is dropped.
+A full queue turns requests away. A request whose time is up gets its answer at once. If its work has not begun, it is
+dropped; otherwise it is stopped: kernels by their `Stop`, Python code by an exception that is raised in the thread, as
+Ctrl-C raises KeyboardInterrupt. So rules that would take minutes to compile hold a thread no longer than a request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -19,30 +21,33 @@ from typing import Any
 from bridle.serve.problems import HttpError, late
 
 
+class GivenUp(BaseException):
+    """Raised in a thread whose work nobody waits for. Not an `Exception`, so that nothing takes it for an answer."""
+
+
 class Job:
     """The work of one request."""
 
-    __slots__ = ("_loop", "answer", "error", "future", "given_up", "on_give_up", "size", "work")
+    __slots__ = ("_listeners", "_loop", "answer", "error", "future", "given_up", "size", "work")
 
     def __init__(self, work: Any, size: int = 1) -> None:
         self.work, self.size = work, size  # what `run` understands; about how many tokens it has
         self.answer: Any = None
         self.error: Exception | None = None
         self.given_up = False
-        self.on_give_up: Callable[[], None] | None = None
+        self._listeners: list[Callable[[], None]] = []
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self._loop.create_future()
+
+    def on_give_up(self, listener: Callable[[], None]) -> None:
+        """Call somebody when nobody waits any more."""
+        self._listeners.append(listener)
 
     def give_up(self) -> None:
         """Nobody waits for the answer any more."""
         self.given_up = True
-        if (tell := self.on_give_up) is not None:
+        for tell in self._listeners:
             tell()
-
-    def check(self) -> None:
-        """Raise if nobody waits any more; long work asks now and then."""
-        if self.given_up:
-            raise HttpError(504, "time", "the work was stopped")
 
     def resolve(self) -> None:
         """Hand over the answer, in the event loop."""
@@ -125,20 +130,29 @@ class Lane:
             self._queue.put(None)
 
     def _work(self) -> None:
-        while True:
+        interrupt = _Interrupt()
+        ended = False
+        while not ended:
             jobs, ended = self._taken()
             alive = [job for job in jobs if not job.given_up]
-            if alive:
-                self._seen(alive)
-                try:
-                    self._run(alive)
-                except BaseException as error:  # also KeyboardInterrupt, which a kernel raises that was told to stop
-                    told = error if isinstance(error, Exception) else HttpError(504, "time", "the work was stopped")
-                    for job in alive:
-                        job.error = job.error or told
-                _resolve(alive)
-            if ended:
-                return
+            try:
+                if alive:
+                    self._seen(alive)
+                    self._do(alive, interrupt)
+            except GivenUp:  # it came when the work was just done: its answer is not missed
+                continue
+
+    def _do(self, jobs: Sequence[Job], interrupt: _Interrupt) -> None:
+        try:
+            with interrupt.while_wanted(jobs):
+                self._run(jobs)
+        except GivenUp:
+            return
+        except BaseException as error:  # also KeyboardInterrupt, which a kernel raises that was stopped
+            told = error if isinstance(error, Exception) else HttpError(504, "time", "the work was stopped")
+            for job in jobs:
+                job.error = job.error or told
+        _resolve(jobs)
 
     def _taken(self) -> tuple[list[Job], bool]:
         """What is waiting, at least one job; whether it is time to end."""
@@ -156,6 +170,36 @@ class Lane:
             jobs.append(job)
             size += job.size
         return jobs, False
+
+
+class _Interrupt:
+    """Raises `GivenUp` in its thread when all requests of a batch have given up."""
+
+    def __init__(self) -> None:
+        self._thread = ctypes.c_ulong(threading.get_ident())
+        self._lock = threading.Lock()
+        self._jobs: Sequence[Job] = ()  # what the thread works on
+
+    def while_wanted(self, jobs: Sequence[Job]) -> _Interrupt:
+        """A block of code that ends when nobody wants its result."""
+        with self._lock:
+            self._jobs = jobs
+        for job in jobs:
+            job.on_give_up(self._look)
+        return self
+
+    def _look(self) -> None:
+        with self._lock:
+            if self._jobs and all(job.given_up for job in self._jobs):
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, ctypes.py_object(GivenUp))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:  # from here on nobody raises anything; what was raised and has not arrived is taken back
+            self._jobs = ()
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, None)
 
 
 def _resolve(jobs: Sequence[Job]) -> None:

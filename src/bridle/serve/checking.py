@@ -8,7 +8,7 @@ from bridle.learn.examples import run_examples
 from bridle.rules.base import Soft
 from bridle.rules.lint import Finding, lint
 from bridle.serve.fixes import completions, fix_of
-from bridle.serve.rulebook import is_backtracking, lines_of
+from bridle.serve.rulebook import lines_of
 from bridle.serve.schemas import (
     CheckAnswer,
     ExampleLine,
@@ -29,12 +29,14 @@ def check(service: Service, request: RulesText) -> CheckAnswer:
     loaded, texts = service.book.loaded(request.rules), lines_of(request.rules)
     read = [ReadRule(line.number, *_parts(line.rule), line.comment) for line in loaded.lines]
     examples = [ExampleLine(line.number, line.example.text) for line in loaded.examples]
-    by_re = [line for line in loaded.lines if is_backtracking(line.rule)]
-    found = [
-        Finding(line.number, "error", "backtracking", "expressions by re are not allowed here: remove 'by re'")
-        for line in by_re
-    ]
-    loaded.lines = [line for line in loaded.lines if line not in by_re]
+    found, kept = list[Finding](), []
+    for line in loaded.lines:
+        if (problem := service.book.refusal(line)) is None:
+            kept.append(line)
+        else:
+            message = f"{problem.what}; wanted {problem.wanted}"
+            found.append(Finding(line.number, "error", problem.code.replace("_", "-"), message))
+    loaded.lines = kept
     found += lint(loaded, service.labels)
     return CheckAnswer([_told(finding, texts) for finding in found], read, examples)
 

@@ -198,7 +198,7 @@ def figures(service: Service, data: Data, rules: RuleText) -> EvaluateAnswer:
         data.gold,
         budget=limits.seconds / 2,
         threads=service.threads,
-        time_limit=limits.seconds / 100,
+        time_limit=limits.seconds / 500,  # of a sequence: there are many, and each is decoded again and again
         max_memory=limits.max_memory,
     )
     return _answer(found, rules)

@@ -30,6 +30,8 @@ class Limits:
         Rules that a request brings along.
     rule_characters : int
         Characters of these rules.
+    rule_parts : int
+        Simple rules that one rule may be made of, by ``and``, ``or``, ``not`` and ``implies``.
     k : int
         How many of the best labellings a request may ask for.
     seconds : float
@@ -50,6 +52,7 @@ class Limits:
     token_characters: int = 1_000
     rules: int = 200
     rule_characters: int = 100_000
+    rule_parts: int = 16
     k: int = 50
     seconds: float = 10.0
     waiting: int = 256

@@ -89,9 +89,10 @@ def problem_of(error: Exception) -> HttpError:
     if isinstance(error, HttpError):
         return error
     if isinstance(error, BridleError):
+        status = 504 if isinstance(error, LimitReached) else 422
         code = next((code for kind, code in _CODES if isinstance(error, kind)), "bad-value")
         parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "sequence", "rule", "where")}
-        made = HttpError(422, code, error.what, line=getattr(error, "line", None), **parts)
+        made = HttpError(status, code, error.what, line=getattr(error, "line", None), **parts)
         made.argument = error.argument
         return made
     if isinstance(error, (MemoryError, RecursionError)):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from bridle.errors import RuleError
 from bridle.labels import Labels
@@ -17,10 +18,11 @@ from bridle.rules.base import Rule
 from bridle.rules.conditions import TokenPlace, Tokens, parts_of
 from bridle.rules.equal import EqualPlace
 from bridle.rules.files import Line
+from bridle.rules.findings import leaves
 from bridle.rules.loading import Loaded, read_files, read_lines
 from bridle.rules.unknown import unknown_labels
 from bridle.serve.limits import Limits
-from bridle.serve.problems import HttpError
+from bridle.serve.problems import HttpError, too_large
 
 NONE = "none"  # the rule set without rules
 _MOST_TEXTS, _MOST_BYTES = 256, 1 << 24  # texts of requests that are remembered
@@ -111,9 +113,20 @@ class RuleBook:
         checked = loaded.check()
         check_labels(checked, labels)
         for line in checked:
-            if is_backtracking(line.rule):
-                raise refused(line)
+            if (problem := self.refusal(line)) is not None:
+                raise problem
         return loaded
+
+    def refusal(self, line: Line) -> HttpError | None:
+        """Why a rule that could be read is not allowed in a request."""
+        place: dict[str, Any] = {"rule": str(line.rule), "where": line.where, "line": line.number}
+        if is_backtracking(line.rule):
+            what = "regular expressions by re are not allowed here"
+            wanted = "an expression without 'by re', which RE2 matches in linear time"
+            return HttpError(422, "backtracking", what, got=str(line.rule), wanted=wanted, **place)
+        if (parts := len(leaves(line.rule))) > self.limits.rule_parts:
+            return too_large("rule_parts", "the rule has too many parts", parts, self.limits.rule_parts, **place)
+        return None
 
 
 def lines_of(text: str) -> list[str]:
@@ -141,20 +154,6 @@ def is_backtracking(rule: Rule) -> bool:
     asked = [place.equal.pattern if isinstance(place, EqualPlace) else place.source for place in rule.places()]
     parts = (part for one in asked if isinstance(one, TokenPlace) for part in parts_of(one).values())
     return any(isinstance(part, Tokens) and part.engine == "re" for part in parts)
-
-
-def refused(line: Line) -> HttpError:
-    """The error for a regular expression that may backtrack."""
-    return HttpError(
-        422,
-        "backtracking",
-        "regular expressions by re are not allowed here",
-        got=str(line.rule),
-        wanted="an expression without 'by re', which RE2 matches in linear time",
-        rule=str(line.rule),
-        where=line.where,
-        line=line.number,
-    )
 
 
 def from_files(paths: Sequence[Path], labels: Labels) -> RuleText:

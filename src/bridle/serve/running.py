@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 import threading
@@ -71,6 +72,8 @@ def run(
         )
         server = _Server(config, lambda: setattr(app.state, "is_stopping", True))
         name = f"[{host}]" if ":" in host else host
+        gc.collect()
+        gc.freeze()  # the model stays: collections need not look at it again and again
         ready(f"http://{name}:{at.getsockname()[1]}")
         server.run(sockets=[at])
     if server.interrupted:

@@ -41,7 +41,7 @@ def decode(service: Service, request: DecodeRequest, job: Job) -> TagAnswer:
         for result in results:
             result.spans = spans_of(result.labels, known, None, None)
     if request.k > 1:
-        rank(decoder, lattices, given, results, job, k=request.k, chances=False)
+        rank(decoder, lattices, given, results, k=request.k, chances=False)
     return TagAnswer(None, results)
 
 

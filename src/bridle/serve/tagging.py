@@ -155,7 +155,7 @@ class Stops:
     def __init__(self, group: Sequence[Job]) -> None:
         self._group, self._stops, self.stopped = group, list[_native.Stop](), False
         for job in group:
-            job.on_give_up = self._look
+            job.on_give_up(self._look)
 
     def add(self, stop: _native.Stop) -> None:
         """A kernel that begins its work."""
@@ -231,7 +231,7 @@ def add(service: Service, decoder: Decoder, job: Job, results: Sequence[Result])
     if request.k > 1 or request.probabilities:
         lattices = service.tagger.lattices(list(given.sequences))
         givens = service.tagger.given(list(given.sequences), decoder)
-        rank(decoder, lattices, givens, results, job, k=request.k, chances=request.probabilities)
+        rank(decoder, lattices, givens, results, k=request.k, chances=request.probabilities)
 
 
 def rank(
@@ -239,14 +239,12 @@ def rank(
     lattices: Batch | Sequence[Lattice],
     givens: Sequence[Mapping[str, Any]] | None,
     results: Sequence[Result],
-    job: Job,
     *,
     k: int,
     chances: bool,
 ) -> None:
     """Add the k best labellings and probabilities, sequence by sequence."""
     for b, result in enumerate(results):
-        job.check()
         given = None if givens is None else givens[b]
         holds = result.status in ("optimal", "limit")
         if k > 1:
