@@ -72,13 +72,13 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     return layer.place(line, before.search(/[^\s,()[\]"#]*$/));
   }
 
-  /** Mark the line of the cursor, and say what is wrong with it. */
+  /** Mark the line of the cursor, and say what is wrong with it. (Also without focus: nothing moves when it goes.) */
   function followCursor() {
     const line = lineAt(field.selectionEnd);
     layer.setCurrent(line);
-    const found = document.activeElement === field ? layer.findingsAt(line) : [];
+    const found = layer.findingsAt(line);
     const hint = found.some((finding) => finding.fix) ? " Quick fix: Ctrl+." : "";
-    const text = found.length ? `Line ${line}, ${toldOf(found)}.${hint}` : "";
+    const text = found.length ? `Line ${line}, ${toldOf(found).replace(/[^.?!]$/, "$&.")}${hint}` : "";
     if (message.textContent !== text) fill(message, text);
     message.className = `editor-message ${worst(found)}`;
   }
@@ -204,9 +204,9 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
 
   field.addEventListener("input", (/** @type {any} */ event) => {
     layer.draw(field.value);
-    const group = /^(insertText|insertCompositionText|deleteContentBackward)$/.exec(event.inputType)?.[0] ?? "";
-    changed(group);
-    if (!event.isComposing && (group === "insertText" || (group && popup.isOpen()))) propose(false);
+    const typing = /^(insertText|insertCompositionText|deleteContentBackward)$/.test(event.inputType);
+    changed(typing && (event.data ?? "").length < 3 ? event.inputType : ""); // a letter, not a sentence that was dictated
+    if (!event.isComposing && (event.inputType === "insertText" || (typing && popup.isOpen()))) propose(false);
     else popup.close();
   });
   field.addEventListener("beforeinput", (/** @type {InputEvent} */ event) => {
@@ -222,7 +222,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
   });
   field.addEventListener("blur", () => popup.close());
   field.addEventListener("pointerdown", () => popup.close());
-  for (const name of ["focus", "blur", "select", "keyup", "pointerup"]) field.addEventListener(name, followCursor);
+  for (const name of ["focus", "select", "keyup", "pointerup"]) field.addEventListener(name, followCursor);
   for (const [target, name] of [[document, "scroll"], [window, "resize"]]) target.addEventListener(name, popup.place, true);
 
   scroller.addEventListener("mousemove", (/** @type {MouseEvent} */ event) => {

@@ -37,11 +37,13 @@ export function createHistory(start) {
   /** @type {Step[]} */
   const undone = [];
   let text = start;
+  let ended = true; // the last step takes no more changes
 
   return {
     reset(now) {
       text = now;
       done.length = undone.length = 0;
+      ended = true;
     },
     record(now, group = "") {
       if (now === text) return;
@@ -51,7 +53,9 @@ export function createHistory(start) {
       const before = last && text.slice(0, last.at) + last.removed + text.slice(last.at + last.added.length);
       text = now;
       undone.length = 0;
-      if (last && before !== undefined && group && last.group === group && step.time - last.time < PAUSE) {
+      const joins = !ended && group && last?.group === group && step.time - last.time < PAUSE;
+      ended = false;
+      if (joins && before !== undefined) {
         done[done.length - 1] = { ...difference(before, now), group, time: step.time };
         return;
       }
@@ -62,13 +66,15 @@ export function createHistory(start) {
       const step = done.pop();
       if (!step) return null;
       undone.push(step);
+      ended = true;
       text = text.slice(0, step.at) + step.removed + text.slice(step.at + step.added.length);
       return { text, at: step.at + step.removed.length };
     },
     redo() {
       const step = undone.pop();
       if (!step) return null;
-      done.push({ ...step, group: "" });
+      done.push(step);
+      ended = true;
       text = text.slice(0, step.at) + step.added + text.slice(step.at + step.removed.length);
       return { text, at: step.at + step.added.length };
     },

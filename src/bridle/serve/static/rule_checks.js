@@ -51,18 +51,22 @@ export function createFindings(list, store, edit) {
  * @param {Store} store
  * @param {Edit} edit
  * @param {() => Language} language
- * @returns {{draw: (state: State) => void}}
+ * @returns {{draw: (state: State) => void, setFresh: (fresh: boolean) => void}}   fresh: the result is that of these rules
  */
 export function createExamples(list, button, store, edit, language) {
   let drawn = "";
+  let fresh = false;
   button.addEventListener("click", () => {
-    const now = resultOf(store.get());
+    const now = fresh && resultOf(store.get());
     if (now) edit((text) => addExample(text, now.text, now.spans, language()));
   });
 
   return {
+    setFresh(now) {
+      fresh = now;
+    },
     draw(state) {
-      button.setAttribute("aria-disabled", String(!resultOf(state)));
+      button.setAttribute("aria-disabled", String(!fresh || !resultOf(state)));
       const tests = new Map((state.tests?.examples ?? []).map((/** @type {any} */ one) => [`${one.line} ${one.text}`, one]));
       const examples = linesOf(state.rules).map((line, k) => ({ line, number: k + 1, read: readLine(line) }))
         .filter(({ read }) => read.kind === "example" && !read.off)

@@ -81,6 +81,8 @@ export function createRulesPane(root, store) {
     }
     if (changed.has("check")) editor.setFindings(state.check?.findings ?? []);
     if (changed.has("evaluation")) rules.setFigures(state);
+    if (["rules", "text", "data", "index"].some((key) => changed.has(key))) examples.setFresh(false);
+    if (changed.has("explain")) examples.setFresh(true);
     if (changed.has("goto") && state.goto) editor.goTo(state.goto.line);
     const drawn = ["rules", "model", "sentences", "check", "evaluation", "tests", "explain", "explainError", "text", "index"].filter((key) => changed.has(key));
     if (!drawn.length) return undefined;

@@ -1,0 +1,255 @@
+"""The rules of the explorer in a browser: typing, switches, sliders, undo, findings, test cases."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from rule_fields import KNUTH, SELECTED, at_end, dates, expect, item, lines_of, rules_of, write
+
+INJECTION = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
+
+
+# ---- the text and the result ----
+
+
+def test_typing_a_rule_changes_the_result(page: Any) -> None:
+    write(page, "", KNUTH)
+    before = page.locator("#constrained").inner_text()
+    at_end(page)
+    page.keyboard.type("forbid DATE")
+    page.keyboard.press("Escape")
+    expect(dates(page)).to_have_count(0)
+    expect(page.locator("#rule-list li")).to_have_count(1)
+    assert page.locator("#constrained").inner_text() != before
+
+
+def test_switching_a_rule_off_and_on(page: Any) -> None:
+    write(page, "# my rules\nforbid DATE  # none\npresent TITLE\n", KNUTH)
+    expect(dates(page)).to_have_count(0)
+    box = page.get_by_role("checkbox", name="forbid DATE", exact=True)
+    box.uncheck()
+    assert rules_of(page) == "# my rules\n# off: forbid DATE  # none\npresent TITLE\n"
+    expect(dates(page)).to_have_count(1)
+    expect(item(page, "forbid DATE")).to_contain_text("off")
+    expect(page.locator("#rules-pane")).to_contain_text("2, 1 off")
+    box.check()
+    assert rules_of(page) == "# my rules\nforbid DATE  # none\npresent TITLE\n"
+    expect(dates(page)).to_have_count(0)
+
+
+def test_sliding_a_penalty_changes_text_and_result(page: Any) -> None:
+    write(page, "forbid DATE    [penalty 0.1]   # a little\npresent TITLE\n", KNUTH)
+    expect(dates(page)).to_have_count(1)
+    item(page, "forbid DATE").locator("input[type=range]").fill("9.5")
+    expect(page.locator("#rules")).to_have_value("forbid DATE    [penalty 9.5]   # a little\npresent TITLE\n")
+    number = item(page, "forbid DATE").locator("input[type=number]")
+    expect(number).to_have_value("9.5")
+    expect(page.locator("#effects")).to_contain_text("9.5")
+    number.fill("40")
+    expect(page.locator("#rules")).to_have_value("forbid DATE    [penalty 40]    # a little\npresent TITLE\n")
+    expect(dates(page)).to_have_count(0)
+    assert item(page, "forbid DATE").locator("input[type=range]").get_attribute("max") == "40"
+
+
+def test_dragging_keeps_the_slider_and_is_one_step_of_undo(page: Any) -> None:
+    write(page, "present TITLE\nforbid DATE [penalty 1]\n")
+    slider = item(page, "forbid DATE").locator("input[type=range]")
+    slider.evaluate("slider => { window.slider = slider; }")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.12, middle)
+    page.mouse.down()
+    seen = set()
+    for step in range(2, 10):
+        page.mouse.move(box["x"] + box["width"] * step / 10, middle)
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        seen.add(lines_of(page)[1])
+    page.mouse.up()
+    assert len(seen) >= 6
+    assert slider.evaluate("slider => slider === window.slider && document.activeElement === slider")
+    value = slider.input_value()
+    assert 8 < float(value) < 10
+    assert lines_of(page)[1] == f"forbid DATE [penalty {value}]"
+    page.keyboard.press("Control+z")
+    assert lines_of(page)[1] == "forbid DATE [penalty 1]"
+    expect(slider).to_have_value("1")
+
+
+def test_soft_and_hard(page: Any) -> None:
+    write(page, "present TITLE\npresent DATE   # a year\n")
+    one = item(page, "present DATE")
+    expect(one.locator("input[type=range]")).to_be_hidden()
+    one.get_by_role("button", name="make soft").click()
+    assert lines_of(page)[1] == "present DATE  [penalty 2.3]   # a year"
+    expect(one.locator("input[type=range]")).to_have_value("2.3")
+    one.get_by_role("button", name="make hard").click()
+    assert re.fullmatch("present DATE +# a year", lines_of(page)[1])
+    expect(one.locator("input[type=range]")).to_be_hidden()
+
+
+def test_switching_fifty_rules_fast_loses_nothing(page: Any) -> None:
+    rules = [rf"fix DATE at tokens /1{k:03}/  [penalty 1]  # no. {k}" for k in range(50)]
+    write(page, "\n".join(rules))
+    boxes = page.locator("#rule-list input[type=checkbox]")
+    boxes.evaluate_all("boxes => boxes.forEach(box => box.click())")
+    assert lines_of(page) == [f"# off: {rule}" for rule in rules]
+    boxes.evaluate_all("boxes => boxes.filter((_, k) => k % 2).forEach(box => box.click())")
+    wanted = [rule if k % 2 else f"# off: {rule}" for k, rule in enumerate(rules)]
+    assert lines_of(page) == wanted
+    expect(page.locator("#rule-list input:checked")).to_have_count(25)
+    page.locator("#rule-list input").first.focus()
+    for _ in range(75):
+        page.keyboard.press("Control+z")
+    assert lines_of(page) == rules
+
+
+def test_the_same_rule_twice_has_two_switches(page: Any) -> None:
+    write(page, "present DATE\npresent DATE\n")
+    page.get_by_role("checkbox", name="present DATE", exact=True).nth(1).uncheck()
+    assert rules_of(page) == "present DATE\n# off: present DATE\n"
+
+
+# ---- undo ----
+
+
+def test_undo_and_redo(page: Any) -> None:
+    write(page, "present TITLE\nforbid DATE\n")
+    before = rules_of(page)
+    page.get_by_role("checkbox", name="forbid DATE", exact=True).uncheck()
+    off = rules_of(page)
+    field = at_end(page)
+    field.press("Control+z")
+    assert rules_of(page) == before
+    field.press("Control+Shift+z")
+    assert rules_of(page) == off
+    field.press("Control+z")
+    at_end(page)
+    page.keyboard.type("# mine")
+    field.press("Control+z")
+    assert rules_of(page) == before
+    field.press("Control+y")
+    assert rules_of(page) == before + "# mine"
+    expect(page.get_by_role("checkbox", name="forbid DATE", exact=True)).to_be_checked()
+
+
+def test_undo_ends_at_the_rules_of_the_model(page: Any) -> None:
+    before = rules_of(page)
+    field = at_end(page)
+    page.keyboard.type("# x")
+    for _ in range(4):
+        field.press("Control+z")
+    assert rules_of(page) == before != ""
+
+
+# ---- findings ----
+
+
+def test_a_finding_is_shown_and_repaired(page: Any) -> None:
+    write(page, "present TITLE\npresent AUTOR  # who\n")
+    finding = page.locator("#findings li.error")
+    expect(finding).to_contain_text("error")
+    expect(finding).to_contain_text("unknown label 'AUTOR'; did you mean 'AUTHOR'?")
+    mark = page.locator(".line .mark")
+    expect(mark).to_have_attribute("aria-label", re.compile("^error: unknown label"))
+    expect(page.locator(".line.has-error .p-unknown")).to_have_text("AUTOR")
+    expect(item(page, "present AUTOR")).to_contain_text("has an error")
+    finding.get_by_role("button", name="line 2").click()
+    assert page.locator("#rules").evaluate(SELECTED) == "present AUTOR  # who"
+    expect(page.locator("#rules-message")).to_contain_text("Line 2, error: unknown label 'AUTOR'")
+    page.locator(".editor-cell .line").nth(1).hover(force=True)
+    expect(page.locator(".editor-tip")).to_contain_text("unknown label 'AUTOR'")
+    finding.get_by_role("button", name="Change to").click()
+    assert rules_of(page) == "present TITLE\npresent AUTHOR  # who\n"
+    expect(page.locator("#findings li.error")).to_have_count(0)
+    expect(mark).to_have_count(0)
+
+
+def test_findings_by_keyboard(page: Any) -> None:
+    write(page, "present TITLE\npresent AUTOR\npresent DATE\npresent DAET\n")
+    expect(page.locator("#findings li.error")).to_have_count(2)
+    field = page.locator("#rules")
+    field.evaluate("field => { field.focus(); field.setSelectionRange(0, 0); }")
+    field.press("F8")
+    expect(page.locator("#rules-message")).to_contain_text("Line 2")
+    field.press("F8")
+    expect(page.locator("#rules-message")).to_contain_text("Line 4")
+    field.press("Control+.")
+    expect(page.locator("#rules")).to_have_value("present TITLE\npresent AUTOR\npresent DATE\npresent DATE\n")
+    field.press("Shift+F8")
+    expect(page.locator("#rules-message")).to_contain_text("Line 2")
+
+
+def test_marks_stay_with_their_lines(page: Any) -> None:
+    write(page, "present TITLE\npresent AUTOR\n")
+    expect(page.locator(".line.has-error")).to_have_count(1)
+    page.locator("#rules").evaluate("field => { field.focus(); field.setSelectionRange(0, 0); }")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert (
+        page.locator(".layer .line").evaluate_all("lines => lines.findIndex(line => line.matches('.has-error'))") == 3
+    )
+    page.fill("#rules", "present TITLE\n\n\npresent AUTHOR\n")
+    expect(page.locator(".line.has-error")).to_have_count(0)
+
+
+# ---- test cases ----
+
+
+def test_cases_go_red_and_green(page: Any) -> None:
+    good = f'example "{KNUTH}" has DATE "1984"'
+    write(page, f"present TITLE\n{good}\n", KNUTH)
+    case = page.locator("#examples-list li")
+    expect(case).to_contain_text("passed")
+    expect(case).to_have_class("passed")
+    green = case.locator(".level").evaluate("word => getComputedStyle(word).color")
+    page.fill("#rules", f"forbid DATE\n{good}\n")
+    expect(case).to_contain_text("failed")
+    expect(case).to_contain_text("Got: ")
+    assert case.locator(".level").evaluate("word => getComputedStyle(word).color") != green
+    expect(page.locator("#rules-pane")).to_contain_text("1, 1 failed")
+    case.get_by_role("button", name="line 2").click()
+    assert page.locator("#rules").evaluate(SELECTED) == good
+
+
+@pytest.mark.parametrize("text", [KNUTH, 'Knuth, D. “The "TeXbook" 🦄 \\ more”. 1984.'])
+def test_the_result_becomes_a_test_case(page: Any, text: str) -> None:
+    write(page, "present TITLE\n", text)
+    expect(page.locator("#status")).to_contain_text("proved optimal")
+    page.get_by_role("button", name="Add the current result as a test case").click()
+    assert lines_of(page)[2].startswith('example "Knuth, ')
+    assert " is AUTHOR " in lines_of(page)[2]
+    expect(page.locator("#examples-list li")).to_contain_text("passed")
+    expect(page.locator("#examples-list q")).to_have_text(text)
+    before = rules_of(page)
+    page.get_by_role("button", name="Add the current result as a test case").click()  # there is one for this text
+    assert rules_of(page) == before
+
+
+# ---- everything else ----
+
+
+def test_injection_stays_text(page: Any) -> None:
+    page.fill(
+        "#rules",
+        f'present {INJECTION}\npresent "{INJECTION}"\n# {INJECTION}\nexample "{INJECTION}" has X "x"\nforbid DATE',
+    )
+    expect(page.locator("#findings li.error").first).to_contain_text("<img src=x")
+    expect(page.locator("#rule-list")).to_contain_text("<script>")
+    assert page.locator("#rules-pane img, #rules-pane script, .layer img").count() == 0
+    assert page.evaluate("window.hacked") is None
+    field = at_end(page)
+    field.press("Enter")
+    field.press("Control+Space")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_figures_of_labelled_data_stand_beside_each_rule(page: Any) -> None:
+    page.get_by_role("button", name="Load the sample references").click()
+    first = page.locator("#rule-list li").first
+    expect(first).to_contain_text(re.compile(r"broken by gold in \d+, by plain labels in \d+ sequences?"))
+    expect(first).to_contain_text(re.compile(r"[+−]?\d+\.\d\s%\s?F1"))
+    page.fill("#rules", "present TITLE\nforbid AUTHOR\n")
+    expect(item(page, "forbid AUTHOR")).to_contain_text("hurts")
