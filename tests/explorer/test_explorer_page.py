@@ -13,6 +13,7 @@ import pytest
 import bridle
 
 expect = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright").expect
+expect.set_options(timeout=15_000)  # milliseconds; a machine under load is slow
 
 KNUTH = "Knuth, Donald E. The TeXbook. Addison-Wesley, 1984."
 QUOTED = "Petar Maymounkov. “Kademlia.” Springer, 2002, pp. 53–65."
@@ -196,7 +197,7 @@ def test_figures_of_500_sequences_follow_the_rules(page: Any) -> None:
     before, after = map(float, re.findall(r"([\d.]+)\s%", scores)[:2])
     assert before < after  # F1 without and with rules
     begun = time.perf_counter()
-    page.fill("#rules", page.input_value("#rules") + "forbid TITLE  # hurts\n")
+    page.fill("#rules", page.input_value("#rules") + "forbid PAGES  # not a good idea\n")
     expect(rows).to_have_count(12)
     expect(rows.last).to_contain_text("hurts")
     assert time.perf_counter() - begun < 5  # about 0.4 s on an idle machine
@@ -231,7 +232,7 @@ def test_permalink_brings_text_and_rules_back(page: Any, open_page: Any) -> None
     rewrite(page, QUOTED)
     page.fill("#rules", "present TITLE  # mine: ä “ ☃\n")
     page.click("#permalink")
-    expect(page.locator("#status")).to_contain_text("Link copied")
+    expect(page.locator("#permalink")).to_have_text("Link copied")
     link = page.evaluate("navigator.clipboard.readText()")
     assert link == page.url
     again = open_page(at="#" + link.partition("#")[2])
@@ -245,7 +246,7 @@ def test_permalink_names_the_sequence_of_the_sample(page: Any, open_page: Any) -
     page.click("#next")
     expect(page.locator("#position")).to_contain_text("2 of ")
     page.click("#permalink")
-    expect(page.locator("#status")).to_contain_text("Link copied")
+    expect(page.locator("#permalink")).to_have_text("Link copied")
     again = open_page(at="#" + page.url.partition("#")[2])
     expect(again.locator("#position")).to_contain_text("2 of ")
     assert again.input_value("#text") == page.input_value("#text")

@@ -1,7 +1,7 @@
 /**
  * Elements without innerHTML: whatever comes from users or from the server stays text.
  *
- * @typedef {Node | string | number | null | undefined | false | Child[]} Child
+ * @typedef {Node | string | number | null | undefined | false | any[]} Child
  *   Strings and numbers become text nodes; null, undefined and false are left out; arrays are flattened.
  * @typedef {Object<string, any>} Props
  *   `class`: string; `dataset`: object; `style`: object of CSS properties (also custom ones, `--x`);

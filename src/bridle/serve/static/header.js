@@ -22,6 +22,8 @@ export function setUpHeader(store, say) {
     try {
       await navigator.clipboard.writeText(location.href);
       say(`Link copied.${left}`);
+      byId("permalink").textContent = "Link copied";
+      setTimeout(() => fill(byId("permalink"), "Copy link"), 2000);
     } catch {
       say(`The link is in the address bar; copy it from there.${left}`);
     }

@@ -42,8 +42,8 @@ export function summary(told) {
 export function createResultPane(store, actions) {
   const answer = byId("answer");
   drawTrellis(store.get(), actions);
-  answer.addEventListener("mouseover", (event) => follow(/** @type {Element} */ (event.target)));
-  answer.addEventListener("focusin", (event) => follow(/** @type {Element} */ (event.target)));
+  answer.addEventListener("mouseover", (/** @type {any} */ event) => follow(event.target));
+  answer.addEventListener("focusin", (/** @type {any} */ event) => follow(event.target));
   answer.addEventListener("mouseleave", () => light(answer, []));
   answer.addEventListener("focusout", () => light(answer, []));
 
