@@ -386,6 +386,7 @@ TOGETHER = {
     "test_kernels_texts": "features/unseen texts",
     "test_kernels_learning": "models/layout models/linear models/task models/vectors",
     "test_learn_auditing": "learn/audit_result learn/hints",
+    "test_serve_evaluation": "learn/placed learn/trials",
     "test_learn_deterministic": "learn/constrained learn/contexts learn/decided",
     "test_learn_relational": "learn/evidence",
     "test_learn_relational_parts": "learn/candidates learn/candidates_labels learn/candidates_tokens learn/chance "

@@ -7,29 +7,29 @@
     B sequences (b)    R rules (r)
 
 A rule can change a sequence only if the plain labelling breaks one of the rules that are on: if it breaks none, it is
-still the best. So only these are decoded and counted again, which is what makes R + R decodings of a corpus cheap.
+still the best. So only these are decoded (trials.py) and counted again, which makes R + R decodings of a corpus cheap.
 Hard rules that no labelling obeys are relaxed to the fewest violations; the result says how many sequences did so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import offsets_of
 from bridle.errors import LabelError, LatticeError
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.labels import Bools, Labels
-from bridle.lattice import Lattices, subset
+from bridle.labels import Labels
+from bridle.lattice import Lattices
 from bridle.learn.audit_result import Audit, Figures, Row, gain
+from bridle.learn.trials import Trial, Trials, plain_ids
 from bridle.learn.weights import Given, violations
 from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
-from bridle.report import score
+from bridle.ranges import Ints, ranges
+from bridle.report.packed import GoldCounts
 from bridle.rules.base import Rule
 
 Labellings = Sequence[Sequence[str]]
@@ -100,26 +100,26 @@ def audit(
     rules = list(rules)
     if lattices is not None and guesses is not None:
         raise LatticeError("`lattices` and `guesses` cannot be combined", got="both", wanted="one of them")
-    in_gold = violations(rules, gold, _wide(labels, gold), given, threads=threads) > 0
+    in_gold = violations(rules, gold, widened(labels, gold), given, threads=threads) > 0
     count = len(in_gold)
     kept = (1 - in_gold.mean(axis=0) if count else np.ones(len(rules))).tolist()
     if lattices is None:
         obeys: list[Any] = [None] * len(rules)
         if guesses is not None:
             _same_lengths(gold, guesses)
-            broken = violations(rules, guesses, _wide(labels, guesses), given, threads=threads) > 0
+            broken = violations(rules, guesses, widened(labels, guesses), given, threads=threads) > 0
             obeys = (1 - broken.mean(axis=0)).tolist() if count else [1.0] * len(rules)
         rows = [Row(rule, r, kept[r], obeys[r]) for r, rule in enumerate(rules)]
         return Audit(count, labels.scheme, tuple(sorted(rows, key=lambda row: -row.gold)))
-    trial = _Trial(rules, gold, labels, given, lattices, {"threads": threads, **options})
+    figures = _Figures(rules, gold, labels, given, lattices, {"threads": threads, **options})
     everything = list(range(len(rules)))
-    none, full = trial.figures([]), trial.figures(everything)
+    none, full, broken = figures.of([]), figures.of(everything), figures.trials.broken
     rows = []
     for r, rule in enumerate(rules):
         others = [k for k in everything if k != r]
-        without = trial.figures(others) if leave_out == "each" else None
-        obeyed = float(1 - trial.broken[:, r].mean()) if count else 1.0
-        rows.append(Row(rule, r, kept[r], obeyed, trial.figures([r]), without))
+        without = figures.of(others) if leave_out == "each" else None
+        obeyed = float(1 - broken[:, r].mean()) if count else 1.0
+        rows.append(Row(rule, r, kept[r], obeyed, figures.of([r]), without))
     return Audit(count, labels.scheme, tuple(sorted(rows, key=lambda row: _worth(row, none, full))), none, full)
 
 
@@ -169,7 +169,7 @@ def _worth(row: Row, none: Figures, everything: Figures) -> tuple[float, ...]:
     return (*(-(one or 0.0) for pair in gains for one in pair), -row.gold, row.number)
 
 
-def _wide(labels: Labels, labellings: Labellings) -> Labels:
+def widened(labels: Labels, labellings: Sequence[Sequence[str | None]]) -> Labels:
     """Labels with those that only these labellings have."""
     extra = sorted({name for one in labellings for name in one if isinstance(name, str)} - set(labels.names))
     return Labels([*labels.names, *extra], labels.scheme, outside=labels.outside) if extra else labels
@@ -185,8 +185,8 @@ def _same_lengths(gold: Labellings, guesses: Labellings) -> None:
         )
 
 
-class _Trial:
-    """Decodes with some of the rules; remembers plain decoding, so that only what may change is done again."""
+class _Figures:
+    """How good decoding with some of the rules is."""
 
     def __init__(
         self,
@@ -197,44 +197,36 @@ class _Trial:
         lattices: Lattices,
         options: Mapping[str, Any],
     ) -> None:
-        self.rules, self.gold, self.labels, self.given, self.lattices = rules, gold, labels, given, lattices
+        self.counts = gold_counts(gold, labels, lattices)
         options = dict(options)
-        self.threads, self.options = options.pop("threads"), {"on_infeasible": "relax", **options}
-        offsets = offsets_of(lattices)
-        if list(map(len, gold)) != np.diff(offsets).tolist():
-            raise LabelError(
-                "gold does not fit the lattices",
-                got=f"{len(gold)} labellings",
-                wanted=f"{len(offsets) - 1}, with a label per token",
-                cause="Are both from the same input, in order?",
-            )
-        self.plain, _ = self._decode([], np.arange(len(gold)))
-        self.broken: Bools = violations(rules, self.plain, labels, given, threads=self.threads) > 0  # (B, R)
-        self.base = self._counts(range(len(gold)), self.plain)
+        threads = options.pop("threads")
+        plain = plain_ids(labels, lattices, threads=threads, options=options)
+        self.trials = Trials(rules, labels, lattices, given, plain, threads=threads, options=options)
+        self.base = self.counts.counts(plain)
 
-    def figures(self, chosen: Sequence[int]) -> Figures:
+    def of(self, chosen: Sequence[int]) -> Figures:
         """Decoding with these rules."""
-        some = np.flatnonzero(self.broken[:, list(chosen)].any(axis=1))
-        guessed, relaxed = self._decode([self.rules[r] for r in chosen], some)
-        before = self._counts(some.tolist(), [self.plain[b] for b in some.tolist()])
-        right, tokens, correct, both = (self.base - before + self._counts(some.tolist(), guessed)).tolist()
-        return Figures(right / tokens if tokens else 0.0, 2 * correct / both if correct else 0.0, relaxed)
-
-    def _decode(self, rules: Sequence[Rule], some: npt.NDArray[np.integer]) -> tuple[list[list[str]], int]:
-        if not len(some):
-            return [], 0
-        decoder = Decoder(self.labels, rules, **self.options)
-        given = None if self.given is None else [self.given[b] for b in some.tolist()]
-        found = decoder.decode_batch(subset(self.lattices, some), given, threads=self.threads)
-        return found.labels, int(found.relaxed.sum()) if rules else 0
-
-    def _counts(self, some: Sequence[int], guessed: Labellings) -> npt.NDArray[np.int64]:
-        """Right tokens, tokens, correct segments, guessed + gold segments: numbers that add up over sequences."""
-        scores = score(_picked(self.gold, some), guessed, self.labels.scheme)
-        segments = scores.segments
-        counts = [scores.correct_tokens, scores.tokens, segments.correct, segments.guessed + segments.gold]
-        return np.array(counts, dtype=np.int64)
+        trial = self.trials.best(chosen)
+        accuracy, f1, _ = self.counts.shares(changed_sum(self.counts, self.base, trial))
+        return Figures(accuracy, f1, int(trial.relaxed.sum()))
 
 
-def _picked(labellings: Labellings, some: Sequence[int]) -> Iterator[Sequence[str]]:
-    return (labellings[b] for b in some)
+def gold_counts(gold: Sequence[Sequence[str | None]], labels: Labels, lattices: Lattices) -> GoldCounts:
+    """Gold labels, ready to be counted, if they fit the lattices."""
+    offsets = offsets_of(lattices)
+    if list(map(len, gold)) != np.diff(offsets).tolist():
+        raise LabelError(
+            "gold does not fit the lattices",
+            got=f"{len(gold)} labellings",
+            wanted=f"{len(offsets) - 1}, with a label per token",
+            cause="Are both from the same input, in order?",
+        )
+    return GoldCounts(gold, labels.names, labels.scheme)
+
+
+def changed_sum(counts: GoldCounts, base: Ints, trial: Trial) -> Ints:
+    """Summed counts of a trial. base: of plain decoding, sequence by sequence."""
+    some = trial.touched
+    now = counts.counts(trial.ids[ranges(counts.offsets, some)[0]], some)
+    total: Ints = base.sum(axis=0) - base[some].sum(axis=0) + now.sum(axis=0)
+    return total

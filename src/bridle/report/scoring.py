@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +82,7 @@ def score(
     if scheme not in (None, "auto", "IO", *TAGS):
         wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
         raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelled name?")
-    ways = [_Segments(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
+    ways = [Segments(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
     ids = _Ids()
     tokens, pairs = _Tally(), Pairs()
     count = exact = right = missing = 0
@@ -91,7 +91,7 @@ def score(
             for way in list(ways):
                 if not way.add(name):
                     if scheme != "auto":
-                        raise _misfit(name, scheme)
+                        raise misfit(name, scheme)
                     ways.remove(way)
         begin = np.zeros(len(a), dtype=bool)
         begin[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
@@ -148,7 +148,33 @@ class _Tally:
         return {name: Counts(*column) for name, column in sorted(columns) if any(column)}
 
 
-class _Segments:
+class LabelTables(NamedTuple):
+    """What segments need to know of each label."""
+
+    inside: Bools  # it belongs to a segment
+    first: Bools  # it begins one wherever it stands
+    last: Bools  # it ends one
+    type: Ints  # its type; -1 outside
+
+    def found(self, ids: Ints, begin: Bools) -> Found:
+        """The segments of labellings that lie end to end. begin[t]: a sequence starts at t."""
+        types = self.type[ids]
+        cut = begin | self.first[ids]
+        cut[1:] |= self.last[ids[:-1]] | (types[1:] != types[:-1])
+        places = np.flatnonzero(cut)
+        kept = self.inside[ids[places]]
+        return Found(places[kept], np.append(places[1:], len(ids))[kept], types)
+
+
+def same_segments(gold: Found, guessed: Found) -> Bools:
+    """Which of the guessed segments gold has, too."""
+    gold_end = np.zeros(len(gold.types), dtype=np.int64)  # of the segment that starts here; 0: none does
+    gold_end[gold.starts] = gold.ends
+    here = guessed.starts
+    return np.asarray((gold_end[here] == guessed.ends) & (gold.types[here] == guessed.types[here]))
+
+
+class Segments:
     """The segments under one scheme."""
 
     def __init__(self, scheme: str | None) -> None:
@@ -174,22 +200,16 @@ class _Segments:
 
     def count(self, gold: Ints, guessed: Ints, begin: Bools) -> None:
         """begin[t]: a sequence starts at t."""
-        starts, ends, types = there = self._found(gold, begin)
-        starts_guessed, ends_guessed, types_guessed = theirs = self._found(guessed, begin)
+        tables = self.tables()
+        there, theirs = tables.found(gold, begin), tables.found(guessed, begin)
         self.errors += segment_errors(there, theirs)
-        gold_end = np.zeros(len(gold), dtype=np.int64)  # of the segment that starts here; 0: none does
-        gold_end[starts] = ends
-        same = (gold_end[starts_guessed] == ends_guessed) & (types[starts_guessed] == types_guessed[starts_guessed])
-        self.tally.add(types[starts_guessed[same]], types_guessed[starts_guessed], types[starts])
+        same = same_segments(there, theirs)
+        self.tally.add(there.types[theirs.starts[same]], theirs.types[theirs.starts], there.types[there.starts])
 
-    def _found(self, ids: Ints, begin: Bools) -> Found:
-        inside, first, last = (np.array(x, dtype=bool)[ids] for x in (self.inside, self.first, self.last))
-        types = np.array(self.type, dtype=np.int64)[ids]
-        cut = begin | first
-        cut[1:] |= last[:-1] | (types[1:] != types[:-1])
-        places = np.flatnonzero(cut)
-        kept = inside[places]
-        return Found(places[kept], np.append(places[1:], len(ids))[kept], types)
+    def tables(self) -> LabelTables:
+        """What is known of the labels so far."""
+        inside, first, last = (np.array(x, dtype=bool) for x in (self.inside, self.first, self.last))
+        return LabelTables(inside, first, last, np.array(self.type, dtype=np.int64))
 
     def by_type(self) -> dict[str, Counts]:
         return self.tally.named(self.types.names)
@@ -207,7 +227,8 @@ def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
     return (tag if tag in TAGS[scheme] else None), kind
 
 
-def _misfit(name: str, scheme: str | None) -> LabelError:
+def misfit(name: str, scheme: str | None) -> LabelError:
+    """The error for a label that does not fit the scheme."""
     return LabelError(
         f"a label does not fit the scheme {scheme}",
         got=repr(name),

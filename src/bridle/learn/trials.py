@@ -1,0 +1,171 @@
+"""Decoding with all of some rules, and with parts of them, without decoding everything again.
+
+    best(C)    the best labelling of each sequence under the rules C, a part of all rules R
+    broken     the rules that best({}) breaks
+
+If best(S) breaks no rule of C outside S, it is best(C), because it scores the same under C as under S, and every other
+labelling scores no more. So a sequence is decoded with the rules that its plain labelling breaks, then with those that
+this result breaks as well, until there are none. What is left is its *support* S: best(C) = best(S) for all C that
+contain S. Sequences with the same support are decoded together.
+
+    B sequences (b)    R rules (r)    N tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import offsets_of
+from bridle.decoding.result import Decodings
+from bridle.labels import Bools, Labels
+from bridle.lattice import Lattices, subset
+from bridle.learn.weights import Given, Ids, counter
+from bridle.ranges import ranges
+from bridle.rules.base import Rule
+
+_MOST_GROUPS = 24  # parts that are decoded one after the other, each with its own rules
+_MOST_ROUNDS = 4
+Numbers = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The best labellings under some of the rules."""
+
+    ids: Ids  # (N,)  -1: no labelling was found
+    touched: Numbers  # sequences that may differ from plain decoding
+    relaxed: Bools  # (B,)  no labelling obeys the hard rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Full:
+    """Decoding with all rules."""
+
+    trial: Trial
+    support: Bools  # (B, R)  the rules that it takes; all of them if that is not known
+    broken: Bools  # (B, R)  by the result
+
+
+class Trials:
+    """Decodes with some of the rules.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+    labels : Labels
+    lattices : Batch or list of Lattice
+    given : sequence of mapping, optional
+    plain : array of int32, shape (N,)
+        The best labels without rules; see `plain_ids`.
+    broken : array of bool, shape (B, R), optional
+        The rules that they break; counted if it is missing.
+    threads : int
+    options : mapping
+        Options of `Decoder`.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        labels: Labels,
+        lattices: Lattices,
+        given: Sequence[Given] | None,
+        plain: Ids,
+        *,
+        broken: Bools | None = None,
+        threads: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.rules, self.labels, self.lattices, self.given, self.plain = rules, labels, lattices, given, plain
+        self.offsets, self.threads = offsets_of(lattices), threads
+        self._options = {"on_infeasible": "relax", **(options or {})}
+        self.broken = self._broken_by(np.arange(len(self.offsets) - 1), plain) if broken is None else broken
+
+    @cached_property
+    def _count(self) -> Any:
+        return counter(self.rules, self.labels, threads=self.threads)
+
+    def _broken_by(self, some: Numbers, ids: Ids) -> Bools:
+        """(len(some), R): which rules labellings break. ids: of these sequences, end to end."""
+        cuts = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[some])]).astype(np.int64)
+        lost = ids < 0
+        found: Bools = self._count(np.where(lost, 0, ids).astype(np.int32), cuts, self._given_to(some)) > 0
+        if lost.any():
+            sums = np.concatenate([[0], np.cumsum(lost)])
+            found[sums[cuts[1:]] > sums[cuts[:-1]]] = False  # no labels break no rules
+        return found
+
+    def _given_to(self, some: Numbers) -> list[Given] | None:
+        return None if self.given is None else [self.given[b] for b in some.tolist()]
+
+    def _decode(self, chosen: Numbers, some: Numbers) -> Decodings:
+        decoder = Decoder(self.labels, [self.rules[r] for r in chosen.tolist()], **self._options)
+        return decoder.decode_batch(subset(self.lattices, some), self._given_to(some), threads=self.threads)
+
+    @cached_property
+    def full(self) -> _Full:
+        """Decoding with all rules."""
+        ids, broken, support = self.plain.copy(), self.broken.copy(), self.broken.copy()
+        relaxed = np.zeros(len(self.offsets) - 1, dtype=bool)
+        todo = touched = np.flatnonzero(self.broken.any(axis=1))
+        for done in range(_MOST_ROUNDS):
+            if not len(todo):
+                break
+            if done == _MOST_ROUNDS - 1:
+                support[todo] = True
+            proved = np.ones(len(relaxed), dtype=bool)
+            for chosen, some in self._groups(support, todo):
+                found = self._decode(chosen, some)
+                ids[ranges(self.offsets, some)[0]] = found.ids
+                relaxed[some], proved[some] = found.relaxed, found.optimal & ~found.relaxed
+            broken[todo] = self._broken_by(todo, ids[ranges(self.offsets, todo)[0]])
+            whole = support[todo].all(axis=1)
+            more = (broken[todo] & ~support[todo]).any(axis=1) | (~proved[todo] & ~whole)
+            support[todo] |= broken[todo] | ~proved[todo, None]
+            todo = todo[more]
+        return _Full(Trial(ids, touched, relaxed), support, broken)
+
+    def _groups(self, support: Bools, todo: Numbers) -> list[tuple[Numbers, Numbers]]:
+        """Rules, and sequences to decode with them; where sequences have many supports, the rare ones share one."""
+        keys, which, sizes = np.unique(support[todo], axis=0, return_inverse=True, return_counts=True)
+        which = which.reshape(-1)
+        if len(keys) > _MOST_GROUPS:
+            rare = np.argsort(-sizes, kind="stable")[_MOST_GROUPS - 1 :]
+            keys[rare] = keys[rare].any(axis=0)
+            which[np.isin(which, rare)] = rare[0]
+        out = []
+        for k in np.unique(which).tolist():
+            some = todo[which == k]
+            support[some] = keys[k]
+            out.append((np.flatnonzero(keys[k]), some))
+        return out
+
+    def best(self, chosen: Sequence[int]) -> Trial:
+        """Decode with these rules, by their numbers."""
+        full, inside = self.full, np.zeros(len(self.rules), dtype=bool)
+        inside[list(chosen)] = True
+        if inside.all():
+            return full.trial
+        touched: Bools = np.asarray(self.broken[:, inside].any(axis=1))
+        known = touched & ~(full.support & ~inside).any(axis=1)
+        rest = np.flatnonzero(touched & ~known)
+        ids = np.where(np.repeat(known, np.diff(self.offsets)), full.trial.ids, self.plain)
+        relaxed: Bools = np.zeros(len(touched), dtype=bool)
+        if len(rest):
+            found = self._decode(np.flatnonzero(inside), rest)
+            ids[ranges(self.offsets, rest)[0]] = found.ids
+            relaxed[rest] = found.relaxed
+        return Trial(ids, np.flatnonzero(touched), relaxed)
+
+
+def plain_ids(labels: Labels, lattices: Lattices, *, threads: int = 0, options: Mapping[str, Any] | None = None) -> Ids:
+    """The best labels without rules, end to end; -1 where scores leave no path."""
+    decoder = Decoder(labels, **{"on_infeasible": "relax", **(options or {})})
+    return decoder.decode_batch(lattices, threads=threads).ids
