@@ -113,6 +113,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     popup.close();
     write(step.text);
     field.setSelectionRange(step.at, step.at);
+    if (document.activeElement === field) layer.line(lineAt(step.at))?.scrollIntoView({ block: "nearest" });
     followCursor();
     onChange(field.value);
   }

@@ -16,6 +16,8 @@ import { counted, lineLink, percent } from "./words.js";
 
 const MOST = 10; // of a slider, unless the penalty is larger
 const STEP = 0.1;
+const MANY = 60; // rules of which only those in the window are laid out
+const LITTLE = 0.0005; // a gain that is printed as 0.0 %
 const USUAL = 2.3; // the penalty of a rule that is made soft: a factor of ten in probability
 
 /**
@@ -74,6 +76,7 @@ export function createRuleList(list, store, edit) {
         item.draw(rule, language, wrong.has(rule.line), rule.off ? null : figures.get(rule.key), evaluation);
         if (list.children[k] !== item.element) list.insertBefore(item.element, list.children[k] ?? null);
       });
+      list.classList.toggle("many", rules.length > MANY);
       items = next;
     },
   };
@@ -153,7 +156,7 @@ function told(row, evaluation) {
   const broken = `broken by ${row.gold === null ? "" : `gold in ${row.gold}, by `}plain labels in ${counted(row.plain, "sequence")}`;
   return [
     broken,
-    gain.among && [", ", h("span", { class: gain.among.f1 < 0 ? "bad" : "good" }, `${percent(gain.among.f1, { sign: true })} F1`)],
+    gain.among && [", ", h("span", { class: Math.abs(gain.among.f1) < LITTLE ? "" : gain.among.f1 < 0 ? "bad" : "good" }, `${percent(gain.among.f1, { sign: true })} F1`)],
     (word === "hurts" || word === "mixed") && [" ", h("strong", { class: "word" }, word === "hurts" ? "hurts" : "helps and hurts")],
   ];
 }
