@@ -129,6 +129,7 @@ def test_the_layer_follows_every_edit(page: Any) -> None:
         assert drawn == rules_of(page)
 
 
+@pytest.mark.slow
 def test_five_hundred_lines_do_not_lag(open_page: Any) -> None:
     page = open_page(expected="413")  # more rules than the server takes
     page.fill("#rules", "\n".join(rf"fix DATE at tokens /1{k:03}/  [penalty 1]  # no. {k}" for k in range(500)))

@@ -12,7 +12,7 @@ import { fill, h } from "./dom.js";
 import { gains, verdict } from "./gold_pane.js";
 import { linesOf, piecesOf, readLine } from "./language.js";
 import { setPenalty, shownNumber, toggle } from "./rules_text.js";
-import { counted, lineLink, percent } from "./words.js";
+import { lineLink, percent } from "./words.js";
 
 const MOST = 10; // of a slider, unless the penalty is larger
 const STEP = 0.1;
@@ -142,7 +142,7 @@ function createItem({ key, sentence }, store, editRule) {
       rule = now;
       box.checked = !now.off;
       show();
-      element.className = now.off ? "off" : "";
+      element.className = `${now.off ? "off" : ""} ${now.penalty === null ? "" : "soft"}`.trim();
       fill(name, lineLink(store, now.line, piecesOf(sentence, language).map(({ kind, text }) => h("span", { class: `p-${kind}` }, text))));
       fill(about, now.off ? "off" : wrong ? h("strong", { class: "bad" }, "has an error") : row ? told(row, evaluation) : null);
     },
@@ -153,9 +153,9 @@ function createItem({ key, sentence }, store, editRule) {
 function told(row, evaluation) {
   const gain = gains(row, evaluation);
   const word = verdict(gain);
-  const broken = `broken by ${row.gold === null ? "" : `gold in ${row.gold}, by `}plain labels in ${counted(row.plain, "sequence")}`;
+  const times = (/** @type {number} */ count) => `${count.toLocaleString("en")}×`;
   return [
-    broken,
+    row.gold === null ? `plain labels break it ${times(row.plain)}` : `gold breaks it ${times(row.gold)}, plain labels ${times(row.plain)}`,
     gain.among && [", ", h("span", { class: Math.abs(gain.among.f1) < LITTLE ? "" : gain.among.f1 < 0 ? "bad" : "good" }, `${percent(gain.among.f1, { sign: true })} F1`)],
     (word === "hurts" || word === "mixed") && [" ", h("strong", { class: "word" }, word === "hurts" ? "hurts" : "helps and hurts")],
   ];
