@@ -1,7 +1,8 @@
 """The pictures of the explorer: `python docs/screenshots.py` writes docs/pictures/explorer.png and explorer-dark.png.
 
 Needs `bridle[serve]`, Playwright, Pillow and Chromium (`BRIDLE_CHROMIUM`, or `chromium` on the path). A server on the
-embedded references is started for it. The picture shows a reference that the rules correct, and the figures of all.
+embedded references is started for it. The pictures show a reference that the rules correct, and what the rules do to
+all of them: the first one as the page opens, the dark one down to the table of figures.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 PICTURES = Path(__file__).parent / "pictures"
-WIDTH, HEIGHT = 1280, 1160
+WIDTH, HEIGHT = 1400, 1060
 MOST_BYTES = 250_000
 LENGTHS = range(24, 36)  # tokens of the reference that is shown
 ARGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--hide-scrollbars")
@@ -61,18 +62,18 @@ def link(state: object) -> str:
 
 
 def take(address: str) -> None:
-    """Take the pictures, light and dark."""
+    """Take the pictures: light, one screen; dark, the whole page."""
     chromium = os.environ.get("BRIDLE_CHROMIUM") or shutil.which("chromium")
     fragment = link({"sample": telling(address)})
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGS))
-        for name, scheme in (("explorer", "light"), ("explorer-dark", "dark")):
+        for name, scheme, whole in (("explorer", "light", False), ("explorer-dark", "dark", True)):
             page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
             page.goto(address + fragment)
             page.wait_for_selector("#figures tbody tr")
             page.wait_for_selector("#constrained .changed")
             page.wait_for_timeout(500)
-            write(page.screenshot(full_page=True), PICTURES / f"{name}.png")
+            write(page.screenshot(full_page=whole), PICTURES / f"{name}.png")
         browser.close()
 
 

@@ -75,6 +75,37 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+def _context(browser: Any, **options: Any) -> Any:
+    """A context of its own: nothing is shared with other tests."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], **options)
+    context.set_default_timeout(WITHIN)
+    return context
+
+
+def _watched(page: Any, failures: list[str], expected: str) -> Any:
+    """The page, which notes down what must not happen."""
+
+    def said(message: Any) -> None:
+        if message.type in ("error", "warning") and not re.search(expected, message.text):
+            failures.append(f"console: {message.text}")
+
+    def asked(request: Any) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob", "about") and parts.hostname not in ("127.0.0.1", "localhost"):
+            failures.append(f"request to {request.url}")
+
+    page.on("console", said)
+    page.on("pageerror", lambda error: failures.append(f"exception: {error}"))
+    page.on("request", asked)
+    return page
+
+
+def _shown(page: Any, address: str) -> Any:
+    page.goto(address)
+    page.wait_for_selector("#constrained .token")
+    return page
+
+
 @pytest.fixture
 def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
     """`open_page(width=390, dark=True, at="#...")`: the explorer with its first result. Nothing may fail in it.
@@ -85,30 +116,9 @@ def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
     failures: list[str] = []
 
     def make(*, width: int = 1280, height: int = 900, dark: bool = False, at: str = "", expected: str = "(?!)") -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        contexts.append(context)
-        context.set_default_timeout(WITHIN)
-        made = context.new_page()
-
-        def said(message: Any) -> None:
-            if message.type in ("error", "warning") and not re.search(expected, message.text):
-                failures.append(f"console: {message.text}")
-
-        def asked(request: Any) -> None:
-            parts = urlsplit(request.url)
-            if parts.scheme not in ("data", "blob") and parts.hostname not in ("127.0.0.1", "localhost"):
-                failures.append(f"request to {request.url}")
-
-        made.on("console", said)
-        made.on("pageerror", lambda error: failures.append(f"exception: {error}"))
-        made.on("request", asked)
-        made.goto(address + at)
-        made.wait_for_selector("#constrained .token")
-        return made
+        scheme = "dark" if dark else "light"
+        contexts.append(_context(browser, viewport={"width": width, "height": height}, color_scheme=scheme))
+        return _shown(_watched(contexts[-1].new_page(), failures, expected), address + at)
 
     yield make
     for context in contexts:
@@ -116,7 +126,22 @@ def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
     assert not failures, "\n".join(failures)
 
 
+@pytest.fixture(scope="module")
+def _window(browser: Any) -> Iterator[tuple[Any, list[str]]]:
+    """A page that is loaded anew for each test: a new window each time would take longer than most tests."""
+    failures: list[str] = []
+    context = _context(browser, viewport={"width": 1280, "height": 900})
+    yield _watched(context.new_page(), failures, "(?!)"), failures
+    context.close()
+
+
 @pytest.fixture
-def page(open_page: OpenPage) -> Any:
-    """The explorer, with the result of its first sample text."""
-    return open_page()
+def page(_window: tuple[Any, list[str]], address: str) -> Iterator[Any]:
+    """The explorer, with the result of its first sample text. Nothing may fail in it."""
+    window, failures = _window
+    window.goto("about:blank")  # else only the fragment of the address would change
+    yield _shown(window, address)
+    window.unroute_all()
+    found = [*failures]
+    failures.clear()
+    assert not found, "\n".join(found)

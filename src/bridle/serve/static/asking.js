@@ -13,6 +13,7 @@ import { api, ApiError } from "./api.js";
 import { explainOrLabel, isTooLong } from "./long_text.js";
 import { summary } from "./result_pane.js";
 import { shown } from "./state.js";
+import { sampleName } from "./text_pane.js";
 
 const ALTERNATIVES = 5;
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
@@ -147,7 +148,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
 
   return {
     ask,
-    loadSample: () => loadData(api.sample, { name: "Sample references", sample: true }),
+    loadSample: () => loadData(api.sample, { name: sampleName(store.get().model), sample: true }),
     /** @param {File} file read here, in the browser */
     loadFile: async (file) => {
       const text = await file.text();

@@ -3,7 +3,7 @@
 import { byId, fill, h } from "./dom.js";
 import { counted, lineLink, number, percent, problem } from "./words.js";
 
-const LITTLE = 0.00005; // a gain below this is none: it would be printed as 0.0 %
+const LITTLE = 0.0005; // a gain below this is none: it is printed as 0.0
 
 /**
  * What a rule gains, in shares from 0 to 1.

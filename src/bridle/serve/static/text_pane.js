@@ -97,6 +97,11 @@ export function createTextPane(store, actions) {
   });
 }
 
+/** @param {any} model @returns {string} what its sample data is called: references, unless the server was given its own */
+export function sampleName(model) {
+  return model?.name === "references" ? "sample references" : "sample data";
+}
+
 /** @param {any} samples the select @param {import("./state.js").State} state */
 function drawSamples(samples, state) {
   const texts = state.model?.sample_texts ?? [];
@@ -104,6 +109,7 @@ function drawSamples(samples, state) {
     texts.map((/** @type {string} */ text, /** @type {number} */ k) => h("option", { value: k }, text.length > 70 ? `${text.slice(0, 70)} …` : text)));
   samples.hidden = !texts.length;
   byId("load-sample").hidden = !state.model?.sample;
+  fill(byId("load-sample"), `Load the ${sampleName(state.model)}`);
 }
 
 /** @param {import("./state.js").State} state @param {number} from */

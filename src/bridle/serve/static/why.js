@@ -42,7 +42,7 @@ function twins(told, effect) {
   if (effect.price > LEAST || !effect.proved) return "";
   const lines = told.effects.filter((/** @type {any} */ other) => other !== effect && other.line && other.at.some((/** @type {number} */ t) => effect.at.includes(t)))
     .map((/** @type {any} */ other) => other.line);
-  return lines.length ? `together with ${lines.length > 1 ? "lines" : "line"} ${lines.join(", ")}` : "";
+  return lines.length ? `(together with ${lines.length > 1 ? "lines" : "line"} ${lines.join(", ")})` : "";
 }
 
 /** @param {string[]} tokens @param {number[]} at in order @returns {any[]} */
