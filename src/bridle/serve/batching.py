@@ -20,6 +20,8 @@ from typing import Any
 
 from bridle.serve.problems import HttpError, late
 
+AGAIN = 0.05  # seconds until an exception is raised again: one that hits a destructor is lost
+
 
 class GivenUp(BaseException):
     """Raised in a thread whose work nobody waits for. Not an `Exception`, so that nothing takes it for an answer."""
@@ -48,6 +50,10 @@ class Job:
         self.given_up = True
         for tell in self._listeners:
             tell()
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something from the event loop after a while."""
+        self._loop.call_later(seconds, call)
 
     def resolve(self) -> None:
         """Hand over the answer, in the event loop."""
@@ -190,8 +196,10 @@ class _Interrupt:
 
     def _look(self) -> None:
         with self._lock:
-            if self._jobs and all(job.given_up for job in self._jobs):
+            jobs = self._jobs
+            if jobs and all(job.given_up for job in jobs):
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, ctypes.py_object(GivenUp))
+                jobs[0].later(AGAIN, self._look)
 
     def __enter__(self) -> None:
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import uvicorn
 from bridle.errors import BridleError
 from bridle.interrupts import stop_at_once
 from bridle.serve.app import create_app
+from bridle.serve.batching import GivenUp
 from bridle.serve.service import Service
 
 GRACE = 2.0  # seconds beyond the time of a request, for answers to be sent
@@ -75,9 +77,21 @@ def run(
         gc.collect()
         gc.freeze()  # the model stays: collections need not look at it again and again
         ready(f"http://{name}:{at.getsockname()[1]}")
-        server.run(sockets=[at])
+        with _lost_exceptions_unseen():
+            server.run(sockets=[at])
     if server.interrupted:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def _lost_exceptions_unseen() -> Generator[None, None, None]:
+    """Print nothing about a `GivenUp` that hit a destructor: it is raised again."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if lost.exc_type is GivenUp else before(lost)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 class _Server(uvicorn.Server):

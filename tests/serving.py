@@ -1,0 +1,89 @@
+"""A server as tests call it: in this process, without a socket, on the embedded references."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+
+from bridle.serve import Limits, Service, create_app
+from bridle.serve.embedded import embedded_model, embedded_rules, embedded_sample
+from bridle.serve.rulebook import from_text
+
+JSON = {"content-type": "application/json"}
+
+
+def service_of(**limits: Any) -> Service:
+    """The embedded references, with other limits if they are given."""
+    if not _KEPT:
+        _KEPT.extend([embedded_model(), embedded_sample()])
+    tagger, sample = _KEPT
+    strict = from_text("forbid VENUE\n", tagger.labels_)
+    default = from_text(embedded_rules(), tagger.labels_)
+    return Service(tagger, "references", default, {"strict": strict}, Limits(**limits), sample)
+
+
+_KEPT: list[Any] = []  # the model and the sample: training takes a while
+
+
+class Client:
+    """Calls an application."""
+
+    def __init__(self, service: Service, **options: Any) -> None:
+        self.service = service
+        self.app: Any = create_app(service, **options)
+
+    def post(self, path: str, body: Any = None, **more: Any) -> httpx.Response:
+        """One request with a body; bytes are sent as they are."""
+        return self.together([("POST", path, body, more)])[0]
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        """One request without a body."""
+        return self.together([("GET", path, None, more)])[0]
+
+    def ok(self, path: str, body: Any = None) -> Any:
+        """The JSON of a request that must succeed."""
+        found = self.get(path) if body is None else self.post(path, body)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+    def error(self, path: str, body: Any, status: int, code: str) -> dict[str, Any]:
+        """The error of a request that must fail."""
+        found = self.post(path, body)
+        assert (found.status_code, found.json()["error"]["code"]) == (status, code), found.text
+        error: dict[str, Any] = found.json()["error"]
+        assert error["what"] and set(error) == PARTS
+        return error
+
+    def in_turn(self, calls: Sequence[tuple[str, str, Any, dict[str, Any]]]) -> list[httpx.Response]:
+        """Requests one after the other, to a server that goes on between them."""
+        return self.together(calls, in_turn=True)
+
+    def together(
+        self, calls: Sequence[tuple[str, str, Any, dict[str, Any]]], *, in_turn: bool = False
+    ) -> list[httpx.Response]:
+        """Requests at the same time."""
+
+        async def all_of_them() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+                if in_turn:
+                    return [await self._call(client, *call) for call in calls]
+                return await asyncio.gather(*(self._call(client, *call) for call in calls))
+
+        return asyncio.run(all_of_them())
+
+    @staticmethod
+    async def _call(
+        client: httpx.AsyncClient, method: str, path: str, body: Any, more: dict[str, Any]
+    ) -> httpx.Response:
+        if isinstance(body, bytes):
+            more = {"content": body, "headers": {**JSON, **more.pop("headers", {})}, **more}
+        elif body is not None:
+            more = {"json": body, **more}
+        return await client.request(method, path, **more)
+
+
+PARTS = {"code", "what", "got", "wanted", "cause", "where", "sequence", "rule", "line"}

@@ -1,0 +1,207 @@
+"""Requests that arrive together are decoded together; what nobody waits for is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bridle.serve.batching import Job, Lane
+from bridle.serve.problems import HttpError
+from serving import Client, service_of
+
+
+def doubled(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.answer = 2 * job.work
+
+
+def test_what_waits_is_done_together_in_order() -> None:
+    sizes, begun, gate = list[int](), threading.Event(), threading.Event()
+
+    def run(jobs: Sequence[Job]) -> None:
+        begun.set()
+        gate.wait(5)
+        sizes.append(len(jobs))
+        doubled(jobs)
+
+    async def ask() -> list[Any]:
+        lane = Lane("test", run, together=100)
+        first = asyncio.create_task(lane.ask(1, 5))
+        await asyncio.to_thread(begun.wait, 5)
+        others = [asyncio.create_task(lane.ask(k, 5, size=30)) for k in range(2, 8)]
+        await asyncio.sleep(0.01)
+        gate.set()
+        found = [await task for task in (first, *others)]
+        lane.close()
+        return found
+
+    assert asyncio.run(ask()) == [2, 4, 6, 8, 10, 12, 14]
+    assert sizes == [1, 4, 2]  # a batch is full when it has 100 tokens
+
+
+def test_a_full_queue_turns_requests_away() -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def run(jobs: Sequence[Job]) -> None:
+        begun.set()
+        gate.wait(5)
+        doubled(jobs)
+
+    async def ask() -> tuple[list[Any], int]:
+        lane = Lane("test", run, waiting=2)
+        tasks = [asyncio.create_task(lane.ask(0, 5))]
+        await asyncio.to_thread(begun.wait, 5)
+        tasks += [asyncio.create_task(lane.ask(k, 5)) for k in range(1, 4)]
+        await asyncio.sleep(0.01)
+        gate.set()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        lane.close()
+        return [one for one in found if isinstance(one, int)], sum(isinstance(one, HttpError) for one in found)
+
+    assert asyncio.run(ask()) == ([0, 2, 4], 1)
+
+
+class Swallows:
+    """What is raised in a destructor is lost."""
+
+    def __del__(self) -> None:
+        for _ in range(100):
+            pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_python_code_that_nobody_waits_for_is_stopped() -> None:
+    ended = threading.Event()
+
+    def run(jobs: Sequence[Job]) -> None:
+        if jobs[0].work:
+            doubled(jobs)
+            return
+        try:
+            while True:
+                Swallows()
+        finally:
+            ended.set()
+
+    async def ask() -> Any:
+        lane = Lane("test", run)
+        with pytest.raises(HttpError) as error:
+            await lane.ask(0, 0.02)
+        assert error.value.status == 504
+        after = await lane.ask(21, 5)  # the only thread is free again
+        lane.close()
+        return after
+
+    assert asyncio.run(ask()) == 42
+    assert ended.is_set()
+
+
+def test_what_was_given_up_before_its_turn_is_dropped() -> None:
+    done = list[int]()
+
+    def run(jobs: Sequence[Job]) -> None:
+        time.sleep(0.03)
+        done.extend(job.work for job in jobs)
+        doubled(jobs)
+
+    async def ask() -> None:
+        lane = Lane("test", run)
+        first = asyncio.create_task(lane.ask(1, 5))
+        late = asyncio.create_task(lane.ask(2, 0.005))
+        last = asyncio.create_task(lane.ask(3, 5))
+        with pytest.raises(HttpError):
+            await late
+        assert (await first, await last) == (2, 6)
+        lane.close()
+
+    asyncio.run(ask())
+    assert done == [1, 3]
+
+
+def test_an_error_is_that_of_its_job() -> None:
+    def run(jobs: Sequence[Job]) -> None:
+        raise ValueError("odd")
+
+    async def ask() -> None:
+        lane = Lane("test", run)
+        with pytest.raises(ValueError, match="odd"):
+            await lane.ask(1, 5)
+        with pytest.raises(ValueError, match="odd"):
+            await lane.ask(1, 5)  # the thread is still there
+        lane.close()
+
+    asyncio.run(ask())
+
+
+# ---- with the model -------------------------------------------------------------------------------------------------
+
+
+def batches(client: Client) -> tuple[int, int]:
+    """How many batches there were, and how many requests they had."""
+    text = client.get("/metrics").text
+    count, total = (re.search(rf"bridle_batch_requests_{name} (\S+)", text) for name in ("count", "sum"))
+    assert count is not None and total is not None
+    return int(count[1]), int(float(total[1]))
+
+
+def test_requests_that_arrive_together_are_one_batch_and_get_their_own_answers() -> None:
+    client = Client(service_of())
+    sample = [list(example.tokens) for example in client.service.sample[:60]]
+    alone = [client.ok("/tag", {"tokens": [tokens]}) for tokens in sample]
+    before = batches(client)
+    found = client.together([("POST", "/tag", {"tokens": [tokens]}, {}) for tokens in sample])
+    after = batches(client)
+    assert [one.json() for one in found] == alone
+    assert after[1] - before[1] == 60 and after[0] - before[0] < 30
+    client.app.state.close()
+
+
+def test_one_bad_request_does_not_spoil_its_batch() -> None:
+    client = Client(service_of())
+    good = {"texts": ["Knuth, D. The TeXbook. 1984"]}
+    bad = [{"texts": ["a"], "k": 999}, {"columns": [{"pos": []}]}, {"texts": ["a"], "rules": "nonsense"}, {"texts": 1}]
+    bodies = [good, *bad] * 8
+    found = client.together([("POST", "/tag", body, {}) for body in bodies])
+    wanted = client.ok("/tag", good)
+    assert [one.status_code for one in found] == [200, 422, 422, 422, 422] * 8
+    assert all(one.json() == wanted for one in found[::5])
+    client.app.state.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback of a weak reference
+@pytest.mark.parametrize("path", ["/tag", "/explain", "/decode"])
+def test_hostile_rules_do_not_outlive_their_request(path: str) -> None:
+    client = Client(service_of(seconds=0.3, rule_parts=100))
+    pairs = [(a, b) for a in client.service.labels for b in client.service.labels]
+    rule = " or ".join(
+        f"(at least {10 + k} tokens of {a} and at most 5 segments of {b})" for k, (a, b) in enumerate(pairs[:30])
+    )
+    names = list(client.service.labels)
+    body: dict[str, Any] = {
+        "/tag": {"tokens": [["a"] * 50]},
+        "/explain": {"tokens": ["a"] * 50},
+        "/decode": {"labels": names, "sequences": [{"unary": [[0.0] * len(names)] * 50}]},
+    }[path]
+    easy = ("POST", path, {**body, "rules": ["present AUTHOR"]}, {})
+    hostile, *others = client.in_turn([("POST", path, {**body, "rules": [rule]}, {}), *[easy] * 5])
+    assert (hostile.status_code, hostile.json()["error"]["code"]) == (504, "time")
+    assert others[-1].status_code == 200, others[-1].text  # alone, compiling the rule takes many times 0.3 seconds
+    client.app.state.close()
+
+
+@pytest.mark.slow
+def test_kernels_that_nobody_waits_for_are_stopped() -> None:
+    client = Client(service_of(seconds=1.0))
+    hard = {"tokens": [[f"w{k % 50}" for k in range(2000)]] * 60, "rules": ["same label for equal tokens"]}
+    easy = ("POST", "/tag", {"texts": ["a"], "rules": ["present AUTHOR"]}, {})
+    begun = time.perf_counter()
+    found = client.in_turn([("POST", "/tag", hard, {}), easy, easy])  # 60 sequences, 0.2 seconds each
+    assert [one.status_code for one in found[::2]] == [504, 200]
+    assert time.perf_counter() - begun < 4
+    client.app.state.close()

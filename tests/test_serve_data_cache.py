@@ -1,0 +1,121 @@
+"""Data that is sent: read once, kept for figures, forgotten when others need the space; no file is opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.report import score
+from serving import Client, service_of
+
+CONLL = "Knuth AUTHOR\n, O\nTeX TITLE\n. O\n1984 DATE\n\nLamport AUTHOR\nLaTeX TITLE\n"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    made = Client(service_of())
+    yield made
+    made.app.state.close()
+
+
+def test_data_is_read_by_its_name_and_content(client: Client) -> None:
+    found = client.ok("/data", {"name": "refs.conll", "text": CONLL})
+    assert (found["format"], found["has_gold"], found["warnings"]) == ("conll", True, [])
+    assert found["sequences"][1] == {"id": None, "tokens": ["Lamport", "LaTeX"], "labels": ["AUTHOR", "TITLE"]}
+    assert client.ok("/data", {"name": "refs.conll", "text": CONLL})["id"] == found["id"]
+    lines = "".join(json.dumps({"id": k, "tokens": ["a", "b"], "labels": ["O", "?"]}) + "\n" for k in range(3))
+    found = client.ok("/data", {"name": "refs.jsonl", "text": lines})
+    assert (found["format"], found["sequences"][2]) == (
+        "jsonl",
+        {"id": "2", "tokens": ["a", "b"], "labels": ["O", None]},
+    )
+    found = client.ok("/data", {"name": "refs", "text": "Knuth, D. TeX. 1984\n"})
+    assert (found["format"], found["has_gold"]) == ("text", False)
+    assert found["sequences"][0]["tokens"] == ["Knuth", ",", "D.", "TeX", ".", "1984"]  # split as the training data was
+
+
+def test_labels_that_the_model_does_not_know_are_a_warning(client: Client) -> None:
+    found = client.ok("/data", {"name": "x.conll", "text": "Knuth PERSON\n, O\n"})
+    assert "PERSON" in found["warnings"][0]
+    figures = client.ok("/evaluate", {"data": found["id"]})
+    assert figures["none"]["accuracy"] <= 0.5
+
+
+@pytest.mark.parametrize("format", ["brat", "arrow", "parquet"])
+def test_formats_that_open_files_are_refused(client: Client, format: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.ann"
+    secret.write_text("T1\tX 0 1\ta\n")
+    for name in (str(secret), str(secret.with_suffix(".txt")), "../../etc/passwd"):
+        error = client.error("/data", {"name": name, "text": "a", "format": format}, 422, "format")
+        assert "secret" not in str(error["got"])
+
+
+def test_a_name_is_only_a_name(client: Client, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.conll"
+    secret.write_text("secret AUTHOR\n")
+    for name in (str(secret), str(tmp_path), "-", "", "\0", "x" * 10_000):
+        found = client.post("/data", {"name": name, "text": CONLL, "format": "conll"})
+        assert found.status_code == 200 and "secret" not in found.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x.conll", "text": ""},
+        {"name": "x.conll", "text": "\n\n"},
+        {"name": "x.jsonl", "text": "{"},
+        {"name": "x.conll", "text": "a O\nb\n"},
+        {"name": "x", "text": "a", "format": "no such"},
+        {"name": "x", "text": "a", "format": "text", "options": {"no such": 1}},
+        {"name": "x", "text": "a", "format": "conll", "options": {"columns": 3}},
+        {"name": "x", "text": "a,b", "format": "csv", "options": {"delimiter": 7}},
+        {"name": "x", "text": "a\0b", "format": "text"},
+        {"name": "x", "text": "a", "format": "text", "options": {"encoding": "no such"}},
+    ],
+)
+def test_data_that_cannot_be_read(client: Client, body: dict[str, Any]) -> None:
+    found = client.post("/data", body)
+    assert found.status_code == 422 and found.json()["error"]["what"]
+
+
+def test_the_sample_can_be_measured(client: Client) -> None:
+    sample = client.ok("/data/sample")
+    assert len(sample["sequences"]) >= 500 and sample["has_gold"]
+    figures = client.ok("/evaluate", {"data": sample["id"]})
+    service = client.service
+    tokens = [one["tokens"] for one in sample["sequences"]]
+    gold = [one["labels"] for one in sample["sequences"]]
+    plain = service.tagger.predict(tokens)
+    best = service.tagger.predict(tokens, service.default.rules, on_infeasible="relax")
+    for found, labels in ((figures["none"], plain), (figures["all"], best)):
+        assert found["accuracy"] == pytest.approx(score(gold, labels, scheme="IO").accuracy)
+    assert figures["changed"] == [k for k, (a, b) in enumerate(zip(plain, best, strict=True)) if a != b]
+    assert [one["rule"] for one in figures["rules"]] == [str(rule) for rule in service.default.rules]
+    assert figures["all"]["accuracy"] > figures["none"]["accuracy"] and figures["complete"]
+
+
+def test_data_without_gold_has_no_quality(client: Client) -> None:
+    data = client.ok("/data", {"name": "x.txt", "text": "Knuth, D. TeX. 1984\n"})
+    figures = client.ok("/evaluate", {"data": data["id"], "rules": "present AUTHOR"})
+    assert (figures["none"], figures["all"], figures["rules"][0]["gold"]) == (None, None, None)
+
+
+def test_data_is_forgotten_when_others_need_the_space() -> None:
+    client = Client(service_of(data_bytes=30_000))
+    first = client.ok("/data", {"name": "x.conll", "text": CONLL})["id"]
+    client.ok("/evaluate", {"data": first})
+    for k in range(20):
+        client.ok("/data", {"name": f"{k}.conll", "text": CONLL})
+    assert "again" in client.error("/evaluate", {"data": first}, 404, "unknown-data")["cause"]
+    client.app.state.close()
+
+
+def test_a_server_without_a_sample() -> None:
+    service = service_of()
+    client = Client(type(service)(service.tagger))
+    assert client.get("/data/sample").json()["error"]["code"] == "unknown-data"
+    client.app.state.close()

@@ -1,0 +1,102 @@
+"""The protocol of Label Studio's ML backends, as Label Studio speaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridle.data import read
+from bridle.serve.labelstudio import Tags
+from serving import Client, service_of
+
+CONFIG = """<View>
+  <Labels name="field" toName="reference">
+    <Label value="AUTHOR" background="red"/>
+    <Label value="TITLE"/>
+  </Labels>
+  <Text name="reference" value="$body"/>
+</View>"""
+TEXTS = ["😀 Knuth, D. E.: The TeXbook. Addison-Wesley, 1984.", "Lamport, L.: LaTeX. Addison-Wesley, 1986."]
+TASKS = [
+    {
+        "id": 7 + k,
+        "data": {"body": text, "url": "http://127.0.0.1:1/x"},
+        "annotations": [],
+        "predictions": [],
+        "meta": {},
+        "created_at": "2026-01-01T00:00:00Z",
+        "project": 3,
+    }
+    for k, text in enumerate(TEXTS)
+]
+REQUEST = {
+    "tasks": TASKS,
+    "label_config": CONFIG,
+    "project": "3.1767225600",
+    "model_version": None,
+    "params": {"login": None, "password": None, "context": None},
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    made = Client(service_of())
+    yield made
+    made.app.state.close()
+
+
+def test_tasks_get_regions_that_obey_the_rules(client: Client, tmp_path: Path) -> None:
+    version = client.ok("/setup", {"project": "3.17", "schema": CONFIG, "hostname": "http://x", "access_token": "y"})
+    found = client.ok("/predict", REQUEST)["results"]
+    labels = [one["labels"] for one in client.ok("/tag", {"texts": TEXTS})["results"]]
+    for text, prediction in zip(TEXTS, found, strict=True):
+        assert prediction["model_version"] == version["model_version"]
+        scores = [region["score"] for region in prediction["result"]]
+        assert prediction["score"] == min(scores) and all(0 < score <= 1 for score in scores)
+        for region in prediction["result"]:
+            assert (region["from_name"], region["to_name"], region["type"]) == ("field", "reference", "labels")
+            value = region["value"]
+            assert text[value["start"] : value["end"]] == value["text"]
+    # Label Studio keeps predictions with their tasks; what it exports is read as it was labelled.
+    path = tmp_path / "export.json"
+    path.write_text(
+        json.dumps([{**task, "predictions": [one]} for task, one in zip(TASKS, found, strict=True)]), encoding="utf-8"
+    )
+    options = {"key": "body", "kind": "predictions", "scheme": "IO", "tokens": "references"}
+    assert [list(one.labels or ()) for one in read(path, "labelstudio", **options)] == labels
+
+
+def test_events_are_acknowledged(client: Client) -> None:
+    event = {"action": "ANNOTATION_CREATED", "annotation": {"id": 1}, "task": {"id": 2}, "project": {"id": 3}}
+    assert client.ok("/webhook", event) == {"status": "ignored"}
+    assert client.ok("/health")["status"] == "UP"
+
+
+@pytest.mark.parametrize("task", [{}, {"data": None}, {"data": []}, {"data": {"text": 7}}, {"data": {"body": "x"}}])
+def test_a_task_without_a_text(client: Client, task: dict[str, object]) -> None:
+    error = client.error("/predict", {"tasks": [{"data": {"text": "a"}}, task]}, 422, "task")
+    assert error["sequence"] == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "tags"),
+    [
+        (None, Tags()),
+        ("", Tags()),
+        ("<View/>", Tags()),
+        (CONFIG, Tags("field", "reference", "body")),
+        ("<Text name='t' value='$x'/><Labels toName='t' name='l'>", Tags("l", "t", "x")),
+        (
+            '<Text name="other" value="$y"/><Text name="t" value="$x"/><Labels name="l" toName="t"/>',
+            Tags("l", "t", "x"),
+        ),
+        ('<Labels name="a&quot;b" toName="t">', Tags('a"b', "t", "text")),
+        ("<Labels " * 50_000, Tags()),
+        ('<!DOCTYPE x [<!ENTITY a "&b;">]><Labels name="&a;" toName="t">', Tags("&a;", "t", "text")),
+    ],
+)
+def test_names_come_from_the_labelling_configuration(config: str | None, tags: Tags) -> None:
+    assert Tags.of(config) == tags

@@ -1,0 +1,186 @@
+"""A real server in a process of its own: many clients at once, a stop that loses nothing, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bridle
+from bridle.serve.embedded import embedded_rules
+from commands import Cli
+from serving import service_of
+
+pytestmark = pytest.mark.slow
+TEXTS = ["Knuth, D. E.: The TeXbook. Addison-Wesley, 1984.", "Lamport, L.: LaTeX. Addison-Wesley, 1986.", "x"]
+
+
+class Server:
+    """`bridle serve` on a free port."""
+
+    def __init__(self, run: Cli, *words: object) -> None:
+        self.process: subprocess.Popen[bytes] = run.start("serve", *words, "--port", "0")
+        assert self.process.stderr is not None
+        self.said = list[str]()
+        for line in self.process.stderr:
+            self.said.append(line.decode())
+            if found := re.search(r"http://127\.0\.0\.1:(\d+)/", self.said[-1]):
+                self.port = int(found[1])
+                break
+        else:
+            pytest.fail("".join(self.said))
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        self.said.extend(line.decode() for line in self.process.stderr)
+
+    def post(self, path: str, body: Any, connection: HTTPConnection | None = None) -> tuple[int, Any]:
+        """A request; by default on a connection of its own."""
+        used = connection or HTTPConnection("127.0.0.1", self.port, timeout=30)
+        used.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = used.getresponse()
+        found = answer.status, json.loads(answer.read())
+        if connection is None:
+            used.close()
+        return found
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop; its exit code."""
+        self.process.send_signal(how)
+        code = self.process.wait(30)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """End it, whatever it does, and close its pipes."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(10)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("serve") / "refs.bridle"
+    tagger = service_of().tagger
+    tagger.save(path, notes=tagger.notes_)
+    path.with_suffix(".rules").write_text(embedded_rules(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def server(run: Cli, model: Path) -> Iterator[Server]:
+    made = Server(run, model, "--rules", model.with_suffix(".rules"))
+    yield made
+    made.close()
+
+
+def expected(model: Path) -> dict[str, list[str]]:
+    """What the library says."""
+    service = service_of()
+    rules = bridle.rules.load(model.with_suffix(".rules"))
+    labels = service.tagger.predict(service.split_all(TEXTS), rules, on_infeasible="relax")
+    return dict(zip(TEXTS, labels, strict=True))
+
+
+def test_many_clients_get_their_own_answers(server: Server, model: Path) -> None:
+    wanted = expected(model)
+
+    def client(number: int) -> int:
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        for k in range(20):
+            some = [TEXTS[(number + k + j) % 3] for j in range(1 + k % 4)]
+            status, found = server.post("/tag", {"texts": some}, connection)
+            assert status == 200 and [one["labels"] for one in found["results"]] == [wanted[text] for text in some]
+            if k % 5 == 0:
+                assert server.post("/tag", {"texts": some, "rules": "nonsense"}, connection)[0] == 422
+        connection.close()
+        return 1
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(client, range(16))) == 16
+    assert server.stop() == 0
+    assert len(server.said) == 1, server.said
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_stop_answers_what_is_in_flight(server: Server, model: Path, how: signal.Signals, code: int) -> None:
+    wanted = expected(model)
+    answers, refused, wrong, go_on = [0], [0], list[Any](), threading.Event()
+    go_on.set()
+
+    def client() -> None:
+        while go_on.is_set():
+            try:
+                status, found = server.post("/tag", {"texts": TEXTS})
+            except (ConnectionError, TimeoutError):  # nobody listens any more
+                refused[0] += 1
+                return
+            except HTTPException as error:  # half of an answer, or none to a request that was taken
+                wrong.append(error)
+                return
+            if status == 503:
+                refused[0] += 1
+            elif [one["labels"] for one in found["results"]] == [wanted[text] for text in TEXTS]:
+                answers[0] += 1
+            else:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=client) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    begun = time.perf_counter()
+    assert server.stop(how) == code
+    assert time.perf_counter() - begun < 5
+    go_on.clear()
+    for thread in threads:
+        thread.join(10)
+    assert answers[0] > 10 and refused[0] and not wrong
+    assert "Traceback" not in "".join(server.said)
+
+
+def test_long_work_is_answered_before_the_end_and_a_second_ctrl_c_does_not_wait(run: Cli, model: Path) -> None:
+    hard = {"tokens": [[f"w{k % 50}" for k in range(2000)]] * 2, "rules": ["same label for equal tokens"]}
+    server = Server(run, model, "--seconds", "4")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.post, "/tag", hard)
+        time.sleep(0.5)
+        assert server.stop(signal.SIGINT) == 130
+        status, found = answer.result(30)
+        assert status == 200 and [one["status"] for one in found["results"]] == ["limit", "limit"]
+    server = Server(run, model, "--seconds", "4")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.post, "/tag", {**hard, "tokens": hard["tokens"] * 10})
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert server.process.poll() is None
+        begun = time.perf_counter()
+        assert server.stop(signal.SIGINT) == 130
+        assert time.perf_counter() - begun < 1
+        assert isinstance(answer.exception(30), (ConnectionError, HTTPException))
+
+
+def test_a_port_that_is_taken(run: Cli, model: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        found = run("serve", model, "--port", taken.getsockname()[1])
+    assert found.exit_code == 2 and "cannot listen" in found.stderr and "--port 0" in found.stderr
