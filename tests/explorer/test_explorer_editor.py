@@ -75,14 +75,15 @@ def test_completion_by_keyboard(page: Any) -> None:
 def test_a_whole_word_does_not_catch_enter_and_tab_leaves(page: Any) -> None:
     write(page, "")
     field = at_end(page)
-    page.keyboard.type("present DATE")
+    page.keyboard.type("forbid O")
+    expect(page.get_by_role("listbox", name="Completions")).to_contain_text("AUTHOR")
     field.press("Enter")
     page.keyboard.type("present TITLE")
     field.press("Escape")
-    assert rules_of(page) == "present DATE\npresent TITLE"
+    assert rules_of(page) == "forbid O\npresent TITLE"
     field.press("Tab")
     assert page.evaluate("document.activeElement.id") != "rules"
-    assert rules_of(page) == "present DATE\npresent TITLE"
+    assert rules_of(page) == "forbid O\npresent TITLE"
 
 
 def test_lines_become_comments_and_back(page: Any) -> None:
@@ -134,21 +135,23 @@ def test_five_hundred_lines_do_not_lag(open_page: Any) -> None:
     page = open_page(expected="413")  # more rules than the server takes
     page.fill("#rules", "\n".join(rf"fix DATE at tokens /1{k:03}/  [penalty 1]  # no. {k}" for k in range(500)))
     expect(page.locator("#rule-list li")).to_have_count(500)
-    seconds = page.locator("#rules").evaluate(
+    script, frame = page.locator("#rules").evaluate(
         """async (field) => {
             field.focus();
             field.setSelectionRange(9000, 9000);
-            const times = [];
+            const script = [], frame = [], middle = (times) => times.sort((a, b) => a - b)[7] / 1000;
             for (let k = 0; k < 15; k++) {
                 const begun = performance.now();
                 document.execCommand("insertText", false, "1");
+                script.push(performance.now() - begun);
                 await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-                times.push(performance.now() - begun);
+                frame.push(performance.now() - begun);
             }
-            return times.sort((a, b) => a - b)[7] / 1000;
+            return [middle(script), middle(frame)];
         }"""
     )
-    assert seconds < 0.15
+    assert script < 0.03  # seconds; 0.004 on a machine with nothing else to do
+    assert frame < 0.25  # 0.02
 
 
 @pytest.mark.parametrize("dark", [False, True])

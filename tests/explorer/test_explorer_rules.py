@@ -50,7 +50,7 @@ def test_sliding_a_penalty_changes_text_and_result(page: Any) -> None:
     number.fill("40")
     expect(page.locator("#rules")).to_have_value("forbid DATE    [penalty 40]    # a little\npresent TITLE\n")
     expect(dates(page)).to_have_count(0)
-    assert item(page, "forbid DATE").locator("input[type=range]").get_attribute("max") == "40"
+    expect(item(page, "forbid DATE").locator("input[type=range]")).to_have_attribute("max", "40")
 
 
 def test_dragging_keeps_the_slider_and_is_one_step_of_undo(page: Any) -> None:
@@ -133,6 +133,19 @@ def test_undo_and_redo(page: Any) -> None:
     field.press("Control+y")
     assert rules_of(page) == before + "# mine"
     expect(page.get_by_role("checkbox", name="forbid DATE", exact=True)).to_be_checked()
+
+
+def test_what_is_typed_after_undo_is_a_step_of_its_own(page: Any) -> None:
+    write(page, "forbid DATE\n")
+    field = at_end(page)
+    page.keyboard.type("# a")
+    page.get_by_role("checkbox", name="forbid DATE", exact=True).uncheck()
+    field.press("Control+z")
+    at_end(page)
+    page.keyboard.type("b")
+    assert rules_of(page) == "forbid DATE\n# ab"
+    field.press("Control+z")
+    assert rules_of(page) == "forbid DATE\n# a"
 
 
 def test_undo_ends_at_the_rules_of_the_model(page: Any) -> None:
@@ -226,6 +239,17 @@ def test_the_result_becomes_a_test_case(page: Any, text: str) -> None:
     before = rules_of(page)
     page.get_by_role("button", name="Add the current result as a test case").click()  # there is one for this text
     assert rules_of(page) == before
+
+
+def test_an_older_result_does_not_become_a_test_case(page: Any) -> None:
+    write(page, "present TITLE\n", KNUTH)
+    button = page.locator("#add-example")
+    expect(button).to_have_attribute("aria-disabled", "false")
+    page.get_by_role("checkbox", name="present TITLE", exact=True).evaluate(
+        "box => { box.click(); document.querySelector('#add-example').click(); }"
+    )
+    assert rules_of(page) == "# off: present TITLE\n"
+    expect(button).to_have_attribute("aria-disabled", "false")
 
 
 # ---- everything else ----
