@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -186,6 +187,17 @@ def test_a_budget_that_is_over_leaves_out_single_rules() -> None:
     assert [(one.gold, one.plain, one.best) for one in found.rules] == [
         (one.gold, one.plain, one.best) for one in whole.rules
     ]
+
+
+def test_data_remembers_a_bounded_number_of_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["fix A at tokens /a/", "fix B at tokens /b/  [penalty 1]", "present B", "fix A at tokens /a/"]
+    rules, given = [r.parse(line) for line in lines], [{"tokens": ["a", "b", "c"]}, {"tokens": ["b", "a"]}]
+    gold: Gold = [["A", "O", "B"], ["A", "B"]]
+    usual = evaluate(rules, GoldData(LABELS, SCORES, gold, given))
+    monkeypatch.setattr("bridle.serve.evaluation._MOST_RULES", 1)
+    data = GoldData(LABELS, SCORES, gold, given)
+    for _ in range(2):
+        assert replace(evaluate(rules, data), seconds=0) == replace(usual, seconds=0)
 
 
 def test_what_does_not_fit_is_an_error() -> None:

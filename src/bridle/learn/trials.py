@@ -30,8 +30,9 @@ from bridle.learn.weights import Given, Ids, counter
 from bridle.ranges import ranges
 from bridle.rules.base import Rule
 
-_MOST_GROUPS = 24  # parts that are decoded one after the other, each with its own rules
-_MOST_ROUNDS = 4
+_MOST_GROUPS = 100  # parts that are decoded one after the other, each with its own rules
+_MOST_ROUNDS = 8
+_FEW_RULES = 16  # are decoded with at once: that takes less time than many small parts
 Numbers = npt.NDArray[np.intp]
 
 
@@ -113,24 +114,29 @@ class Trials:
     def full(self) -> _Full:
         """Decoding with all rules."""
         ids, broken, support = self.plain.copy(), self.broken.copy(), self.broken.copy()
-        relaxed = np.zeros(len(self.offsets) - 1, dtype=bool)
-        todo = touched = np.flatnonzero(self.broken.any(axis=1))
+        relaxed: Bools = np.zeros(len(broken), dtype=bool)
+        touched = np.flatnonzero(broken.any(axis=1))
+        self._solve(touched, np.ones(len(self.rules), dtype=bool), support, ids, relaxed, broken)
+        return _Full(Trial(ids, touched, relaxed), support, broken)
+
+    def _solve(self, todo: Numbers, inside: Bools, support: Bools, ids: Ids, relaxed: Bools, broken: Bools) -> None:
+        """Decode some sequences under the rules `inside`, beginning with those in `support`; fills the other arrays."""
         for done in range(_MOST_ROUNDS):
             if not len(todo):
                 break
             if done == _MOST_ROUNDS - 1:
-                support[todo] = True
+                support[todo] = inside
             proved = np.ones(len(relaxed), dtype=bool)
             for chosen, some in self._groups(support, todo):
                 found = self._decode(chosen, some)
                 ids[ranges(self.offsets, some)[0]] = found.ids
                 relaxed[some], proved[some] = found.relaxed, found.optimal & ~found.relaxed
             broken[todo] = self._broken_by(todo, ids[ranges(self.offsets, todo)[0]])
-            whole = support[todo].all(axis=1)
-            more = (broken[todo] & ~support[todo]).any(axis=1) | (~proved[todo] & ~whole)
-            support[todo] |= broken[todo] | ~proved[todo, None]
+            here = broken[todo] & inside
+            whole = (support[todo] == inside).all(axis=1)
+            more = (here & ~support[todo]).any(axis=1) | (~proved[todo] & ~whole)
+            support[todo] |= here | (~proved[todo, None] & inside)
             todo = todo[more]
-        return _Full(Trial(ids, touched, relaxed), support, broken)
 
     def _groups(self, support: Bools, todo: Numbers) -> list[tuple[Numbers, Numbers]]:
         """Rules, and sequences to decode with them; where sequences have many supports, the rare ones share one."""
@@ -158,7 +164,9 @@ class Trials:
         rest = np.flatnonzero(touched & ~known)
         ids = np.where(np.repeat(known, np.diff(self.offsets)), full.trial.ids, self.plain)
         relaxed: Bools = np.zeros(len(touched), dtype=bool)
-        if len(rest):
+        if len(rest) and inside.sum() > _FEW_RULES:
+            self._solve(rest, inside, full.support & inside, ids, relaxed, self.broken.copy())
+        elif len(rest):
             found = self._decode(np.flatnonzero(inside), rest)
             ids[ranges(self.offsets, rest)[0]] = found.ids
             relaxed[rest] = found.relaxed

@@ -134,32 +134,30 @@ class GoldData:
 
     def placed(self, rules: Sequence[Rule]) -> tuple[list[Rule], Sequence[Given] | None]:
         """Rules in which positions are given instead of conditions on tokens, and what is given."""
-        keys: dict[TokenPlace, str] = {}
-        found: dict[str, Positions] = {}
-        for rule in rules:
-            for place in token_places(rule):
-                if place not in keys:
-                    keys[place], positions = self._positions(place, rule)
-                    found[keys[place]] = positions
-        if not found:
+        rule_of = {place: rule for rule in rules for place in token_places(rule)}
+        if not rule_of:
             return list(rules), self.given
+        known = self._found(rule_of)
+        found = dict(known.values())
         own: Sequence[Given] = self.given or [{}] * len(self.lattices)
         given = [
             {**its, **dict(zip(found, places, strict=True))} for its, *places in zip(own, *found.values(), strict=True)
         ]
-        return [with_positions(rule, keys.__getitem__) for rule in rules], given
+        return [with_positions(rule, lambda place: known[place][0]) for rule in rules], given
 
-    def _positions(self, place: TokenPlace, rule: Rule) -> tuple[str, Positions]:
-        """The name of a condition, which is always the same, and where it holds."""
-        known: tuple[str, Positions] | None = self._places.get(place)
-        if known is None:
-            try:
-                found = positions_of(place, self.lattices.offsets, self.given)
-            except BridleError as error:
-                error.rule = rule  # and not the one that asks for the positions
-                raise
-            known = f"__place_{next(self._names)}", found
-            self._places.keep(place, known, 8 * (len(found) + sum(map(len, found))))
+    def _found(self, rule_of: Mapping[TokenPlace, Rule]) -> dict[TokenPlace, tuple[str, Positions]]:
+        """Conditions on tokens with a name for each, as long as it is remembered, and where they hold."""
+        known = {place: self._places.get(place) for place in rule_of}
+        new = [place for place, found in known.items() if found is None]
+        try:
+            found = positions_of(new, self.lattices.offsets, self.given)
+        except BridleError as error:  # names a rule that asks for the positions, not the one that needs them
+            asked = token_places(error.rule) if isinstance(error.rule, Rule) else []
+            error.rule = next((rule_of[place] for place in asked if place in rule_of), None)
+            raise
+        for place, its in zip(new, found, strict=True):
+            known[place] = f"__place_{next(self._names)}", its
+            self._places.keep(place, known[place], 8 * (len(its) + sum(map(len, its))))
         return known
 
     def broken(
@@ -169,15 +167,16 @@ class GoldData:
 
         placed, given: the same rules as `placed` returns them.
         """
-        where = {rule: r for r, rule in enumerate(rules) if self._known.get(rule) is None}
+        known = {rule: self._known.get(rule) for rule in rules}
+        where = {rule: r for r, rule in enumerate(rules) if known[rule] is None}
         if where:
             new = [placed[r] for r in where.values()]
             plain = counter(new, self.labels, threads=threads)(self.plain, self.lattices.offsets, given) > 0
             gold = self._gold_broken(new, given, threads)
             for r, rule in enumerate(where):
-                its = plain[:, r], None if gold is None else gold[:, r]
-                self._known.keep(rule, its, 2 * len(plain))
-        found = [self._known.get(rule) for rule in rules]
+                known[rule] = plain[:, r], None if gold is None else gold[:, r]
+                self._known.keep(rule, known[rule], 2 * len(plain))
+        found = [known[rule] for rule in rules]
         empty = np.zeros((len(self.lattices), 0), dtype=bool)
         plain = np.stack([one for one, _ in found], axis=1) if found else empty
         if self.counts is None:
