@@ -273,3 +273,15 @@ def test_server_that_does_not_answer(open_page: Any) -> None:
     page.context.set_offline(False)
     expect(page.locator("#trouble")).to_be_empty()  # the page tries again by itself
     expect(page.locator("#constrained")).to_contain_text("Addison-Wesley")
+
+
+def test_data_that_the_server_has_forgotten_is_sent_again(open_page: Any) -> None:
+    page = open_page(expected="status of 404")
+    forgotten = {"error": {"code": "unknown-data", "what": "there is no such data"}}
+    page.route("**/evaluate", lambda route: route.fulfill(status=404, json=forgotten), times=1)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.click("#load-sample")
+    expect(page.locator("#figures tbody tr")).to_have_count(11)
+    assert asked.count("sample") == 2
+    assert asked.count("evaluate") == 2

@@ -14,6 +14,7 @@ import { explainOrLabel, isTooLong } from "./long_text.js";
 import { summary } from "./result_pane.js";
 import { shown } from "./state.js";
 import { sampleName } from "./text_pane.js";
+import { capital } from "./words.js";
 
 const ALTERNATIVES = 5;
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
@@ -148,7 +149,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
 
   return {
     ask,
-    loadSample: () => loadData(api.sample, { name: sampleName(store.get().model), sample: true }),
+    loadSample: () => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }),
     /** @param {File} file read here, in the browser */
     loadFile: async (file) => {
       const text = await file.text();

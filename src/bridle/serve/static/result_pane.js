@@ -8,7 +8,7 @@ import { byId, fill, h } from "./dom.js";
 import { drawLabels, light } from "./labels.js";
 import { shown } from "./state.js";
 import { drawAlternatives, drawEffects, drawProbabilities } from "./why.js";
-import { counted, lineLink, number, problem } from "./words.js";
+import { capital, counted, lineLink, number, problem } from "./words.js";
 
 /**
  * The proof in words.
@@ -96,8 +96,7 @@ function drawAnswer(state, store) {
     told.changed.length ? h("span", {}, h("span", { class: "changed" }, "underlined"), ": changed by the rules. ") : null,
     gold ? h("span", {}, h("span", { class: "wrong" }, "≠"), ": differs from gold. ") : null,
   ];
-  const text = proof(best);
-  fill(byId("proof"), marks, text.charAt(0).toUpperCase() + text.slice(1),
+  fill(byId("proof"), marks, capital(proof(best)),
     best.penalty ? `, after penalties of ${number(best.penalty)}` : "", told.cost > 0 ? `. The rules cost ${number(told.cost)}` : "", ".");
   drawEffects(byId("effects"), told, store);
   drawAlternatives(byId("alternatives"), told, model);

@@ -4,7 +4,7 @@
  * @typedef {{loadSample: () => void, loadFile: (file: File) => void}} Actions
  */
 
-import { byId, debounce, fill, h, isTyping } from "./dom.js";
+import { byId, fill, h, isTyping } from "./dom.js";
 import { drawLabels } from "./labels.js";
 import { shown } from "./state.js";
 import { counted } from "./words.js";
@@ -50,7 +50,7 @@ export function createTextPane(store, actions) {
     if (state.data && next >= 0) store.set({ index: next });
   };
 
-  field.addEventListener("input", debounce(() => store.set({ text: field.value, index: -1 }), 60));
+  field.addEventListener("input", () => store.set({ text: field.value, index: -1 }));
   samples.addEventListener("change", () => {
     const text = store.get().model?.sample_texts[Number(samples.value)];
     if (text !== undefined) store.set({ text, index: -1 });

@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { typeClass } from "./labels.js";
-import { counted, lineLink, number, percent, places, runs } from "./words.js";
+import { capital, counted, lineLink, number, percent, places, runs } from "./words.js";
 
 const PRICE = "How much the score would rise without this rule, the others kept. Prices do not have to add up.";
 const LEAST = 1e-9; // a price below this is none
@@ -75,7 +75,7 @@ export function drawAlternatives(root, told, model) {
   });
   fill(root,
     items.length ? h("ol", { class: "effects" }, items) : null,
-    told.alternatives_missing ? h("p", { class: "dim" }, `${told.alternatives_missing.charAt(0).toUpperCase()}${told.alternatives_missing.slice(1)}.`) : null,
+    told.alternatives_missing ? h("p", { class: "dim" }, `${capital(told.alternatives_missing)}.`) : null,
     !items.length && !told.alternatives_missing ? h("p", { class: "dim" }, "There is no other labelling under these rules.") : null);
 }
 

@@ -101,8 +101,13 @@ function shortly(value) {
   return text.length > 400 ? `${text.slice(0, 400)} …` : text;
 }
 
+/** @param {string} text @returns {string} with a capital letter */
+export function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** @param {string} text @returns {string} with a capital letter and a full stop */
 function sentence(text) {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  const begun = capital(text);
   return /[.!?…:]$/.test(begun) ? begun : `${begun}.`;
 }
