@@ -429,6 +429,9 @@ OF_ALL = {
     "docs",
     "explorer_editor",
     "explorer_language",
+    "explorer_look",
+    "explorer_modules",
+    "explorer_page",
     "explorer_rules",
     "files",
     "first_hour",
@@ -439,6 +442,7 @@ OF_ALL = {
     "pickling",
     "project",
     "readme",
+    "serve_schemathesis",
     "structure",
 }
 
