@@ -29,12 +29,16 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # how they begin
 class Source:
     """An open file of sequences. `left_out` and `changed` count what a reader skipped or changed on purpose."""
 
-    total: int | None  # bytes, if known
-
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise FileError("not a path", got=shown(path), wanted="a path, or '-' for standard input")
-        self._begin("<stdin>" if path == "-" else os.fspath(path))
+        self.name = "<stdin>" if path == "-" else os.fspath(path)  # what messages call it
+        self.total: int | None = None  # bytes, if known
+        self.left_out: dict[str, int] = {}
+        self.changed: dict[str, int] = {}
+        self._done = 0
+        self._ahead = b""
+        self.waits = True  # may `head` wait for what has not come in yet?
         self._own = path != "-"
         try:
             # closed by `close`: it lives as long as its reader
@@ -51,15 +55,6 @@ class Source:
         self._stream: IO[bytes] = self._unpacked(head) if packed else self.raw
         # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
         self._grab = self._stream.read if packed else self.raw.read1
-
-    def _begin(self, name: str) -> None:
-        self.name = name  # what messages call it
-        self.total = None
-        self.left_out: dict[str, int] = {}
-        self.changed: dict[str, int] = {}
-        self._done = 0
-        self._ahead = b""
-        self.waits = True  # may `head` wait for what has not come in yet?
 
     def _unpacked(self, head: bytes) -> IO[bytes]:
         """The stream behind gzip or zstd."""
@@ -244,9 +239,10 @@ class TextSource(Source):
     """A text that is read as a file with this name would be. Nothing is opened, and nothing is unpacked."""
 
     def __init__(self, name: str, text: str) -> None:
-        self._begin(name)
         data = text.encode()
-        self.total, self._own = len(data), True
+        self.name, self.total, self.waits = name, len(data), True
+        self.left_out, self.changed = {}, {}
+        self._done, self._ahead, self._own = 0, b"", True
         self.raw = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(data)))
         self._stream, self._grab = self.raw, self.raw.read1
 

@@ -9,7 +9,7 @@ from bridle.rules.base import Soft
 from bridle.rules.lint import Finding, lint
 from bridle.serve.fixes import completions, fix_of
 from bridle.serve.rulebook import lines_of
-from bridle.serve.schemas import (
+from bridle.serve.schemas_rules import (
     CheckAnswer,
     ExampleLine,
     FoundInRules,

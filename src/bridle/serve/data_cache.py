@@ -19,7 +19,7 @@ from bridle.serve.evaluation import Evaluation, GoldData, evaluate
 from bridle.serve.evaluation import Quality as Figures
 from bridle.serve.problems import HttpError
 from bridle.serve.rulebook import RuleText
-from bridle.serve.schemas import DataAnswer, DataRequest, DataSequence, EvaluateAnswer, Quality, RuleFigures
+from bridle.serve.schemas_rules import DataAnswer, DataRequest, DataSequence, EvaluateAnswer, Quality, RuleFigures
 from bridle.serve.service import Service
 
 SAMPLE = "sample"  # the id of the data that the server has itself

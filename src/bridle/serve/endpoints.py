@@ -11,25 +11,23 @@ from bridle.serve import checking, labelstudio
 from bridle.serve.data_cache import figures
 from bridle.serve.explaining import explain
 from bridle.serve.metrics import TYPE
-from bridle.serve.schemas import (
+from bridle.serve.schemas import DecodeRequest, ExplainAnswer, ExplainRequest, TagAnswer, TagRequest
+from bridle.serve.schemas_rules import (
     CheckAnswer,
     DataAnswer,
     DataRequest,
-    DecodeRequest,
     EvaluateAnswer,
     EvaluateRequest,
-    ExplainAnswer,
-    ExplainRequest,
+    RulesText,
+    SentencesAnswer,
+    TestAnswer,
+)
+from bridle.serve.schemas_server import (
     HealthAnswer,
     ModelAnswer,
     PredictAnswer,
     PredictRequest,
-    RulesText,
-    SentencesAnswer,
     SetupAnswer,
-    TagAnswer,
-    TagRequest,
-    TestAnswer,
     WebhookAnswer,
 )
 from bridle.serve.scores import decode

@@ -19,7 +19,8 @@ from bridle.decoding.result import Decoding
 from bridle.decoding.segments import segment_probabilities
 from bridle.errors import EngineError, Infeasible, LimitReached, shown
 from bridle.serve.problems import HttpError
-from bridle.serve.schemas import PredictAnswer, Prediction, PredictRequest, Span
+from bridle.serve.schemas import Span
+from bridle.serve.schemas_server import PredictAnswer, Prediction, PredictRequest
 from bridle.serve.service import Service
 from bridle.serve.tagging import spans_of
 
