@@ -5,8 +5,8 @@
 
 If best(S) breaks no rule of C outside S, it is best(C), because it scores the same under C as under S, and every other
 labelling scores no more. So a sequence is decoded with the rules that its plain labelling breaks, then with those that
-this result breaks as well, until there are none. What is left is its *support* S: best(C) = best(S) for all C that
-contain S. Sequences with the same support are decoded together.
+this result breaks as well, until there are none. These are the rules S that it *needs*: best(C) = best(S) for all C
+that contain S. Sequences that need the same rules are decoded together.
 
     B sequences (b)    R rules (r)    N tokens
 """
@@ -50,7 +50,7 @@ class _Full:
     """Decoding with all rules."""
 
     trial: Trial
-    support: Bools  # (B, R)  the rules that it takes; all of them if that is not known
+    needed: Bools  # (B, R)  the rules that it takes; all of them if that is not known
     broken: Bools  # (B, R)  by the result
 
 
@@ -113,34 +113,34 @@ class Trials:
     @cached_property
     def full(self) -> _Full:
         """Decoding with all rules."""
-        ids, broken, support = self.plain.copy(), self.broken.copy(), self.broken.copy()
+        ids, broken, needed = self.plain.copy(), self.broken.copy(), self.broken.copy()
         relaxed: Bools = np.zeros(len(broken), dtype=bool)
         touched = np.flatnonzero(broken.any(axis=1))
-        self._solve(touched, np.ones(len(self.rules), dtype=bool), support, ids, relaxed, broken)
-        return _Full(Trial(ids, touched, relaxed), support, broken)
+        self._solve(touched, np.ones(len(self.rules), dtype=bool), needed, ids, relaxed, broken)
+        return _Full(Trial(ids, touched, relaxed), needed, broken)
 
-    def _solve(self, todo: Numbers, inside: Bools, support: Bools, ids: Ids, relaxed: Bools, broken: Bools) -> None:
-        """Decode some sequences under the rules `inside`, beginning with those in `support`; fills the other arrays."""
+    def _solve(self, todo: Numbers, inside: Bools, needed: Bools, ids: Ids, relaxed: Bools, broken: Bools) -> None:
+        """Decode some sequences under the rules `inside`, beginning with those in `needed`; fills the other arrays."""
         for done in range(_MOST_ROUNDS):
             if not len(todo):
                 break
             if done == _MOST_ROUNDS - 1:
-                support[todo] = inside
+                needed[todo] = inside
             proved = np.ones(len(relaxed), dtype=bool)
-            for chosen, some in self._groups(support, todo):
+            for chosen, some in self._groups(needed, todo):
                 found = self._decode(chosen, some)
                 ids[ranges(self.offsets, some)[0]] = found.ids
                 relaxed[some], proved[some] = found.relaxed, found.optimal & ~found.relaxed
             broken[todo] = self._broken_by(todo, ids[ranges(self.offsets, todo)[0]])
             here = broken[todo] & inside
-            whole = (support[todo] == inside).all(axis=1)
-            more = (here & ~support[todo]).any(axis=1) | (~proved[todo] & ~whole)
-            support[todo] |= here | (~proved[todo, None] & inside)
+            whole = (needed[todo] == inside).all(axis=1)
+            more = (here & ~needed[todo]).any(axis=1) | (~proved[todo] & ~whole)
+            needed[todo] |= here | (~proved[todo, None] & inside)
             todo = todo[more]
 
-    def _groups(self, support: Bools, todo: Numbers) -> list[tuple[Numbers, Numbers]]:
-        """Rules, and sequences to decode with them; where sequences have many supports, the rare ones share one."""
-        keys, which, sizes = np.unique(support[todo], axis=0, return_inverse=True, return_counts=True)
+    def _groups(self, needed: Bools, todo: Numbers) -> list[tuple[Numbers, Numbers]]:
+        """Rules, and sequences to decode with them; where there are many sets of rules, the rare ones share one."""
+        keys, which, sizes = np.unique(needed[todo], axis=0, return_inverse=True, return_counts=True)
         which = which.reshape(-1)
         if len(keys) > _MOST_GROUPS:
             rare = np.argsort(-sizes, kind="stable")[_MOST_GROUPS - 1 :]
@@ -149,7 +149,7 @@ class Trials:
         out = []
         for k in np.unique(which).tolist():
             some = todo[which == k]
-            support[some] = keys[k]
+            needed[some] = keys[k]
             out.append((np.flatnonzero(keys[k]), some))
         return out
 
@@ -160,12 +160,12 @@ class Trials:
         if inside.all():
             return full.trial
         touched: Bools = np.asarray(self.broken[:, inside].any(axis=1))
-        known = touched & ~(full.support & ~inside).any(axis=1)
+        known = touched & ~(full.needed & ~inside).any(axis=1)
         rest = np.flatnonzero(touched & ~known)
         ids = np.where(np.repeat(known, np.diff(self.offsets)), full.trial.ids, self.plain)
         relaxed: Bools = np.zeros(len(touched), dtype=bool)
         if len(rest) and inside.sum() > _FEW_RULES:
-            self._solve(rest, inside, full.support & inside, ids, relaxed, self.broken.copy())
+            self._solve(rest, inside, full.needed & inside, ids, relaxed, self.broken.copy())
         elif len(rest):
             found = self._decode(np.flatnonzero(inside), rest)
             ids[ranges(self.offsets, rest)[0]] = found.ids
