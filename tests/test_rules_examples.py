@@ -12,7 +12,7 @@ from bridle import rules
 from bridle.decoding.decoder import Decoder
 from bridle.errors import RuleSyntaxError
 from bridle.labels import Labels
-from bridle.rules.examples import RuleExample, is_example, parse_example
+from bridle.rules.examples import EXAMPLE, RuleExample, parse_example
 from bridle.rules.lint import lint
 from bridle.rules.loading import read_files, read_lines
 
@@ -30,7 +30,7 @@ any_example = st.one_of(
 @given(any_example)
 def test_what_is_printed_is_read_again(example: RuleExample) -> None:
     line = str(example)
-    assert is_example(line) and "\n" not in line and "\r" not in line
+    assert EXAMPLE.match(line) and "\n" not in line and "\r" not in line
     assert parse_example(line) == parse_example(f"  {line}  # {line}") == example
 
 
@@ -55,7 +55,7 @@ def test_a_line_is_read() -> None:
     ],
 )
 def test_rules_about_a_label_called_example_mean_what_they_did(line: str) -> None:
-    assert not is_example(line)
+    assert not EXAMPLE.match(line)
     found = read_lines([line])
     assert not found.examples and not found.wrong
     assert str(found.lines[0].rule) == str(rules.parse(line))
@@ -78,7 +78,7 @@ def test_rules_about_a_label_called_example_mean_what_they_did(line: str) -> Non
     ],
 )
 def test_a_bad_line_says_what_was_expected(line: str, got: str, wanted: str) -> None:
-    assert is_example(line)
+    assert EXAMPLE.match(line)
     [error] = read_lines([line], "my.rules").wrong
     assert (error.where, error.got) == ("my.rules:1", got)
     assert wanted in str(error.wanted)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from bridle.errors import RuleSyntaxError, shown
-from bridle.rules.line_tokens import Token, tokens_of
+from bridle.rules.line_tokens import Token, scan
 from bridle.rules.sentences import quote, shown_name, unquote
 
 Kind = Literal["has", "is"]
-_EXAMPLE = re.compile(r'\s*example\s*"')
+EXAMPLE = re.compile(r'\s*example\s*"')  # a line that is a test case, or meant to be one: no rule begins so
 _SUCH_AS = 'example "Knuth, The TeXbook" has AUTHOR "Knuth", TITLE "The TeXbook"'
 
 
@@ -88,11 +88,6 @@ class ExampleLine:
         return f"line {self.number}" if self.file is None else f"{self.file}:{self.number}"
 
 
-def is_example(line: str) -> bool:
-    """Is this line a test case, or meant to be one? No rule begins so."""
-    return _EXAMPLE.match(line) is not None
-
-
 def parse_example(line: str) -> RuleExample:
     """Read a test case.
 
@@ -104,8 +99,8 @@ def parse_example(line: str) -> RuleExample:
 
 def parse_example_line(line: str) -> tuple[RuleExample, str]:
     """The test case on a line, and its comment."""
-    tokens, comment = tokens_of(line)
-    return _Reader(tokens).example(), comment
+    tokens, comment, _ = scan(line)
+    return _Reader(tokens).example(), comment[1:].strip()
 
 
 class _Reader:

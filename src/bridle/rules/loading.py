@@ -19,7 +19,7 @@ from pathlib import Path
 from bridle.errors import BridleError, FileError, RuleSyntaxError
 from bridle.rules.base import Rule
 from bridle.rules.condition_text import lists_in
-from bridle.rules.examples import ExampleLine, is_example, parse_example_line
+from bridle.rules.examples import EXAMPLE, ExampleLine, parse_example_line
 from bridle.rules.files import LARGEST, Line, text_of
 from bridle.rules.text import included_by, parse_line
 
@@ -101,7 +101,7 @@ class _Loader:
                 if target is not None and folder is not None:
                     self._include(target, (file, number), folder, inside)
                     continue
-                if is_example(line):
+                if EXAMPLE.match(line):
                     example, comment = parse_example_line(line)
                     found.examples.append(ExampleLine(example, number, comment, file))
                 else:

@@ -24,7 +24,7 @@ def with_comment(sentence: str, line: str) -> str:
 
 def _comment(line: str) -> str:
     with suppress(BridleError):  # the line may be what is wrong
-        return "".join(token.text for token, _, _ in scan(line) if token.kind == "comment").rstrip()
+        return scan(line).comment
     return ""
 
 
@@ -36,7 +36,8 @@ def renamed(line: str, name: str, other: str) -> str | None:
     """
     expression = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
     made = line
-    for (kind, text), begin, end in reversed(list(scan(line))):
+    tokens, _, places = scan(line)
+    for (kind, text), (begin, end) in zip(reversed(tokens), reversed(places), strict=True):
         said = unquote(text) if kind == "quoted" else text
         if kind not in ("quoted", "word"):
             continue

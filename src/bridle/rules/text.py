@@ -22,9 +22,9 @@ from bridle.rules.boolean import Not
 from bridle.rules.condition_text import ReadList, condition_is_next, lists_in, read_token_place
 from bridle.rules.conditions import Tokens
 from bridle.rules.equal import Equal
-from bridle.rules.examples import is_example
+from bridle.rules.examples import EXAMPLE
 from bridle.rules.inputs import Given
-from bridle.rules.line_tokens import Token, tokens_of
+from bridle.rules.line_tokens import Token, scan
 from bridle.rules.refer import Names, Place
 from bridle.rules.sentences import PAIRS, Slot, reserved, sentences, unquote, unslash
 
@@ -41,7 +41,8 @@ class _Reader:
 
     def __init__(self, line: str, lists: ReadList) -> None:
         self.read_list = lists
-        self.tokens, self.comment = tokens_of(line)
+        self.tokens, comment, _ = scan(line)
+        self.comment = comment[1:].strip()
         self.at = 0
         # Only sentences whose words are all there can fit; `parse` tries the others to say what was expected.
         there = {token.text for token in self.tokens}
@@ -331,7 +332,7 @@ def _no_rule(reader: _Reader, line: str) -> NoReturn:
             wanted="a rule",
             cause="Only files include others: rules.load(path), or rules.parse_lines(lines, folder=...).",
         )
-    if is_example(line):
+    if EXAMPLE.match(line):
         raise RuleSyntaxError(
             "a test case is not a rule",
             got=shown(line.strip()),

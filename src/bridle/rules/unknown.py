@@ -33,7 +33,7 @@ class Unknown(NamedTuple):
 
 def unknown_labels(lines: Iterable[Line], labels: Labels) -> list[Unknown]:
     """Names that are not labels, with the nearest label."""
-    known = known_names(labels)
+    known = [*labels.names, *sorted(labels.types - set(labels.names))]
     there = frozenset(known)
     asked = ((line, name) for line in lines for name in _names_of(line.rule) if name not in there)
     return [Unknown(line, name, *unknown_name(name, known)) for line, name in asked]
@@ -44,11 +44,6 @@ def unknown_name(name: str, known: Sequence[str]) -> tuple[str, str | None]:
     near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
     return f"unknown label {name!r}{hint}", near[0] if near else None
-
-
-def known_names(labels: Labels) -> list[str]:
-    """What rules may call labels: names, and types of segments."""
-    return [*labels.names, *sorted(labels.types - set(labels.names))]
 
 
 def _names_of(rule: Rule) -> dict[str, None]:
