@@ -375,7 +375,7 @@ def test_values_that_json_cannot_hold(client: Client, path: str, body: bytes, st
 def test_paths_and_methods_that_there_are_not(client: Client) -> None:
     assert client.get("/nothing").json()["error"]["code"] == "not-found"
     wrong = client.get("/tag")
-    assert (wrong.status_code, wrong.json()["error"]["wanted"]) == (405, "POST")
+    assert (wrong.status_code, wrong.headers["allow"], wrong.json()["error"]["wanted"]) == (405, "POST", "POST")
     assert client.post("/health", {}).status_code == 405
 
 

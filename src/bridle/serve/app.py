@@ -81,7 +81,7 @@ class _Json:
             self._decode = msgspec.json.Decoder(endpoint.request).decode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = None if self._decode is None else decoded(self._decode, scope[BODY])
+        request = None if self._decode is None else decoded(self._decode, await scope[BODY]())
         answer = await self._handle(self._state, request)
         await respond(send, 200, answer if isinstance(answer, bytes) else _encode(answer), self._kind)
 

@@ -96,11 +96,7 @@ class Lane:
     ) -> None:
         self.name, self.most_waiting, self._run, self._together, self._seen = name, waiting, run, together, seen
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"bridle-serve-{name}-{k}", daemon=True) for k in range(threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads, self._running = threads, 0
 
     @property
     def waiting(self) -> int:
@@ -118,6 +114,7 @@ class Lane:
                 wanted=f"fewer than {self.most_waiting:,}",
                 cause="Try again in a moment.",
             )
+        self._start()
         job = Job(work, size)
         self._queue.put(job)
         try:
@@ -131,9 +128,15 @@ class Lane:
             raise
 
     def close(self) -> None:
-        """End the threads, when they have done what is waiting."""
-        for _ in self._threads:
+        """End the threads, when they have done what is waiting. The next request starts them again."""
+        for _ in range(self._running):
             self._queue.put(None)
+        self._running = 0
+
+    def _start(self) -> None:
+        for k in range(self._running, self._threads):
+            threading.Thread(target=self._work, name=f"bridle-serve-{self.name}-{k}", daemon=True).start()
+        self._running = self._threads
 
     def _work(self) -> None:
         interrupt = _Interrupt()

@@ -12,6 +12,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any
 
 from bridle.serve.limits import Limits
@@ -23,7 +24,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-BODY = "bridle.body"  # where endpoints find the bytes of a request
+BODY = "bridle.body"  # where endpoints find the function that reads the body of a request
 JSON = b"application/json"
 _POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 SECURITY = [
@@ -93,8 +94,7 @@ class Guard:
         try:
             headers = dict(scope["headers"])
             self._admit(scope, headers)
-            if scope["method"] == "POST":
-                scope[BODY] = await self._body(headers, receive)
+            scope[BODY] = partial(self._body, headers, receive)
             await self._app(scope, receive, sent)
         except Exception as error:
             if status:  # half of an answer is out
@@ -182,6 +182,8 @@ def token_of(header: bytes) -> bytes:
 
 def _more(problem: HttpError) -> list[tuple[bytes, bytes]]:
     """Headers that belong to a status."""
+    if problem.status == 405:
+        return [(b"allow", str(problem.wanted).encode())]
     return {401: [_ASK], 429: [(b"retry-after", b"1")], 503: [(b"retry-after", b"1")]}.get(problem.status, [])
 
 
