@@ -23,6 +23,8 @@ const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // code
 export function createAsking({ store, say, busy, worth, trouble }) {
   /** @type {ApiError|null} why the rules cannot be read; requests that need rules wait until they can */
   let unreadable = null;
+  /** the rules that were checked last: the ones that requests send. Newer ones may be unreadable. */
+  let rules = "";
   /** @type {Promise<boolean>} were the rules checked? */
   let checked = Promise.resolve(true);
   /** @type {(() => Promise<any>)|null} loads the data again: the server keeps only what was used lately */
@@ -30,7 +32,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
 
   /** @returns {any} what /explain is asked; null if there is no text */
   function question() {
-    const state = store.get(), { sequence, text } = shown(state), { rules } = state;
+    const state = store.get(), { sequence, text } = shown(state);
     if (sequence) {
       const known = sequence.labels?.every((label) => label !== null) ?? false;
       return { tokens: sequence.tokens, gold: known ? sequence.labels : undefined, rules, k: ALTERNATIVES };
@@ -75,7 +77,9 @@ export function createAsking({ store, say, busy, worth, trouble }) {
   /** @returns {Promise<boolean>} false if newer rules are being checked, or if there was no answer */
   async function check() {
     try {
-      const found = await busy(api.check(store.get().rules));
+      const text = store.get().rules;
+      const found = await busy(api.check(text));
+      rules = text;
       const examples = new Set(found.examples.map((/** @type {any} */ example) => example.line));
       const bad = found.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
       unreadable = bad ? new ApiError({ code: "unreadable", what: bad.message, line: bad.line }) : null;
@@ -90,7 +94,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
   }
 
   async function test() {
-    const { check: found, rules } = store.get();
+    const { check: found } = store.get();
     if (unreadable || !found?.examples.length) return store.set({ tests: null });
     try {
       store.set({ tests: await busy(api.test(rules)) });
@@ -101,7 +105,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
   }
 
   async function evaluate(again = true) {
-    const { data, rules } = store.get();
+    const { data } = store.get();
     if (!data) return;
     if (unreadable) return void store.set({ evaluationError: unreadable });
     try {

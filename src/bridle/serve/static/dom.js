@@ -83,19 +83,24 @@ export function byId(id) {
 }
 
 /**
- * A function that runs `act` once it has not been called for `milliseconds`.
+ * A function that runs `act` once it has not been called for `milliseconds`, or was first called `most` ago.
  *
  * @template {any[]} A
  * @param {(...args: A) => void} act
  * @param {number} milliseconds
+ * @param {number} [most] milliseconds that `act` waits at most while calls go on, as when a slider is dragged
  * @returns {(...args: A) => void}
  */
-export function debounce(act, milliseconds) {
+export function debounce(act, milliseconds, most = Infinity) {
   /** @type {any} */
-  let timer = 0;
+  let timer = 0, begun = 0;
   return (...args) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => act(...args), milliseconds);
+    if (timer) clearTimeout(timer);
+    else begun = performance.now();
+    timer = setTimeout(() => {
+      timer = 0;
+      act(...args);
+    }, Math.max(0, Math.min(milliseconds, begun + most - performance.now())));
   };
 }
 

@@ -11,7 +11,8 @@ import { createStore } from "./state.js";
 import { createTextPane } from "./text_pane.js";
 import { problem } from "./words.js";
 
-const WAIT = 120; // milliseconds without a key before the server is asked
+const WAIT = 120; // milliseconds without a key before the server is asked,
+const AT_MOST = 200; // but no longer than this while keys, or a slider that is dragged, go on
 const PATIENCE = 300; // milliseconds before the page shows that it is waiting
 const RETRY = 2000; // milliseconds until the page asks a server again that did not answer
 const ASKED = ["rules", "text", "index", "data"]; // keys of the state that the answers depend on
@@ -90,7 +91,7 @@ const soon = debounce(() => {
   const changed = waiting;
   waiting = new Set();
   asking.ask(changed);
-}, WAIT);
+}, WAIT, AT_MOST);
 store.subscribe((state, changed) => {
   const some = ASKED.filter((key) => changed.has(key));
   if (!state.model || !some.length) return;
