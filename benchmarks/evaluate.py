@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.resources import files
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from bridle.data import Example, references
 from bridle.demo import SEEN, UNSEEN, WORKS
 from bridle.learn import RelationalRules, audit
 from bridle.models import CRF, Tagger
+from bridle.rules import forbid_transition
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import parse_lines
 from bridle.serve.evaluation import Evaluation, GoldData, evaluate
@@ -37,7 +39,7 @@ SEQUENCES, ROUNDS, TARGET = 500, 7, 0.2
 
 
 def problem() -> tuple[Tagger, list[Example], list[Rule], list[Rule]]:
-    """The model, references that it has not seen, the written rules, and 50 rules: these and learned ones."""
+    """The model, references that it has not seen, the written rules, and 50: these, learned ones, and forbidden pairs."""
     known, unknown = references.split(WORKS, 0)
     train = references.references(*SEEN, of=known)
     test = references.references(*UNSEEN, of=unknown)[:SEQUENCES]
@@ -46,7 +48,9 @@ def problem() -> tuple[Tagger, list[Example], list[Rule], list[Rule]]:
     text = (files("bridle.demo") / "references.rules").read_text(encoding="utf-8")
     written = [line.rule for line in parse_lines(text.splitlines())]
     learned = [rule for rule in RelationalRules(scheme="IO").fit(xs, ys).rules_ if rule not in written]
-    return model, test, written, [*written, *learned[: 50 - len(written)]]
+    pairs = permutations(sorted(model.labels_.types), 2)
+    more = [forbid_transition(a, b).soft(0.5) for a, b in pairs]  # learned ones may be fewer
+    return model, test, written, [*written, *learned, *more][:50]
 
 
 def data_of(model: Tagger, test: Sequence[Example], scores: bridle.Batch) -> GoldData:
