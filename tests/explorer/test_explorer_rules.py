@@ -55,6 +55,8 @@ def test_sliding_a_penalty_changes_text_and_result(page: Any) -> None:
 
 def test_dragging_keeps_the_slider_and_is_one_step_of_undo(page: Any) -> None:
     write(page, "present TITLE\nforbid DATE [penalty 1]\n")
+    expect(page.locator("#effects")).to_contain_text("forbid DATE")  # then nothing moves the slider any more
+    page.wait_for_load_state("networkidle")
     slider = item(page, "forbid DATE").locator("input[type=range]")
     slider.evaluate("slider => { window.slider = slider; }")
     slider.scroll_into_view_if_needed()
@@ -277,3 +279,25 @@ def test_figures_of_labelled_data_stand_beside_each_rule(page: Any) -> None:
     expect(first).to_contain_text(re.compile(r"[+−]?\d+\.\d\s%\s?F1"))
     page.fill("#rules", "present TITLE\nforbid AUTHOR\n")
     expect(item(page, "forbid AUTHOR")).to_contain_text("hurts")
+
+
+def test_rules_that_were_not_checked_are_not_sent(page: Any) -> None:
+    """What is typed while the server checks older rules may be unreadable: the request would fail."""
+    page.evaluate(
+        """() => { const plain = window.fetch, field = document.querySelector("#rules"); let typed = false;
+          window.fetch = async (path, ...rest) => {
+            const answer = await plain(path, ...rest);
+            if (String(path).endsWith("rules/check") && !typed) {  // typed just before the answer comes in
+              typed = true;
+              field.value += "no such rule\\n";
+              field.dispatchEvent(new Event("input", { bubbles: true }));
+              await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            }
+            return answer;
+          }; }"""
+    )
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.post_data or "") if "/explain" in request.url else None)
+    page.locator("#rules").fill("forbid DATE\n")
+    expect(page.locator("#findings")).to_contain_text("line 2")
+    assert any("forbid DATE" in body for body in asked) and not any("no such rule" in body for body in asked)
