@@ -39,7 +39,7 @@ SEQUENCES, ROUNDS, TARGET = 500, 7, 0.2
 
 
 def problem() -> tuple[Tagger, list[Example], list[Rule], list[Rule]]:
-    """The model, references that it has not seen, the written rules, and 50: these, learned ones, and forbidden pairs."""
+    """The model, references that it has not seen, the written rules, and 50 rules."""
     known, unknown = references.split(WORKS, 0)
     train = references.references(*SEEN, of=known)
     test = references.references(*UNSEEN, of=unknown)[:SEQUENCES]

@@ -30,8 +30,8 @@ from bridle.learn.weights import Given, Ids, counter
 from bridle.ranges import ranges
 from bridle.rules.base import Rule
 
-_MOST_GROUPS = 100  # parts that are decoded one after the other, each with its own rules
-_MOST_ROUNDS = 8
+_MOST_GROUPS = 40  # parts that are decoded one after the other, each with its own rules
+_MOST_ROUNDS = 3  # then all rules are used
 _FEW_RULES = 16  # are decoded with at once: that takes less time than many small parts
 Numbers = npt.NDArray[np.intp]
 
