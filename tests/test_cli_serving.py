@@ -87,7 +87,7 @@ def test_every_limit_is_an_option(run: Cli, started: Started, model: Path) -> No
         "--max-rule-parts": 11,
         "--max-k": 12,
         "--max-waiting": 13,
-        "--max-memory": "2MB",
+        "--sequence-memory": "2MB",
         "--max-data": "3MB",
     }
     run.ok("serve", model, *[word for pair in asked.items() for word in pair])

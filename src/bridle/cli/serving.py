@@ -87,12 +87,12 @@ def serve(
     max_waiting: Annotated[
         int, typer.Option(metavar="N", min=1, help="Requests that may wait; others get the status 429.")
     ] = 256,
-    max_memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory for each sequence.")] = "200MB",
+    sequence_memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory for each sequence.")] = "200MB",
     max_data: Annotated[str, typer.Option(metavar="SIZE", help="Memory for data that was uploaded.")] = "100MB",
     threads: TheThreads = 0,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request on stderr.")] = False,
 ) -> None:
-    """Serve a model and its rules over HTTP: labels, explanations, checks of rules, and a page to explore them.
+    """Serve a model and its rules over HTTP.
 
     Open http://127.0.0.1:8000/ in a browser, or call POST /tag, /decode, /explain, /rules/check, /evaluate and others;
     GET /docs lists them, GET /openapi.json describes them. Requests that arrive together are decoded in one batch.
@@ -129,7 +129,7 @@ def serve(
         k=max_k,
         seconds=seconds,
         waiting=max_waiting,
-        max_memory=bytes_of(max_memory),
+        max_memory=bytes_of(sequence_memory, "sequence_memory"),
         data_bytes=bytes_of(max_data, "max_data"),
     )
     tagger = bridle.load(model)
@@ -155,7 +155,7 @@ def explore(
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a page where you write rules and see at once what they change, where they hurt and what they cost.
+    """Open a page where you write rules and see what they do.
 
     Without MODEL, a small CRF is trained on references that ship with Bridle, which takes less than a second. The page
     is served on localhost only. Ctrl-C ends it.
