@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import bridle
 from bridle.report import score
+from bridle.serve import Service
 from serving import Client, service_of
 
 CONLL = "Knuth AUTHOR\n, O\nTeX TITLE\n. O\n1984 DATE\n\nLamport AUTHOR\nLaTeX TITLE\n"
@@ -119,3 +121,26 @@ def test_a_server_without_a_sample() -> None:
     client = Client(type(service)(service.tagger))
     assert client.get("/data/sample").json()["error"]["code"] == "unknown-data"
     client.app.state.close()
+
+
+def test_a_model_of_several_columns_is_explained_by_them() -> None:
+    words, pos = [["Ann", "left"], ["the", "cat"]], [["NNP", "VBD"], ["DT", "NN"]]
+    X = [{"word": word, "pos": tag} for word, tag in zip(words, pos, strict=True)]
+    model = bridle.CRF(features=["word[0]", "pos[0]"], c1=0.0, c2=0.1).fit(X, [["PER", "O"], ["O", "O"]])
+    client = Client(Service(model))
+    text = "Ann NNP PER\nleft VBD O\n\nthe DT O\ncat NN O\n"
+    options = {"columns": ["word", "pos", "label"]}
+    data = client.ok("/data", {"name": "x.conll", "text": text, "format": "conll", "options": options})
+    columns = data["sequences"][0]["columns"]
+    assert columns == {"word": ["Ann", "left"], "pos": ["NNP", "VBD"]} and list(columns) == ["word", "pos"]
+    told = client.ok("/explain", {"columns": columns, "rules": "fix O at pos /NNP/"})
+    assert (told["tokens"], told["plain"]["labels"], told["best"]["labels"]) == (words[0], ["PER", "O"], ["O", "O"])
+    client.error("/explain", {"tokens": words[0]}, 422, "columns")
+
+
+def test_a_budget_leaves_out_single_rules(client: Client) -> None:
+    whole = client.ok("/evaluate", {"data": "sample"})
+    part = client.ok("/evaluate", {"data": "sample", "budget": 0})
+    assert whole["complete"] and not part["complete"]
+    assert part["all"] == whole["all"] and {one["alone"] is None for one in part["rules"]} == {True}
+    client.error("/evaluate", {"data": "sample", "budget": -1}, 422, "bad-value")

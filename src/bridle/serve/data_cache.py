@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -79,10 +79,16 @@ class Data:
                 None if example.id is None else str(example.id),
                 list(example.tokens),
                 None if example.labels is None else list(example.labels),
+                msgspec.UNSET if len(example.columns) == 1 else self._columns(example),
             )
             for example in self.examples
         ]
         return _encode(DataAnswer(self.id, self.format, self.has_gold, sequences, self.warnings))
+
+    def _columns(self, example: Example) -> dict[str, list[str]]:
+        """The columns of a sequence, the one with the tokens first; rules may ask for any of them."""
+        names = dict.fromkeys([self.service.main, *example.columns])
+        return {name: list(example.columns[name]) for name in names}
 
 
 class DataCache:
@@ -190,13 +196,17 @@ def _warnings(service: Service, items: Examples, examples: Sequence[Example]) ->
     return told
 
 
-def figures(service: Service, data: Data, rules: RuleText) -> EvaluateAnswer:
-    """What rules do to data."""
+def figures(
+    service: Service, data: Data, rules: RuleText, budget: float | None, is_given_up: Callable[[], bool]
+) -> EvaluateAnswer:
+    """What rules do to data. budget: seconds after which no further rule is tried by itself."""
     limits = service.limits
+    most = limits.seconds / 2
     found = evaluate(
         rules.rules,
         data.gold,
-        budget=limits.seconds / 2,
+        budget=most if budget is None else min(budget, most),
+        is_given_up=is_given_up,
         threads=service.threads,
         time_limit=limits.seconds / 500,  # of a sequence: there are many, and each is decoded again and again
         max_memory=limits.max_memory,

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from bridle.serve import checking, labelstudio
+from bridle.serve.batching import Job
 from bridle.serve.data_cache import figures
 from bridle.serve.explaining import explain
 from bridle.serve.metrics import TYPE
@@ -86,7 +87,12 @@ async def _sample(state: State, _request: None) -> Any:
 
 async def _evaluate(state: State, request: EvaluateRequest) -> Any:
     service, data = state.service, state.data.get(request.data)
-    return await state.call(lambda _: figures(service, data, service.book.read(request.rules, request.rule_set)))
+
+    def measured(job: Job) -> Any:
+        rules = service.book.read(request.rules, request.rule_set)
+        return figures(service, data, rules, request.budget, lambda: job.given_up)
+
+    return await state.call(measured)
 
 
 async def _predict(state: State, request: PredictRequest) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from bridle.serve.schemas import Names, Request, Ruled
 
@@ -106,11 +106,12 @@ class DataRequest(Request, kw_only=True):
 
 
 class DataSequence(Struct):
-    """One sequence of the data; null is a label that is not known."""
+    """One sequence of the data; null is a label that is not known. `columns`: if there are more than the tokens."""
 
     id: str | None
     tokens: Names
     labels: list[str | None] | None
+    columns: dict[str, Names] | UnsetType = UNSET
 
 
 class DataAnswer(Struct):
@@ -124,9 +125,13 @@ class DataAnswer(Struct):
 
 
 class EvaluateRequest(Ruled, kw_only=True):
-    """Rules to measure on data that was sent before."""
+    """Rules to measure on data that was sent before.
+
+    After `budget` seconds, no further rule is tried alone and left out: `complete` is false then.
+    """
 
     data: str
+    budget: Annotated[float, Meta(ge=0)] | None = None
 
 
 class Quality(Struct):

@@ -96,8 +96,8 @@ export const api = {
   data: (name, text) => call("data", "data", { name, text }),
   /** @returns {Promise<any>} the sample data of the server; ApiError with status 404 if there is none */
   sample: () => call("data", "data/sample"),
-  /** @param {string} id of the data @param {string} rules */
-  evaluate: (id, rules) => call("evaluate", "evaluate", { data: id, rules }),
+  /** @param {string} id of the data @param {string} rules @param {number} [budget] seconds for single rules */
+  evaluate: (id, rules, budget) => call("evaluate", "evaluate", { data: id, rules, budget }),
   /** @param {any} body as of POST /tag; calls with another rule set are of another kind */
   tag: (body) => call(`tag ${body.rule_set ?? ""}`, "tag", body),
 };

@@ -17,6 +17,7 @@ import { sampleName } from "./text_pane.js";
 import { capital } from "./words.js";
 
 const ALTERNATIVES = 5;
+const AT_ONCE = 0.1; // seconds for figures of single rules; those that take longer follow
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
 
 /** @param {Desk} desk */
@@ -35,7 +36,8 @@ export function createAsking({ store, say, busy, worth, trouble }) {
     const state = store.get(), { sequence, text } = shown(state);
     if (sequence) {
       const known = sequence.labels?.every((label) => label !== null) ?? false;
-      return { tokens: sequence.tokens, gold: known ? sequence.labels : undefined, rules, k: ALTERNATIVES };
+      const input = sequence.columns ? { columns: sequence.columns } : { tokens: sequence.tokens };
+      return { ...input, gold: known ? sequence.labels : undefined, rules, k: ALTERNATIVES };
     }
     if (!text.trim()) return null;
     return { ...(state.model.takes_text ? { text } : { tokens: text.trim().split(/\s+/u) }), rules, k: ALTERNATIVES };
@@ -109,8 +111,12 @@ export function createAsking({ store, say, busy, worth, trouble }) {
     if (!data) return;
     if (unreadable) return void store.set({ evaluationError: unreadable });
     try {
-      const found = await busy(api.evaluate(data.id, rules));
-      if (store.get().data?.id === data.id) store.set({ evaluation: found, evaluationError: null });
+      const asked = rules;
+      const show = (/** @type {any} */ found) => {
+        if (store.get().data?.id === data.id) store.set({ evaluation: found, evaluationError: null });
+        return found.complete;
+      };
+      if (!show(await busy(api.evaluate(data.id, asked, AT_ONCE)))) show(await busy(api.evaluate(data.id, asked)));
     } catch (error) {
       const found = worth(error);
       if (found?.code === "unknown-data" && again && reload) {

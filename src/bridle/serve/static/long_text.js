@@ -11,7 +11,7 @@ import { api } from "./api.js";
  */
 export function isTooLong(asked, limits) {
   const most = limits?.explain_tokens ?? Infinity;
-  if (asked.tokens) return asked.tokens.length > most;
+  if (!asked.text) return tokensOf(asked).length > most;
   return asked.text.length > most && (asked.text.match(/[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]/gu)?.length ?? 0) > most;
 }
 
@@ -30,14 +30,19 @@ export async function explainOrLabel(asked, limits) {
   });
 }
 
+/** @param {any} asked @returns {string[]} the tokens of a question that has no text; the first column holds them */
+function tokensOf(asked) {
+  return asked.tokens ?? Object.values(asked.columns)[0];
+}
+
 /** @param {any} asked @returns {Promise<any>} */
 async function labelsOnly(asked) {
-  const input = asked.tokens ? { tokens: [asked.tokens] } : { texts: [asked.text], tokens_out: true };
+  const input = asked.columns ? { columns: [asked.columns] } : asked.tokens ? { tokens: [asked.tokens] } : { texts: [asked.text], tokens_out: true };
   const [without, ruled] = await Promise.all([
     api.tag({ ...input, rule_set: "none" }), api.tag({ ...input, rules: asked.rules }),
   ]);
   const plain = without.results[0], best = ruled.results[0];
-  const tokens = asked.tokens ?? best.tokens;
+  const tokens = best.tokens ?? tokensOf(asked);
   return {
     tokens, offsets: best.offsets ?? null, plain, best: { ...best, optimal: best.status === "optimal" }, partial: true,
     changed: tokens.flatMap((/** @type {string} */ _, /** @type {number} */ t) => (plain.labels[t] === best.labels[t] ? [] : [t])),

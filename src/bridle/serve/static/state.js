@@ -1,7 +1,8 @@
 /**
  * The state of the page, and its form in a URL. Panes render the state; what the user does changes it.
  *
- * @typedef {{id: string|null, tokens: string[], labels: (string|null)[]|null}} Sequence   null: the label is not known
+ * @typedef {{id: string|null, tokens: string[], labels: (string|null)[]|null, columns?: Object<string, string[]>}} Sequence
+ *   labels: null if the label is not known; columns: missing if there are only tokens
  * @typedef {{id: string, name: string, has_gold: boolean, sequences: Sequence[], sample?: boolean,
  *            warnings?: string[]}} Data
  *   sample: the sample data of the server, so a permalink can name it
