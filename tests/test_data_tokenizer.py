@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle.data import Example
-from bridle.data.references import tokenise
 from bridle.data.noted import tokens_noted
+from bridle.data.references import tokenise
 from bridle.data.tokenizer import TOKENS, Tokens, tokenize
 from bridle.errors import FileError
 

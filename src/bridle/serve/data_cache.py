@@ -199,7 +199,7 @@ def _warnings(service: Service, items: Examples, examples: Sequence[Example]) ->
 def figures(
     service: Service, data: Data, rules: RuleText, budget: float | None, is_given_up: Callable[[], bool]
 ) -> EvaluateAnswer:
-    """What rules do to data. budget: seconds after which no further rule is tried by itself."""
+    """What rules do to data. budget: seconds after which no further rule is tried alone or left out."""
     limits = service.limits
     most = limits.seconds / 2
     found = evaluate(
