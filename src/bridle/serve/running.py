@@ -60,6 +60,7 @@ def run(
     KeyboardInterrupt
         If Ctrl-C ended it.
     """
+    import sys; sys.setswitchinterval(0.0005)
     app: Any = create_app(service, token=token, origins=origins, hosts=hosts)
     with listening(host, port) as at:
         config = uvicorn.Config(
