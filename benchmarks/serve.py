@@ -239,6 +239,7 @@ def main() -> int:
         found = run(asked.seconds, Path(folder))
     print(json.dumps(found, indent=1) if asked.out is None else page(found))
     if asked.out is not None:
+        asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / "serve.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         (asked.out / "serve.md").write_text(page(found), encoding="utf-8")
     parts = [found[name] for name in ("mixed", "full", "single", "half", "stop")]

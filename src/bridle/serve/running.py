@@ -21,6 +21,7 @@ from bridle.serve.batching import GivenUp
 from bridle.serve.service import Service
 
 GRACE = 2.0  # seconds beyond the time of a request, for answers to be sent
+TURN = 0.0005  # seconds that a thread keeps the interpreter while the event loop waits for it
 _BACKLOG = 1024
 
 
@@ -60,9 +61,8 @@ def run(
     KeyboardInterrupt
         If Ctrl-C ended it.
     """
-    import sys; sys.setswitchinterval(0.0005)
     app: Any = create_app(service, token=token, origins=origins, hosts=hosts)
-    with listening(host, port) as at:
+    with listening(host, port) as at, _turns_of(TURN):
         config = uvicorn.Config(
             app,
             log_level=log,
@@ -120,6 +120,17 @@ class _Server(uvicorn.Server):
         if sig == signal.SIGINT:
             self.interrupted = True
             stop_at_once()
+
+
+@contextmanager
+def _turns_of(seconds: float) -> Generator[None, None, None]:
+    """Threads take shorter turns than the usual 5 ms: answers wait for the turn of a thread that decodes."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextmanager
