@@ -41,11 +41,10 @@ class UnseenTexts:
     def of(self, texts: Texts) -> dict[str, Ids]:
         """The ids of each column, or the words of a list."""
         out = {name: np.empty(len(texts), dtype=np.int32) for name in self._native}
-        left = np.zeros(0, dtype=np.int64)
         for name, (function, strings) in self._native.items():
             if not strings.native.derive(function, texts.data, texts.offsets, FIRST, out[name]):
                 raise FeatureError("the kernels do not know this function", got=function, wanted="one of cpp/texts.cpp")
-            left = np.flatnonzero(out[name] < 0)  # the same for all functions
+        left = np.flatnonzero(next(iter(out.values())) < 0) if out else np.zeros(0, dtype=np.int64)  # the same for all
         if len(left):
             found = self._rest.of([texts[k] for k in left.tolist()])
             for name, ids in out.items():
