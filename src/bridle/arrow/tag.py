@@ -22,6 +22,7 @@ from bridle.features.columns import Packed
 from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.models import Tagger
+from bridle.models.checks import templates_of
 
 
 class Tag(TableFunction):
@@ -152,15 +153,7 @@ class Tag(TableFunction):
         return self._made
 
     def _features(self) -> TemplateFeatures:
-        features = self.tagger.features_
-        if not isinstance(features, TemplateFeatures):
-            raise ModelError(
-                "the model takes ready-made features, not text",
-                got="a model without templates",
-                wanted="a model with templates, such as CRF(features='ner')",
-                cause="Score your features in Python, and decode the scores with bridle.arrow.Decode.",
-            )
-        return features
+        return templates_of(self.tagger.features_)
 
     def _main(self) -> str:
         """The model's column that a table's tokens are, if nothing else is said."""

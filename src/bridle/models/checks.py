@@ -292,3 +292,15 @@ def _unknown(name: str, value: Any, known: Sequence[str]) -> ModelError:
 
 def _no_number(name: str, value: Any, wanted: str) -> ModelError:
     return ModelError(f"bad setting {name}", got=repr(value), wanted=wanted)
+
+
+def templates_of(features: Features) -> TemplateFeatures:
+    """The features of a model that reads text."""
+    if not isinstance(features, TemplateFeatures):
+        raise ModelError(
+            "the model takes ready-made features, not text",
+            got="a model without templates",
+            wanted="a model with templates, such as CRF(features='ner')",
+            cause="Score your features in Python, and decode the scores with bridle.Decoder or bridle.arrow.Decode.",
+        )
+    return features

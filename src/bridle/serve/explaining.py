@@ -25,7 +25,7 @@ from bridle.serve.schemas import (
     Violation,
 )
 from bridle.serve.service import Service
-from bridle.serve.tagging import violations
+from bridle.serve.tagging import check_one, violations
 
 
 def explain(service: Service, request: ExplainRequest) -> ExplainAnswer:
@@ -72,11 +72,7 @@ def explain(service: Service, request: ExplainRequest) -> ExplainAnswer:
 
 def _sequence(service: Service, request: ExplainRequest) -> tuple[Any, Sequence[str], Sequence[tuple[int, int]] | None]:
     """The sequence as the model takes it, its tokens, and their places in the text."""
-    named = {"text": request.text, "tokens": request.tokens, "columns": request.columns}
-    given = [name for name, value in named.items() if value is not None]
-    if len(given) != 1:
-        got = " and ".join(given) or "none of them"
-        raise HttpError(422, "input", "pass one of `text`, `tokens` and `columns`", got=got, wanted="exactly one")
+    check_one(text=request.text, tokens=request.tokens, columns=request.columns)
     if request.columns is not None:
         service.check_columns(request.columns, 0)
         return request.columns, request.columns[service.main], None

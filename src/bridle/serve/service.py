@@ -11,10 +11,10 @@ from bridle.data import Example
 from bridle.data.noted import tokens_noted
 from bridle.data.tokenizer import Tokens, tokenize, tokens_of
 from bridle.decoding.decoder import Decoder
-from bridle.errors import ModelError
 from bridle.features import TemplateFeatures
 from bridle.labels import Labels
 from bridle.models import Tagger
+from bridle.models.checks import templates_of
 from bridle.recent import RecentCache
 from bridle.rules.loading import Loaded
 from bridle.serve.limits import Limits
@@ -63,14 +63,7 @@ class Service:
     @cached_property
     def features(self) -> TemplateFeatures:
         """The templates of the model."""
-        features = self.tagger.features_
-        if not isinstance(features, TemplateFeatures):
-            raise ModelError(
-                "the model takes ready-made features, not text",
-                got="a model without templates",
-                wanted="a model with templates, such as CRF(features='ner')",
-            )
-        return features
+        return templates_of(self.tagger.features_)
 
     @property
     def labels(self) -> Labels:

@@ -73,13 +73,17 @@ class TagWork:
         return id(self.rules), request.on_infeasible, request.columns is None
 
 
-def input_of(service: Service, request: TagRequest) -> Input:
-    """The sequences of a request."""
-    named = {"texts": request.texts, "tokens": request.tokens, "columns": request.columns}
+def check_one(**named: object) -> None:
+    """Raise unless a request brings exactly one of these."""
     given = [name for name, value in named.items() if value is not None]
     if len(given) != 1:
-        got = " and ".join(given) or "none of them"
-        raise HttpError(422, "input", "pass one of `texts`, `tokens` and `columns`", got=got, wanted="exactly one")
+        what = f"pass one of {', '.join(f'`{name}`' for name in named)}"
+        raise HttpError(422, "input", what, got=" and ".join(given) or "none of them", wanted="exactly one")
+
+
+def input_of(service: Service, request: TagRequest) -> Input:
+    """The sequences of a request."""
+    check_one(texts=request.texts, tokens=request.tokens, columns=request.columns)
     if request.columns is not None:
         for b, columns in enumerate(request.columns):
             service.check_columns(columns, b)
