@@ -1,5 +1,7 @@
 """A real server on the embedded references and a real browser. Without Chromium or Playwright these tests are skipped.
 
+In continuous integration a missing Chromium is a failure.
+
 `page` is the explorer in a fresh context. Its test fails on any error in the console, on any exception of a script,
 and on any request that leaves this machine. `open_page(...)` makes further pages: other sizes, dark, other addresses.
 """
@@ -68,7 +70,8 @@ def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright")
     path = _chromium()
     if not path:
-        pytest.skip("browser tests need Chromium: install it, or set BRIDLE_CHROMIUM to its path")
+        told = "browser tests need Chromium: install it, or set BRIDLE_CHROMIUM to its path"
+        pytest.fail(told) if os.environ.get("CI") else pytest.skip(told)  # .ci/run installs it
     with playwright.sync_playwright() as started:
         opened = started.chromium.launch(executable_path=path, args=list(_ARGS))
         yield opened
