@@ -50,12 +50,13 @@ class Server:
     def post(self, path: str, body: Any, connection: HTTPConnection | None = None) -> tuple[int, Any]:
         """A request; by default on a connection of its own."""
         used = connection or HTTPConnection("127.0.0.1", self.port, timeout=30)
-        used.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        answer = used.getresponse()
-        found = answer.status, json.loads(answer.read())
-        if connection is None:
-            used.close()
-        return found
+        try:
+            used.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = used.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            if connection is None:
+                used.close()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; its exit code."""
