@@ -200,6 +200,7 @@ def test_added_examples_have_their_place(call: Call) -> None:
     assert two == one + 'example "x" is nothing\n' + "present B\n"
     assert add(two, "x", ("DATE", "x")) == two.replace("is nothing", 'is DATE "x"')
     assert add("", "x") == 'example "x" is nothing\n'
+    assert add('example "x" is DATE "x"   # why', "x") == 'example "x" is nothing  # why'
 
 
 def proposed(call: Call, text: str, at: int | None = None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from pathlib import Path
@@ -223,7 +224,7 @@ def test_a_file_that_cannot_be_read_is_told_kindly(open_page: Any, tmp_path: Pat
     path = tmp_path / "broken.jsonl"
     path.write_text('{"tokens": [1, 2', encoding="utf-8")
     page.set_input_files("#upload", path)
-    expect(page.locator("#trouble .problem")).to_be_visible()
+    expect(page.locator("#trouble .problem")).to_contain_text("“broken.jsonl”: ")
     expect(page.locator("#loaded")).to_be_hidden()
     expect(page.locator("#constrained .token").first).to_be_visible()
 
@@ -253,8 +254,13 @@ def test_permalink_names_the_sequence_of_the_sample(page: Any, open_page: Any) -
 
 
 @pytest.mark.parametrize("damage", ["#v1.AAAA", "#v1.%%%", "#something"])
-def test_damaged_link_is_ignored(open_page: Any, damage: str) -> None:
-    expect(open_page(at=damage).locator("#status")).to_contain_text("tokens")
+def test_damaged_link_is_told(open_page: Any, damage: str) -> None:
+    page = open_page(at=damage)
+    told = "The link is damaged or incomplete." if damage.startswith("#v1.") else ""
+    expect(page.locator("#status")).to_contain_text(re.compile(f"{told}.*tokens"))
+    expect(page.locator("#trouble strong")).to_have_text([told] if told else [])
+    page.fill("#text", KNUTH)
+    expect(page.locator("#trouble")).to_be_empty()
 
 
 def test_download_of_the_rules(page: Any) -> None:
@@ -285,3 +291,77 @@ def test_data_that_the_server_has_forgotten_is_sent_again(open_page: Any) -> Non
     expect(page.locator("#figures tbody tr")).to_have_count(11)
     assert asked.count("sample") == 2
     assert asked.count("evaluate") == 2
+
+
+# ---- nothing gets lost ----
+
+
+def test_a_text_that_is_too_long_for_the_address_leaves_no_older_state(page: Any) -> None:
+    page.fill("#rules", "present TITLE\n")
+    rewrite(page, KNUTH)
+    page.wait_for_url(re.compile("#v1"))
+    words = [random.Random(seed).randbytes(500).hex() for seed in range(120)]
+    page.fill("#text", " ".join(words))
+    expect(page.locator("#status")).to_contain_text("120 tokens")
+    page.click("#permalink")
+    expect(page.locator("#status")).to_contain_text("The text is too long for the address bar")
+    link = page.url.partition("#")[2]
+    kept = page.evaluate("link => import('/static/state.js').then(m => m.fromFragment(link))", "#" + link)
+    assert kept == {"rules": "present TITLE\n"}
+
+
+def test_the_skip_link_keeps_the_state(page: Any) -> None:
+    rewrite(page, KNUTH)
+    page.wait_for_url(re.compile("#v1"))
+    page.locator("#skip").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "result"
+    assert "#v1." in page.url
+
+
+def test_ones_own_text_comes_back_after_data(page: Any) -> None:
+    rewrite(page, KNUTH)
+    page.click("#load-sample")
+    page.click("#next")
+    expect(page.locator("#position")).to_contain_text("2 of ")
+    page.click("#own-text")
+    expect(page.locator("#text")).to_have_value(KNUTH)
+    page.click("#next")
+    expect(page.locator("#text")).not_to_have_value(KNUTH)
+    page.click("#close-data")
+    expect(page.locator("#text")).to_have_value(KNUTH)
+
+
+def test_warnings_about_a_file_are_shown_and_said(page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "strange.conll"
+    path.write_bytes("Müller NOBODY\n1984 DATE\n".encode("latin-1"))
+    page.set_input_files("#upload", path)
+    warnings = page.locator("#data-warnings li")
+    expect(warnings).to_have_text([re.compile("not UTF-8"), re.compile("does not know these labels: NOBODY")])
+    expect(page.locator("#text")).to_have_value("Müller 1984")
+    expect(page.locator("#status")).to_contain_text("The file is not UTF-8; it was read as Windows-1252")
+    page.click("#close-data")
+    expect(warnings).to_have_count(0)
+
+
+def test_each_line_as_its_own_sequence(page: Any) -> None:
+    button = page.get_by_role("button", name="Treat each line as its own sequence")
+    rewrite(page, KNUTH)
+    expect(button).to_be_hidden()
+    page.fill("#text", f"{KNUTH}\n\n{QUOTED}")
+    button.click()
+    expect(page.locator("#position")).to_contain_text("1 of 2")
+    expect(button).to_be_hidden()
+    page.click("#close-data")
+    expect(page.locator("#text")).to_have_value(f"{KNUTH}\n\n{QUOTED}")
+
+
+def test_a_model_without_sample_text_and_rules(page: Any, address: str) -> None:
+    def bare(route: Any) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "rules": "", "sample_texts": [], "sample": False})
+
+    page.route("**/model", bare)
+    page.goto("about:blank")
+    page.goto(address)
+    expect(page.locator("#status")).to_have_text("There is no text yet.")
+    assert page.locator("#rules").get_attribute("placeholder") == "Write a rule, or press Ctrl+Space"

@@ -254,6 +254,37 @@ def test_an_older_result_does_not_become_a_test_case(page: Any) -> None:
     expect(button).to_have_attribute("aria-disabled", "false")
 
 
+def test_a_failing_test_case_is_not_replaced(page: Any) -> None:
+    rules = f'present TITLE\nexample "{KNUTH}" has DATE "1985"  # wrong\n'
+    write(page, rules, KNUTH)
+    expect(page.locator("#examples-list li")).to_have_class("failed")
+    page.locator("#add-example[aria-disabled=false]").click()
+    expect(page.locator("#status")).to_have_text("Line 2 already has a test case for this text, which fails.")
+    assert rules_of(page) == rules
+    assert page.locator("#rules").evaluate(SELECTED) == lines_of(page)[1]
+    page.fill("#rules", rules.replace("1985", "1984"))
+    expect(page.locator("#examples-list li")).to_have_class("passed")
+    page.locator("#add-example[aria-disabled=false]").click()
+    assert re.fullmatch('example ".*" is AUTHOR .*  # wrong', lines_of(page)[1])
+
+
+def test_it_is_told_why_test_cases_do_not_run(page: Any) -> None:
+    problem = {"code": "text", "what": "the model reads columns, not text", "cause": "Train it on text."}
+    write(page, f'example "{KNUTH}" has DATE "1984"\n', KNUTH)
+    page.evaluate(
+        """problem => { const plain = window.fetch;
+          window.fetch = (path, ...rest) => !String(path).endsWith("rules/test") ? plain(path, ...rest)
+            : Promise.resolve(new Response(JSON.stringify({ error: problem }), { status: 422 })); }""",
+        problem,
+    )
+    page.fill("#rules", f'present TITLE\nexample "{KNUTH}" has DATE "1984"\n')
+    trouble = page.locator("#examples-trouble")
+    expect(trouble).to_contain_text("The model reads columns, not text.")
+    expect(trouble).to_contain_text("Train it on text.")
+    page.fill("#rules", "present TITLE\n")
+    expect(trouble).to_be_empty()
+
+
 # ---- everything else ----
 
 

@@ -92,8 +92,8 @@ export const api = {
   check: (rules) => call("check", "rules/check", { rules }),
   /** @param {string} rules @returns {Promise<any>} {examples: [{line, text, passed, message, ...}]} */
   test: (rules) => call("test", "rules/test", { rules }),
-  /** @param {string} name of the file @param {string} text its content */
-  data: (name, text) => call("data", "data", { name, text }),
+  /** @param {string} name of the file @param {string} text its content @param {string} [format] else by its name and content */
+  data: (name, text, format) => call("data", "data", { name, text, format }),
   /** @returns {Promise<any>} the sample data of the server; ApiError with status 404 if there is none */
   sample: () => call("data", "data/sample"),
   /** @param {string} id of the data @param {string} rules @param {number} [budget] seconds for single rules */

@@ -20,6 +20,15 @@ const ALTERNATIVES = 5;
 const AT_ONCE = 0.1; // seconds for figures of single rules; those that take longer follow
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
 
+/** @param {ArrayBuffer} bytes of a file @returns {{text: string, warnings: string[]}} */
+function decoded(bytes) {
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes), warnings: [] };
+  } catch {
+    return { text: new TextDecoder("windows-1252").decode(bytes), warnings: ["The file is not UTF-8; it was read as Windows-1252"] };
+  }
+}
+
 /** @param {Desk} desk */
 export function createAsking({ store, say, busy, worth, trouble }) {
   /** @type {ApiError|null} why the rules cannot be read; requests that need rules wait until they can */
@@ -30,6 +39,14 @@ export function createAsking({ store, say, busy, worth, trouble }) {
   let checked = Promise.resolve(true);
   /** @type {(() => Promise<any>)|null} loads the data again: the server keeps only what was used lately */
   let reload = null;
+  /** what is said before the next summary, which would else take its place at once */
+  let notice = "";
+
+  /** @param {string} text */
+  function tell(text) {
+    notice = text ? `${text.replace(/[^.?!]$/u, "$&.")} ` : "";
+    if (text) say(notice.trim());
+  }
 
   /** @returns {any} what /explain is asked; null if there is no text */
   function question() {
@@ -54,7 +71,8 @@ export function createAsking({ store, say, busy, worth, trouble }) {
       const told = await busy(explainOrLabel(asked, store.get().model.limits));
       if (!question()) return undefined;
       store.set({ explain: { ...told, gold }, explainError: null });
-      say(summary(told));
+      say(notice + summary(told));
+      notice = "";
     } catch (error) {
       const found = worth(error);
       if (!found) return undefined;
@@ -96,12 +114,13 @@ export function createAsking({ store, say, busy, worth, trouble }) {
   }
 
   async function test() {
-    const { check: found } = store.get();
-    if (unreadable || !found?.examples.length) return store.set({ tests: null });
+    const { check: known } = store.get();
+    if (unreadable || !known?.examples.length) return store.set({ tests: null, testsError: null });
     try {
-      store.set({ tests: await busy(api.test(rules)) });
+      store.set({ tests: await busy(api.test(rules)), testsError: null });
     } catch (error) {
-      if (worth(error)) store.set({ tests: null });
+      const found = worth(error);
+      if (found) store.set({ tests: null, testsError: found });
     }
     return undefined;
   }
@@ -141,30 +160,38 @@ export function createAsking({ store, say, busy, worth, trouble }) {
     if (any("rules")) test();
   }
 
-  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean}} about */
+  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean, warnings?: string[]}} about */
   async function loadData(load, about) {
     say("Loading the data …");
     try {
       const found = await busy(load());
       reload = load;
       trouble(null);
-      store.set({ data: { ...found, ...about }, index: found.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all" });
+      const warnings = [...(about.warnings ?? []), ...(found.warnings ?? [])];
+      store.set({
+        data: { ...found, ...about, warnings }, index: found.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all",
+      });
+      tell(warnings[0] ?? "");
     } catch (error) {
       const found = worth(error);
       if (!found) return;
-      trouble(found);
-      say(found.what);
+      const named = new ApiError({ ...found, what: `“${about.name}”: ${found.what}` }, found.status);
+      trouble(named);
+      say(named.what);
     }
   }
 
   return {
     ask,
+    tell,
     loadSample: () => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }),
     /** @param {File} file read here, in the browser */
     loadFile: async (file) => {
-      const text = await file.text();
-      await loadData(() => api.data(file.name, text), { name: file.name, sample: false });
+      const { text, warnings } = decoded(await file.arrayBuffer());
+      await loadData(() => api.data(file.name, text), { name: file.name, sample: false, warnings });
     },
+    /** @param {string} text whose lines become sequences */
+    loadLines: (text) => loadData(() => api.data("lines.txt", text, "text"), { name: "Your lines", sample: false }),
     /** @param {boolean} wanted */
     showTrellis: (wanted) => {
       store.set({ picture: { wanted, svg: null, error: null } });

@@ -38,7 +38,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
 
   const field = h("textarea", {
     id: "rules", "aria-label": label, "aria-describedby": "rules-help rules-message", dir: "ltr", value,
-    spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off", rows: 1,
+    spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off", rows: 1, placeholder: "Write a rule, or press Ctrl+Space",
   });
   const tip = h("div", { class: "editor-tip", role: "tooltip", hidden: true });
   const message = h("p", { id: "rules-message", class: "editor-message", role: "status" });

@@ -1,9 +1,24 @@
 /** The head of the page: the model's name, the link to this state, and the download of the rules. */
 
 import { byId, debounce, fill, h } from "./dom.js";
-import { fromFragment, toFragment } from "./state.js";
+import { fromFragment, isLink, toFragment } from "./state.js";
 
-const LONGEST = 8000; // characters of a fragment that is kept in the address bar while the user types
+const LONGEST = 60_000; // characters of a fragment that is kept in the address bar
+
+/**
+ * Put the state into the address bar; what is too long for it is left out, so that no older state stays there.
+ *
+ * @param {import("./state.js").State} state
+ * @returns {Promise<string>} what was left out, in words; "" if nothing was
+ */
+async function writeAddress(state) {
+  const whole = await toFragment(state);
+  const some = whole.length <= LONGEST ? whole : await toFragment(state, false);
+  const fits = some.length <= LONGEST;
+  history.replaceState(null, "", fits ? some : location.pathname + location.search);
+  if (!fits) return " The rules are too long for the address bar: download them instead.";
+  return some === whole ? "" : " The text is too long for the address bar; the link holds the rules only.";
+}
 
 /**
  * @param {import("./state.js").Store} store
@@ -17,8 +32,8 @@ export function setUpHeader(store, say) {
     document.title = `Bridle explorer: ${name}`;
   });
   byId("permalink").addEventListener("click", async () => {
-    history.replaceState(null, "", await toFragment(store.get()));
-    const left = store.get().data && !store.get().data?.sample ? " The link holds the text that is shown, not your file." : "";
+    const missing = await writeAddress(store.get());
+    const left = missing || (store.get().data && !store.get().data?.sample ? " The link holds the text that is shown, not your file." : "");
     try {
       await navigator.clipboard.writeText(location.href);
       say(`Link copied.${left}`);
@@ -34,6 +49,10 @@ export function setUpHeader(store, say) {
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
     say("The rules were saved as explorer.rules.");
   });
+  byId("skip").addEventListener("click", (/** @type {any} */ event) => {
+    event.preventDefault(); // the fragment of the address holds the state
+    byId("result").focus();
+  });
 }
 
 /**
@@ -42,10 +61,7 @@ export function setUpHeader(store, say) {
  * @param {import("./state.js").Store} store
  */
 export function keepAddress(store) {
-  const keep = debounce(async () => {
-    const fragment = await toFragment(store.get());
-    if (fragment.length <= LONGEST) history.replaceState(null, "", fragment);
-  }, 400);
+  const keep = debounce(() => writeAddress(store.get()), 400);
   store.subscribe((state, changed) => {
     if (state.model && ["text", "rules", "index", "data", "filter"].some((key) => changed.has(key))) keep();
   });
@@ -56,10 +72,12 @@ export function keepAddress(store) {
  *
  * @param {import("./state.js").Store} store
  * @param {() => Promise<void>} loadSample
+ * @param {() => void} damaged called if the address holds a state that cannot be read
  */
-export async function restore(store, loadSample) {
+export async function restore(store, loadSample, damaged) {
   const kept = await fromFragment(location.hash);
   const model = store.get().model;
+  if (!kept && isLink(location.hash)) damaged();
   if (!kept || !model) return;
   store.set({ rules: kept.rules ?? model.rules });
   if (kept.sample === undefined || !model.sample) {

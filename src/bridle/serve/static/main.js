@@ -71,16 +71,24 @@ function retry(error) {
   setTimeout(again, RETRY);
 }
 
+/** The address holds a state that cannot be read. */
+function damaged() {
+  const error = new ApiError({ code: "damaged", what: "The link is damaged or incomplete.", cause: "The page shows what it shows without a link." });
+  trouble(error);
+  asking.tell(error.what);
+}
+
 /** @param {any} model */
 async function begin(model) {
   store.set({ model, rules: model.rules, text: model.sample_texts[0] ?? "" });
   api.sentences().then((found) => store.set({ sentences: found.sentences }), worth);
-  await restore(store, asking.loadSample);
+  await restore(store, asking.loadSample, damaged);
   keepAddress(store);
+  if (!store.get().check) askFor(ASKED); // with neither text nor rules, nothing has changed
 }
 
 createTextPane(store, asking);
-createRulesPane(byId("rules-pane"), store);
+createRulesPane(byId("rules-pane"), store, say);
 createResultPane(store, asking);
 createGoldPane(store);
 setUpHeader(store, say);
@@ -92,11 +100,16 @@ const soon = debounce(() => {
   waiting = new Set();
   asking.ask(changed);
 }, WAIT, AT_MOST);
+/** @param {string[]} keys of the state that have changed */
+function askFor(keys) {
+  for (const key of keys) waiting.add(key);
+  soon();
+}
 store.subscribe((state, changed) => {
   const some = ASKED.filter((key) => changed.has(key));
   if (!state.model || !some.length) return;
-  for (const key of some) waiting.add(key);
-  soon();
+  if (!retrying && (changed.has("text") || changed.has("data"))) trouble(null);
+  askFor(some);
 });
-window.addEventListener("hashchange", () => restore(store, asking.loadSample));
+window.addEventListener("hashchange", () => restore(store, asking.loadSample, damaged));
 api.model().then(begin, worth);

@@ -10,9 +10,9 @@ import { fill, h } from "./dom.js";
 import { segments } from "./labels.js";
 import { linesOf, readLine, shownName } from "./language.js";
 import { LEVELS } from "./layer.js";
-import { addExample, applyFix, textOfExample } from "./rules_text.js";
+import { addExample, applyFix, linesOfExample, textOfExample } from "./rules_text.js";
 import { shown } from "./state.js";
-import { lineLink } from "./words.js";
+import { lineLink, problem } from "./words.js";
 
 /**
  * @param {HTMLElement} list   an <ul>
@@ -46,27 +46,41 @@ export function createFindings(list, store, edit) {
 }
 
 /**
- * @param {HTMLElement} list   an <ul>
- * @param {HTMLElement} button   adds the result that is shown as a test case
+ * @param {{list: HTMLElement, button: HTMLElement, trouble: HTMLElement}} parts
+ *   an <ul>; adds the result that is shown as a test case; why the test cases could not be run
  * @param {Store} store
  * @param {Edit} edit
  * @param {() => Language} language
- * @returns {{draw: (state: State) => void, setFresh: (fresh: boolean) => void}}   fresh: the result is that of these rules
+ * @param {(text: string) => void} say
+ * @returns {{draw: (state: State) => void, setFresh: (what: "result"|"tests", fresh: boolean) => void}}
+ *   fresh: the result, or the outcome of the test cases, is that of these rules
  */
-export function createExamples(list, button, store, edit, language) {
+export function createExamples({ list, button, trouble }, store, edit, language, say) {
   let drawn = "";
-  let fresh = false;
+  let error = /** @type {any} */ (null);
+  const fresh = { result: false, tests: false };
+  const resultNow = (/** @type {State} */ state) => (fresh.result && state.model?.takes_text ? resultOf(state) : null);
+
   button.addEventListener("click", () => {
-    const now = fresh && resultOf(store.get());
-    if (now) edit((text) => addExample(text, now.text, now.spans, language()));
+    const state = store.get(), now = resultNow(state);
+    if (!now) return;
+    const passed = new Map((state.tests?.examples ?? []).map((/** @type {any} */ one) => [one.line, one.passed]));
+    const kept = linesOfExample(state.rules, now.text).find((line) => !fresh.tests || !passed.get(line));
+    if (kept === undefined) return edit((text) => addExample(text, now.text, now.spans, language()));
+    store.set({ goto: { line: kept } });
+    say(`Line ${kept} already has a test case for this text, which ${fresh.tests && passed.has(kept) ? "fails" : "was not run"}.`);
+    return undefined;
   });
 
   return {
-    setFresh(now) {
-      fresh = now;
+    setFresh(what, now) {
+      fresh[what] = now;
     },
     draw(state) {
-      button.setAttribute("aria-disabled", String(!fresh || !resultOf(state)));
+      button.setAttribute("aria-disabled", String(!resultNow(state)));
+      button.title = state.model && !state.model.takes_text ? "Test cases need a model that reads text" : "";
+      if (error !== state.testsError) fill(trouble, state.testsError ? problem(state.testsError, store) : null);
+      error = state.testsError;
       const tests = new Map((state.tests?.examples ?? []).map((/** @type {any} */ one) => [`${one.line} ${one.text}`, one]));
       const examples = linesOf(state.rules).map((line, k) => ({ line, number: k + 1, read: readLine(line) }))
         .filter(({ read }) => read.kind === "example" && !read.off)

@@ -13,8 +13,9 @@ import { createRuleList } from "./rule_list.js";
 /**
  * @param {Element} root   what it has stays
  * @param {Store} store
+ * @param {(text: string) => void} [announce] writes the status line
  */
-export function createRulesPane(root, store) {
+export function createRulesPane(root, store, announce = () => {}) {
   let language = createLanguage();
   /** @type {Set<string>} */
   const waiting = new Set();
@@ -34,15 +35,16 @@ export function createRulesPane(root, store) {
       .map(([key, does]) => h("span", {}, h("kbd", {}, key), ` ${does}`)));
   const lists = { findings: h("ul", { id: "findings" }), rules: h("ul", { id: "rule-list" }), examples: h("ul", { id: "examples-list" }) };
   const counts = { findings: h("span", { class: "dim" }), rules: h("span", { class: "dim" }), examples: h("span", { class: "dim" }) };
+  const trouble = h("div", { id: "examples-trouble" });
   const add = h("button", { id: "add-example", type: "button" }, "Add the current result as a test case");
   root.append(keys,
     h("section", { "aria-label": "Findings" }, h("h3", {}, "Findings ", counts.findings), lists.findings),
     h("section", { "aria-label": "Each rule" }, h("h3", {}, "Each rule ", counts.rules), lists.rules),
-    h("section", { "aria-label": "Test cases" }, h("h3", {}, "Test cases ", counts.examples), lists.examples, add));
+    h("section", { "aria-label": "Test cases" }, h("h3", {}, "Test cases ", counts.examples), trouble, lists.examples, add));
 
   const findings = createFindings(lists.findings, store, edit);
   const rules = createRuleList(lists.rules, store, edit);
-  const examples = createExamples(lists.examples, add, store, edit, () => language);
+  const examples = createExamples({ list: lists.examples, button: add, trouble }, store, edit, () => language, announce);
 
   root.addEventListener("keydown", (/** @type {any} */ event) => {
     if (!(event.ctrlKey || event.metaKey) || event.altKey || isTyping(event.target) || !/^[zy]$/i.test(event.key)) return;
@@ -81,10 +83,12 @@ export function createRulesPane(root, store) {
     }
     if (changed.has("check")) editor.setFindings(state.check?.findings ?? []);
     if (changed.has("evaluation")) rules.setFigures(state);
-    if (["rules", "text", "data", "index"].some((key) => changed.has(key))) examples.setFresh(false);
-    if (changed.has("explain")) examples.setFresh(true);
+    if (["rules", "text", "data", "index"].some((key) => changed.has(key))) examples.setFresh("result", false);
+    if (changed.has("rules")) examples.setFresh("tests", false);
+    if (changed.has("tests")) examples.setFresh("tests", true);
+    if (changed.has("explain")) examples.setFresh("result", true);
     if (changed.has("goto") && state.goto) editor.goTo(state.goto.line);
-    const drawn = ["rules", "model", "sentences", "check", "evaluation", "tests", "explain", "explainError", "text", "index"].filter((key) => changed.has(key));
+    const drawn = ["rules", "model", "sentences", "check", "evaluation", "tests", "testsError", "explain", "explainError", "text", "index"].filter((key) => changed.has(key));
     if (!drawn.length) return undefined;
     if (!waiting.size) requestAnimationFrame(drawLists);
     drawn.forEach((key) => waiting.add(key));

@@ -91,8 +91,8 @@ export function applyFix(text, fix) {
 }
 
 /**
- * Add a test case: this text has these segments and no others. It takes the place of an older one for the same text;
- * otherwise it comes after the other test cases, or at the end.
+ * Add a test case: this text has these segments and no others. It takes the place of an older one for the same text,
+ * whose comment stays; otherwise it comes after the other test cases, or at the end.
  *
  * @param {string} text
  * @param {string} example      the text of the test case
@@ -106,11 +106,25 @@ export function addExample(text, example, spans, language) {
   const lines = linesOf(text);
   const examples = lines.map((line, k) => ({ k, line, read: readLine(line) })).filter(({ read }) => read.kind === "example" && !read.off);
   const same = examples.find(({ line }) => textOfExample(line) === example);
-  if (same) return edited(text, same.k + 1, () => made);
+  if (same) return edited(text, same.k + 1, (old) => made + commentOf(old));
   const last = examples.at(-1);
   if (last) return [...lines.slice(0, last.k + 1), made, ...lines.slice(last.k + 1)].join("\n");
   const before = text.trimEnd();
   return `${before}${before ? "\n\n" : ""}${made}\n`;
+}
+
+/** @param {string} line @returns {string} its comment, and the spaces before it */
+function commentOf(line) {
+  const comment = line.slice(readLine(line).commentStart);
+  return comment.trim() ? `  ${comment}` : "";
+}
+
+/** @param {string} text @param {string} example @returns {number[]} the lines of the test cases for a text */
+export function linesOfExample(text, example) {
+  return linesOf(text).flatMap((line, k) => {
+    const { kind, off } = readLine(line);
+    return kind === "example" && !off && textOfExample(line) === example ? [k + 1] : [];
+  });
 }
 
 /** @param {string} line @returns {string|null} the text of a test case */

@@ -20,6 +20,7 @@
  * @property {any} evaluation       answer of POST /evaluate, null without data
  * @property {any} evaluationError  ApiError of the last /evaluate, or null
  * @property {any} tests            answer of POST /rules/test: {examples: [...]}; null if there are none or on an error
+ * @property {any} testsError       ApiError of the last /rules/test, or null
  * @property {"all"|"changed"|"broken"|"worse"} filter   which sequences #previous and #next step through
  * @property {{line: number}|null} goto   a line (from 1) of the rules that the editor must show, select and focus.
  *                                  A new object each time, so setting the same line twice is seen twice.
@@ -34,7 +35,7 @@
 /** @type {State} */
 export const INITIAL = {
   model: null, sentences: [], text: "", data: null, index: -1, rules: "", check: null, explain: null,
-  explainError: null, evaluation: null, evaluationError: null, tests: null, filter: "all", goto: null,
+  explainError: null, evaluation: null, evaluationError: null, tests: null, testsError: null, filter: "all", goto: null,
   picture: { wanted: false, svg: null, error: null },
 };
 
@@ -90,14 +91,15 @@ export function shown(state) {
  * The state as a URL fragment: text, or sample data and the number of a sequence, and the rules if they were changed.
  *
  * @param {State} state
- * @returns {Promise<string>} "" if there is nothing to say, else "#v1." and base64url of deflated JSON
+ * @param {boolean} [withText] false: leave the user's text out
+ * @returns {Promise<string>} "#v1." and base64url of deflated JSON
  */
-export async function toFragment(state) {
+export async function toFragment(state, withText = true) {
   const sample = state.data?.sample;
   /** @type {any} */
   const kept = {};
   if (sample) kept.sample = state.index;
-  if (!sample || state.index < 0) kept.text = shown(state).text;
+  if (withText && (!sample || state.index < 0)) kept.text = shown(state).text;
   if (state.filter !== "all" && sample) kept.filter = state.filter;
   if (state.rules !== state.model?.rules) kept.rules = state.rules;
   const json = new TextEncoder().encode(JSON.stringify(kept));
@@ -105,6 +107,11 @@ export async function toFragment(state) {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return `#v1.${btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
+}
+
+/** @param {string} fragment @returns {boolean} does it begin as a link to a state, of this or of a later version? */
+export function isLink(fragment) {
+  return /^#v\d+\./.test(fragment);
 }
 
 /**

@@ -1,13 +1,13 @@
 /**
  * The text: typed, pasted, chosen from samples, or a sequence of labelled data, and the steps from one to the next.
  *
- * @typedef {{loadSample: () => void, loadFile: (file: File) => void}} Actions
+ * @typedef {{loadSample: () => void, loadFile: (file: File) => void, loadLines: (text: string) => void}} Actions
  */
 
 import { byId, fill, h, isTyping } from "./dom.js";
 import { drawLabels } from "./labels.js";
 import { shown } from "./state.js";
-import { counted } from "./words.js";
+import { capital, counted } from "./words.js";
 
 /**
  * The sequences that the filter lets through.
@@ -33,6 +33,11 @@ export function neighbour(state, step, from) {
   if (!some) return from + step >= 0 && from + step < count ? from + step : -1;
   const found = step > 0 ? some.find((k) => k > from) : some.findLast((k) => k < from);
   return found ?? -1;
+}
+
+/** @param {import("./state.js").State} state @returns {boolean} did the user write or paste a text? Samples are none. */
+function hasOwnText(state) {
+  return Boolean(state.text.trim()) && !(state.model?.sample_texts ?? []).includes(state.text);
 }
 
 /**
@@ -62,10 +67,13 @@ export function createTextPane(store, actions) {
     if (file) actions.loadFile(file);
     event.target.value = "";
   });
+  byId("split-lines").addEventListener("click", () => actions.loadLines(store.get().text));
+  byId("own-text").addEventListener("click", () => store.set({ index: -1 }));
   byId("previous").addEventListener("click", () => step(-1));
   byId("next").addEventListener("click", () => step(1));
   byId("close-data").addEventListener("click", () => {
-    store.set({ text: shown(store.get()).text, data: null, index: -1, evaluation: null, evaluationError: null, filter: "all" });
+    const state = store.get();
+    store.set({ text: hasOwnText(state) ? state.text : shown(state).text, data: null, index: -1, evaluation: null, evaluationError: null, filter: "all" });
     field.focus();
   });
   filter.addEventListener("change", () => {
@@ -92,6 +100,10 @@ export function createTextPane(store, actions) {
       const { text } = shown(state);
       if (field.value !== text) field.value = text;
     }
+    if (["text", "index", "model"].some((key) => changed.has(key))) {
+      byId("lines").hidden = state.index >= 0 || !state.model?.takes_text || state.text.split("\n").filter((line) => line.trim()).length < 2;
+    }
+    if (changed.has("data")) drawWarnings(state);
     if (["data", "index", "filter", "evaluation"].some((key) => changed.has(key))) drawData(state, from());
     if (["data", "index", "model"].some((key) => changed.has(key))) drawGold(state);
   });
@@ -112,6 +124,12 @@ function drawSamples(samples, state) {
   fill(byId("load-sample"), `Load the ${sampleName(state.model)}`);
 }
 
+/** @param {import("./state.js").State} state */
+function drawWarnings(state) {
+  const told = state.data?.warnings ?? [];
+  fill(byId("data-warnings"), told.length ? h("ul", { class: "problem warning" }, told.map((text) => h("li", {}, capital(text)))) : null);
+}
+
 /** @param {import("./state.js").State} state @param {number} from */
 function drawData(state, from) {
   byId("loaded").hidden = !state.data;
@@ -126,6 +144,7 @@ function drawData(state, from) {
     state.index < 0 ? `your own text; ${total} in the data` : `${place < 0 ? "–" : place + 1} of ${total}`,
     some && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
     id ? h("span", { class: "dim id" }, ` ${id}`) : null);
+  byId("own-text").setAttribute("aria-disabled", String(state.index < 0));
   byId("filter").value = state.filter;
   for (const [key, direction] of /** @type {[string, 1 | -1][]} */ ([["previous", -1], ["next", 1]])) {
     const start = state.index >= 0 || direction > 0 ? from : from + 1;
