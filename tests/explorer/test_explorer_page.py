@@ -358,10 +358,15 @@ def test_each_line_as_its_own_sequence(page: Any) -> None:
 def test_a_model_without_sample_text_and_rules(page: Any, address: str) -> None:
     def bare(route: Any) -> None:
         answer = route.fetch().json()
-        route.fulfill(json={**answer, "rules": "", "sample_texts": [], "sample": False})
+        route.fulfill(json={**answer, "rules": "", "sample_texts": [], "sample": False, "takes_text": False})
 
     page.route("**/model", bare)
     page.goto("about:blank")
     page.goto(address)
     expect(page.locator("#status")).to_have_text("There is no text yet.")
     assert page.locator("#rules").get_attribute("placeholder") == "Write a rule, or press Ctrl+Space"
+    page.fill("#text", KNUTH)
+    expect(page.locator("#constrained")).to_contain_text("1984")
+    button = page.get_by_role("button", name="Add the current result as a test case")
+    expect(button).to_have_attribute("aria-disabled", "true")  # test cases are texts
+    expect(button).to_have_attribute("title", re.compile("reads text"))

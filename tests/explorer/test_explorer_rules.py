@@ -90,6 +90,10 @@ def test_soft_and_hard(page: Any) -> None:
     one.get_by_role("button", name="make hard").click()
     assert re.fullmatch("present DATE +# a year", lines_of(page)[1])
     expect(one.locator("input[type=range]")).to_be_hidden()
+    page.fill("#rules", "present DATE [penalty 4]\n")
+    page.get_by_role("button", name="make hard: present DATE").click()
+    page.get_by_role("button", name="make soft: present DATE").click()
+    assert lines_of(page)[0] == "present DATE  [penalty 4]"
 
 
 def test_switching_fifty_rules_fast_loses_nothing(page: Any) -> None:
@@ -178,6 +182,7 @@ def test_a_finding_is_shown_and_repaired(page: Any) -> None:
     expect(page.locator(".editor-tip")).to_contain_text("unknown label 'AUTOR'")
     finding.get_by_role("button", name="Change to").click()
     assert rules_of(page) == "present TITLE\npresent AUTHOR  # who\n"
+    assert page.locator("#rules").evaluate(SELECTED) == "present AUTHOR  # who"
     expect(page.locator("#findings li.error")).to_have_count(0)
     expect(mark).to_have_count(0)
 

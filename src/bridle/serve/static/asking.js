@@ -10,6 +10,7 @@
  */
 
 import { api, ApiError } from "./api.js";
+import { debounce } from "./dom.js";
 import { explainOrLabel, isTooLong } from "./long_text.js";
 import { summary } from "./result_pane.js";
 import { shown } from "./state.js";
@@ -18,6 +19,7 @@ import { capital } from "./words.js";
 
 const ALTERNATIVES = 5;
 const AT_ONCE = 0.1; // seconds for figures of single rules; those that take longer follow
+const STILL = 1000; // milliseconds without a change of the rules before it is said that they cannot be read
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
 
 /** @param {ArrayBuffer} bytes of a file @returns {{text: string, warnings: string[]}} */
@@ -47,6 +49,11 @@ export function createAsking({ store, say, busy, worth, trouble }) {
     notice = text ? `${text.replace(/[^.?!]$/u, "$&.")} ` : "";
     if (text) say(notice.trim());
   }
+
+  /** Not at every key: what is being typed cannot be read most of the time. */
+  const sayUnreadable = debounce(() => {
+    if (unreadable) say(`Line ${unreadable.line} of the rules cannot be used: ${unreadable.what}`);
+  }, STILL);
 
   /** @returns {any} what /explain is asked; null if there is no text */
   function question() {
@@ -104,7 +111,7 @@ export function createAsking({ store, say, busy, worth, trouble }) {
       const bad = found.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
       unreadable = bad ? new ApiError({ code: "unreadable", what: bad.message, line: bad.line }) : null;
       store.set({ check: found });
-      if (bad) say(`Line ${bad.line} of the rules cannot be used: ${bad.message}`);
+      sayUnreadable();
       return true;
     } catch (error) {
       const found = worth(error);

@@ -33,6 +33,7 @@ import { toggleComments } from "./rules_text.js";
 export function createEditor(root, { value = "", onChange = () => {}, onFix = () => {}, label = "Rules" } = {}) {
   /** @type {Language|null} */
   let language = null;
+  let told = 0; // the line of which was said what is wrong with it
   const history = createHistory(value);
   const layer = createLayer();
 
@@ -41,7 +42,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off", rows: 1, placeholder: "Write a rule, or press Ctrl+Space",
   });
   const tip = h("div", { class: "editor-tip", role: "tooltip", hidden: true });
-  const message = h("p", { id: "rules-message", class: "editor-message", role: "status" });
+  const message = h("p", { id: "rules-message", class: "editor-message" });
   const help = h("p", { id: "rules-help", class: "unseen" },
     "Control and space: completions. Control and slash: comment. F8: next finding. Control and full stop: quick fix. Tab leaves the field.");
   const said = h("p", { class: "unseen", role: "status" });
@@ -80,6 +81,8 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     const hint = found.some((finding) => finding.fix) ? " Quick fix: Ctrl+." : "";
     const text = found.length ? `Line ${line}, ${toldOf(found).replace(/[^.?!]$/, "$&.")}${hint}` : "";
     if (message.textContent !== text) fill(message, text);
+    if (line !== told && text) fill(said, text); // once, when the cursor comes to the line: not at every key
+    told = line;
     message.className = `editor-message ${worst(found)}`;
   }
 
@@ -198,6 +201,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     field.focus({ preventScroll: true });
     field.setSelectionRange(start, end < 0 ? field.value.length : end);
     layer.line(line)?.scrollIntoView({ block: "nearest" });
+    told = 0;
     followCursor();
   }
 

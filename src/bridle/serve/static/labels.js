@@ -120,8 +120,8 @@ export function drawLabels(root, model, text, labels, marks = {}) {
       box.append(h("span", { class: kind, "data-t": t, title: said.filter(Boolean).join(", ") }, text.tokens[t]));
       const ends = (/** @type {any} */ others) => differs(others, t)
         && (t + 1 === end || !differs(others, t + 1) || others?.[t + 1] !== others?.[t]);
-      if (ends(marks.was)) box.append(h("bdi", { class: "was" }, " was ", h("bdi", {}, name(model, marks.was?.[t]))));
-      if (ends(marks.gold)) box.append(h("bdi", { class: "not" }, " ≠ ", h("bdi", {}, name(model, marks.gold?.[t])), h("span", { class: "unseen" }, " in gold")));
+      if (ends(marks.was)) box.append(" ", h("bdi", { class: "was" }, "was ", h("bdi", {}, name(model, marks.was?.[t]))));
+      if (ends(marks.gold)) box.append(" ", h("bdi", { class: "not" }, "≠ ", h("bdi", {}, name(model, marks.gold?.[t])), h("span", { class: "unseen" }, " in gold")));
       if (t + 1 < end && spaced(text, t)) box.append(" ");
     }
     if (box !== into) into.append(box);

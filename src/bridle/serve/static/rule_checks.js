@@ -40,7 +40,13 @@ export function createFindings(list, store, edit) {
         h("strong", { class: "level" }, h("span", { "aria-hidden": "true" }, `${LEVELS[finding.level].sign} `), LEVELS[finding.level].word),
         finding.line > 0 && [" ", lineLink(store, finding.line, `line ${finding.line}`)],
         " ", h("span", { class: "message" }, finding.message),
-        finding.fix && [" ", h("button", { type: "button", class: "small", onclick: () => fix(finding) }, finding.fix.title)])));
+        finding.fix && [" ", h("button", {
+          type: "button", class: "small", "aria-label": finding.fix.replacement === null ? `${finding.fix.title}: ${lines[finding.fix.line - 1]}` : null,
+          onclick: () => {
+            fix(finding);
+            store.set({ goto: { line: Math.min(finding.fix.line, linesOf(store.get().rules).length) } }); // the button goes away
+          },
+        }, finding.fix.title)])));
     },
   };
 }

@@ -92,6 +92,7 @@ function createItem({ key, sentence }, store, editRule) {
   /** @type {any[]} */
   let drawn = []; // what it was drawn from
   let frame = 0;
+  let last = USUAL; // its penalty when it was soft
 
   const name = h("span", { class: "rule" });
   const box = h("input", {
@@ -104,7 +105,7 @@ function createItem({ key, sentence }, store, editRule) {
   const per = h("small", { class: "dim" });
   const change = h("button", {
     type: "button", class: "small",
-    onclick: () => editRule(key, (text, line, now) => setPenalty(text, line, now.penalty === null ? USUAL : null)),
+    onclick: () => editRule(key, (text, line, now) => setPenalty(text, line, now.penalty === null ? last : null)),
   });
   const soft = h("span", { class: "penalty" }, range, number, per);
   const about = h("p", { class: "about" });
@@ -123,9 +124,11 @@ function createItem({ key, sentence }, store, editRule) {
     const { penalty, off } = rule;
     const isSoft = penalty !== null;
     soft.hidden = !isSoft;
-    if (change.textContent !== (isSoft ? "make hard" : "make soft")) fill(change, isSoft ? "make hard" : "make soft");
+    const does = isSoft ? "make hard" : "make soft";
+    if (change.textContent !== does) fill(change, does).setAttribute("aria-label", `${does}: ${sentence}`);
     change.disabled = range.disabled = number.disabled = off;
     if (!isSoft || Number.isNaN(penalty)) return;
+    last = penalty;
     range.max = String(Math.max(Number(range.max), Math.ceil(penalty)));
     if (range.valueAsNumber !== penalty) range.value = String(penalty);
     if (document.activeElement !== number && number.value !== shownNumber(penalty)) number.value = shownNumber(penalty);

@@ -83,10 +83,12 @@ export function createTextPane(store, actions) {
   });
   document.addEventListener("keydown", (event) => {
     if (!store.get().data || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const typing = isTyping(event.target), mac = /Mac|iPhone|iPad/.test(navigator.platform);
+    const at = /** @type {Element} */ (event.target), own = at === document.body || at.closest("#text-pane, #result");
+    if (at.matches("input[type=range]")) return;
+    const typing = isTyping(at), mac = /Mac|iPhone|iPad/.test(navigator.platform);
     const arrows = { ArrowLeft: -1, ArrowRight: 1 }, letters = { k: -1, j: 1 };
     const wanted = event.altKey ? (typing && mac ? undefined : arrows[/** @type {"ArrowLeft"} */ (event.key)])
-      : typing ? undefined : letters[/** @type {"j"} */ (event.key)];
+      : typing || !own ? undefined : letters[/** @type {"j"} */ (event.key)];
     if (!wanted) return;
     event.preventDefault();
     step(/** @type {1 | -1} */ (wanted));
@@ -140,10 +142,12 @@ function drawData(state, from) {
   const total = some ? some.length : sequences.length;
   const place = state.index < 0 ? -1 : some ? some.indexOf(state.index) : state.index;
   const id = sequences[state.index]?.id;
-  fill(byId("position"),
+  const seen = JSON.stringify([state.index, place, total, Boolean(some), id]);
+  if (byId("position").dataset.seen !== seen) fill(byId("position"), // not each time: it is read out
     state.index < 0 ? `your own text; ${total} in the data` : `${place < 0 ? "–" : place + 1} of ${total}`,
     some && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
     id ? h("span", { class: "dim id" }, ` ${id}`) : null);
+  byId("position").dataset.seen = seen;
   byId("own-text").setAttribute("aria-disabled", String(state.index < 0));
   byId("filter").value = state.filter;
   for (const [key, direction] of /** @type {[string, 1 | -1][]} */ ([["previous", -1], ["next", 1]])) {
@@ -153,6 +157,7 @@ function drawData(state, from) {
   for (const option of byId("filter").options) {
     const count = state.evaluation?.[option.value]?.length;
     const words = option.textContent.replace(/ \(\d+\)$/, "");
+    option.hidden = option.value === "worse" && !gold;
     option.textContent = count === undefined ? words : `${words} (${count})`;
   }
 }

@@ -112,7 +112,7 @@ export function drawProbabilities(root, told, model) {
   table.addEventListener("toggle", show);
   fill(root,
     h("div", { class: "bars", "aria-hidden": "true", dir: "ltr" }, bars),
-    h("p", { class: "dim" }, `${best ? "With the rules" : "Without rules"}. Least sure: `, bit(told.tokens, least, least), ` ${said(least)}.`,
+    h("p", { class: "dim" }, `${best ? "Given the hard rules; penalties are not counted" : "Without rules"}. Least sure: `, bit(told.tokens, least, least), ` ${said(least)}.`,
       sure.length > bars.length ? ` The first ${counted(bars.length, "token")} are drawn.` : ""),
     table);
   show();
