@@ -152,6 +152,11 @@ def test_text_is_split_as_the_training_data_was(notes: dict[str, Any], wanted: l
     assert len(listed(found, "labels")[0]) == len(wanted)
 
 
+def test_text_is_split_as_the_tokens_of_the_model_suggest() -> None:
+    model = bridle.LocalTagger(features=["word[0]"]).fit([["Ada", ",", "x"]], [["A", "B", "C"]])
+    assert listed(Tag(model)(pa.table({"text": ["Ada, x"]})), "labels") == [["A", "B", "C"]]
+
+
 def test_several_columns_and_rules_about_them() -> None:
     rows = [{"word": ["a", "b"], "pos": ["D", "N"]}, {"word": ["b"], "pos": ["N"]}]
     model = bridle.LocalTagger(features=["word[0]", "pos[0]"]).fit(rows, [["X", "Y"], ["Y"]])

@@ -366,6 +366,8 @@ def test_test_cases_without_data(run: Cli, folder: Path, tmp_path: Path) -> None
     path.write_text(f"AUTHOR before TITLE\n{GOOD}\n")
     args = ["rules", "test", path, "--model", folder / "m.bridle"]
     assert run.ok(*args).stdout == "1 test case: 1 passed, 0 failed\n"
+    split = json.loads(run(*args, "--tokens", "characters", "--json").stdout)["examples"][0]
+    assert split["tokens"] == list("a1a2t0d1")
     path.write_text(f"AUTHOR before TITLE\n{GOOD}\n{BAD}\n")
     result = run(*args)
     assert result.exit_code == 1

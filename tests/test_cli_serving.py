@@ -73,6 +73,14 @@ def test_rules_sets_and_data(run: Cli, started: Started, model: Path) -> None:
     assert [example.labels for example in service.sample] == [["D", "N"], ["D", "N"]]
 
 
+def test_how_texts_are_split(run: Cli, started: Started, model: Path) -> None:
+    for command in ("serve", "explore"):
+        run.ok(command, model)
+        assert started["service"].tokens == "blanks"
+        run.ok(command, model, "--tokens", "characters")
+        assert started["service"].tokens == "characters"
+
+
 def test_every_limit_is_an_option(run: Cli, started: Started, model: Path) -> None:
     asked = {
         "--seconds": 3,

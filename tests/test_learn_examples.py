@@ -59,7 +59,11 @@ def test_what_is_found_passes(line: str) -> None:
         ('example "Ada Bob on" is A "Ada", D "Bob"', 'wanted A "Ada", found A "Ada Bob"', (0, 1)),
         ('example "Ada" has E "Ada"', "unknown label 'E'; known: A, D", ()),
         ('example "Ada" has A "Eve"', 'the text of the test case does not contain "Eve"', ()),
-        ('example "Ada" has A "Ad"', '"Ad" does not begin and end where tokens do; the tokens are: Ada', ()),
+        (
+            'example "Ada, Bob" has A "Ad"',
+            '"Ad" does not begin and end where tokens do; the tokens are: Ada | , | Bob',
+            (),
+        ),
     ],
 )
 def test_a_failure_says_what_was_wanted_and_found(line: str, message: str, wrong: tuple[int, ...]) -> None:
@@ -67,6 +71,14 @@ def test_a_failure_says_what_was_wanted_and_found(line: str, message: str, wrong
     assert not outcome.passed
     assert outcome.message.startswith(message)
     assert outcome.wrong == wrong
+
+
+def test_texts_are_split_as_the_tokens_of_the_model_suggest() -> None:
+    model, [line] = tagger(), [parse_example('example "Ada, Bob on 1984" has A "Ada, Bob"')]
+    model.notes_ = {"reader": {"format": "conll", "options": {"columns": ["word", "label"]}}}
+    assert run_examples(model, [line], model.decoder())[0].tokens == ("Ada", ",", "Bob", "on", "1984")
+    [asked] = run_examples(model, [line], model.decoder(), "blanks")
+    assert asked.tokens == ("Ada,", "Bob", "on", "1984")
 
 
 def test_rules_decide() -> None:

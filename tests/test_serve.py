@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import bridle
+from bridle.serve import Service
 from bridle.serve.embedded import embedded_rules
 from serving import Client, service_of
 
@@ -291,10 +292,26 @@ def test_rules_and_a_rule_set_cannot_be_combined(client: Client) -> None:
 def test_the_model_describes_itself(client: Client) -> None:
     model = client.ok("/model")
     assert (model["name"], model["version"], model["takes_text"]) == ("references", bridle.__version__, True)
+    assert model["tokens"] == "references"
     assert model["labels"] == list(client.service.labels.names) and "O" not in model["types"]
     assert model["rules"] == embedded_rules() and model["rule_sets"] == ["none", "strict"]
     assert model["sample"] and len(model["sample_texts"]) == 12 and model["limits"]["rules"] == 200
     assert client.ok("/health") == {"status": "UP", "model": "references"}
+
+
+def test_a_model_of_tokens_splits_texts_as_its_tokens_suggest() -> None:
+    tagger = bridle.LocalTagger(features=["word[0]"]).fit([["Knuth", ",", "TeX", "."]], [["A", "O", "T", "O"]])
+    for asked, how, tokens in (
+        (None, "punctuation", ["Knuth", ",", "TeX", "."]),
+        ("blanks", "blanks", ["Knuth,", "TeX."]),
+    ):
+        client = Client(Service(tagger, split_as=asked))
+        assert client.ok("/model")["tokens"] == how
+        [one] = client.ok("/tag", {"texts": ["Knuth, TeX."], "tokens_out": True})["results"]
+        assert one["tokens"] == tokens
+        [tested] = client.ok("/rules/test", {"rules": 'example "Knuth, TeX." has A "Knuth"'})["examples"]
+        assert tested["tokens"] == tokens and tested["passed"] == (how == "punctuation")
+        client.app.state.close()
 
 
 def test_a_model_that_needs_more_than_text() -> None:

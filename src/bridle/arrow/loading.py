@@ -6,14 +6,18 @@ import hashlib
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import bridle.models
+from bridle.data.noted import tokens_noted
+from bridle.data.tokenizer import Tokens
 from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError
 from bridle.models import Tagger
+from bridle.models.checks import templates_of
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule
 
@@ -33,12 +37,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoadedModel:
     """A model, and the decoders that were made for it."""
 
     tagger: Tagger
     _decoders: RecentCache = field(default_factory=lambda: RecentCache(16, 1 << 28), repr=False)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """How text is split: as the training data was."""
+        return tokens_noted(self.tagger.notes_, templates_of(self.tagger.features_).vocabulary)
 
     def decoder(self, rules: Sequence[Rule], options: Mapping[str, Any]) -> Decoder:
         """A decoder of these rules; the same one if it was made before."""

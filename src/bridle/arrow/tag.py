@@ -12,8 +12,6 @@ from bridle.arrow.base import OnError, Rules, TableFunction, field_of
 from bridle.arrow.loading import LoadedModel, Model, loaded
 from bridle.arrow.output import Output
 from bridle.arrow.reading import LONGEST, Errors, Places, TextColumn, check_lengths, is_text, is_texts, split_text
-from bridle.data.noted import tokens_noted
-from bridle.data.tokenizer import Tokens
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decodings
 from bridle.errors import ModelError, shown
@@ -190,7 +188,7 @@ class Tag(TableFunction):
         places = None
         for name, array in arrays.items():
             if is_text(array.type):
-                columns[name], places = split_text(array, inputs[name], self._tokens())
+                columns[name], places = split_text(array, inputs[name], self._model().tokens)
             else:
                 columns[name] = TextColumn.of(array, inputs[name], self.longest)
             errors = columns[name].errors | errors
@@ -202,10 +200,6 @@ class Tag(TableFunction):
         offsets = next(iter(columns.values())).offsets
         packed = Packed({name: column.texts for name, column in columns.items()}, offsets)
         return _Rows(self.tagger, self._decoder(), packed, given), places
-
-    def _tokens(self) -> Tokens:
-        """How the training data was split into tokens."""
-        return tokens_noted(self.tagger.notes_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from bridle.data import formats
+from bridle.data.tokenizer import TOKENS, Tokens
 from bridle.decoding.problem import LEAST_MEMORY, MOST_MEMORY
 from bridle.engines import engine_names
 from bridle.errors import Argument, EngineError
@@ -45,6 +46,17 @@ class Scores(StrEnum):
     """What --scores takes."""
 
     AUTO, CROSS_FITTED, MODEL = "auto", "cross-fitted", "model"
+
+
+class SplitAs(StrEnum):
+    """What --tokens takes."""
+
+    BLANKS, WORDS, PUNCTUATION, REFERENCES, CHARACTERS = TOKENS
+
+    @property
+    def asked(self) -> Tokens:
+        """As the library calls it."""
+        return next(how for how in TOKENS if how == self.value)
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -139,6 +151,10 @@ TheScores = Annotated[
 ]
 TheOut = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON object to stdout, for scripts.")]
+TheTokens = Annotated[
+    SplitAs | None,
+    typer.Option("--tokens", help="How to split texts into tokens. Default: as the training data was split."),
+]
 TheProgress = Annotated[
     bool | None,
     typer.Option(

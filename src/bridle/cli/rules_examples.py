@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bridle.cli.base import json_line, show
+from bridle.cli.options import SplitAs
 from bridle.learn.examples import Outcome, run_examples
 from bridle.models import Tagger
 from bridle.report.text import visible
@@ -19,12 +20,15 @@ from bridle.rules.loading import Loaded
 Outcomes = Sequence[Outcome] | None  # None: there is no model to run test cases with
 
 
-def tested(tagger: Tagger, loaded: Loaded, rules: Sequence[Rule], options: Mapping[str, Any]) -> list[Outcome]:
+def tested(
+    tagger: Tagger, loaded: Loaded, rules: Sequence[Rule], options: Mapping[str, Any], tokens: SplitAs | None = None
+) -> list[Outcome]:
     """Run the test cases of rules files with a model under these rules. options: of the decoder."""
     if not loaded.examples:
         return []
     decoder = tagger.decoder(rules, on_infeasible="relax", **options)
-    return run_examples(tagger, [line.example for line in loaded.examples], decoder)
+    how = None if tokens is None else tokens.asked
+    return run_examples(tagger, [line.example for line in loaded.examples], decoder, how)
 
 
 def any_failed(outcomes: Outcomes) -> bool:

@@ -24,6 +24,7 @@ from bridle.cli.options import (
     TheMemory,
     TheProgress,
     TheThreads,
+    TheTokens,
     bytes_of,
 )
 from bridle.cli.reading import (
@@ -73,6 +74,7 @@ def rules_test(
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
+    tokens: TheTokens = None,
     labels: Names = None,
     labels_file: NamesFile = None,
     scheme: DataScheme = AnyScheme.AUTO,
@@ -128,7 +130,7 @@ def rules_test(
     obeyed, outcomes = [], None
     if tagger is not None:
         obeyed = [line.rule for line in known_lines(loaded, tagger.labels_, lenient=lenient)]
-        outcomes = tested(tagger, loaded, obeyed, decoding)
+        outcomes = tested(tagger, loaded, obeyed, decoding, tokens)
     if not data:
         tell_tested(loaded, outcomes, as_json=as_json)
         raise typer.Exit(LOOK if any_failed(outcomes) else 0)

@@ -13,7 +13,7 @@ import typer
 import bridle
 from bridle.cli.base import app, tell, warn
 from bridle.cli.matching import model_reader
-from bridle.cli.options import TheRules, TheThreads, bytes_of
+from bridle.cli.options import SplitAs, TheRules, TheThreads, TheTokens, bytes_of
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
@@ -52,6 +52,7 @@ def serve(
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
+    tokens: TheTokens = None,
     host: TheHost = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
@@ -134,7 +135,7 @@ def serve(
     )
     tagger = bridle.load(model)
     sample = _examples(tagger, data, format, columns, label, option)
-    service = _service(tagger, model.stem, rules, rule_set, sample, limits, threads)
+    service = _service(tagger, model.stem, rules, rule_set, sample, limits, threads, tokens)
     if not is_loopback(host) and token is None:
         warn(f"everybody who can reach {host} can use this server; pass --token, or set BRIDLE_TOKEN")
     _run(service, host, port, token, cors or (), allow_host, access_log, page=False)
@@ -152,6 +153,7 @@ def explore(
     columns: TheColumns = None,
     label: TheLabel = None,
     option: TheOptions = None,
+    tokens: TheTokens = None,
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
@@ -180,12 +182,12 @@ def explore(
     if model is not None:
         tagger = bridle.load(model)
         sample: Sequence[Example] = _examples(tagger, data, format, columns, label, option)
-        service = _service(tagger, model.stem, rules, None, sample, Limits(), 0)
+        service = _service(tagger, model.stem, rules, None, sample, Limits(), 0, tokens)
     else:
         tagger = embedded_model()
         sample = embedded_sample() if data is None else _examples(tagger, data, format, columns, label, option)
         default = None if rules else from_text(embedded_rules(), tagger.labels_)
-        service = _service(tagger, "references", rules, None, sample, Limits(), 0, default)
+        service = _service(tagger, "references", rules, None, sample, Limits(), 0, tokens, default)
     _run(service, "127.0.0.1", port, None, (), None, False, page=browser)
 
 
@@ -217,6 +219,7 @@ def _service(
     sample: Sequence[Example],
     limits: Limits,
     threads: int,
+    tokens: SplitAs | None,
     default: RuleText | None = None,
 ) -> Service:
     from bridle.serve import Service
@@ -230,7 +233,8 @@ def _service(
             raise RuleError("--rule-set does not name rules", got=repr(one), wanted=wanted)
         sets[known] = from_files([Path(path)], tagger.labels_)
     own = default if default is not None else from_files(rules or (), tagger.labels_)
-    return Service(tagger, name, own, sets, limits, sample, threads)
+    how = None if tokens is None else tokens.asked
+    return Service(tagger, name, own, sets, limits, sample, threads, how)
 
 
 def is_loopback(host: str) -> bool:

@@ -69,6 +69,11 @@ class TemplateFeatures:
         main = self.templates.main
         return main if main in self._sources or not self._sources else self._sources[0]
 
+    @property
+    def vocabulary(self) -> Interned:
+        """The texts of the main column that training has seen."""
+        return self._strings.get(self.main, Interned())
+
     def __len__(self) -> int:
         return 0 if self._attributes is None else len(self._attributes)
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from bridle.data.noted import tokens_noted
-from bridle.data.tokenizer import tokenize
+from bridle.data.tokenizer import Tokens, tokenize
 from bridle.decoding.decoder import Decoder
 from bridle.errors import GivenError, ModelError
 from bridle.features import TemplateFeatures
 from bridle.labels import Labels, Segment
+from bridle.models.checks import templates_of
 from bridle.models.tagger import Tagger
 from bridle.rules.examples import RuleExample
 from bridle.rules.sentences import quote, shown_name
@@ -38,7 +39,9 @@ class Outcome:
     wrong: tuple[int, ...]  # tokens of segments that are not as they should be
 
 
-def run_examples(tagger: Tagger, examples: Sequence[RuleExample], decoder: Decoder) -> list[Outcome]:
+def run_examples(
+    tagger: Tagger, examples: Sequence[RuleExample], decoder: Decoder, tokens: Tokens | None = None
+) -> list[Outcome]:
     """Label the texts of test cases with a model under rules, and compare.
 
     Parameters
@@ -50,6 +53,8 @@ def run_examples(tagger: Tagger, examples: Sequence[RuleExample], decoder: Decod
     decoder : Decoder
         The rules: ``tagger.decoder(rules, ...)``. Hard rules that no labelling obeys are relaxed, unless the decoder
         skips such sequences.
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, optional
+        How to split texts. By default, as the training data was split.
 
     Returns
     -------
@@ -76,7 +81,7 @@ def run_examples(tagger: Tagger, examples: Sequence[RuleExample], decoder: Decod
     main = _column(tagger, decoder)
     if not examples:
         return []
-    how = tokens_noted(tagger.notes_)
+    how = tokens or tokens_noted(tagger.notes_, templates_of(tagger.features_).vocabulary)
     split = [tokenize(example.text, how) for example in examples]
     if decoder.on_infeasible == "raise":
         decoder = decoder.with_rules(decoder.rules, on_infeasible="relax")
@@ -167,7 +172,7 @@ def _wanted(example: RuleExample, tokens: Sequence[str], starts: Sequence[int]) 
                 break
             begin = example.text.find(phrase, begin + 1)
         else:
-            return f"{quote(phrase)} does not begin and end where tokens do; the tokens are: {' '.join(tokens)}"
+            return f"{quote(phrase)} does not begin and end where tokens do; the tokens are: {' | '.join(tokens)}"
         out.append(Segment(inside[0], inside[-1] + 1, label))
         at = end
     return out

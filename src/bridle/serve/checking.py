@@ -58,7 +58,8 @@ def test(service: Service, request: RulesText) -> TestAnswer:
     """Run the test cases of a text under its rules."""
     rules = service.book.read(request.rules)
     lines = rules.loaded.examples
-    outcomes = run_examples(service.tagger, [line.example for line in lines], service.decoder(rules))
+    examples = [line.example for line in lines]
+    outcomes = run_examples(service.tagger, examples, service.decoder(rules), service.tokens)
     return TestAnswer(
         [
             TestedExample(

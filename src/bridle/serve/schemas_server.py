@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from bridle.data.tokenizer import Tokens
 from bridle.serve.schemas import Names, Number
 
 # ---- the server -----------------------------------------------------------------------------------------------------
@@ -22,6 +23,7 @@ class ModelAnswer(Struct, kw_only=True):
     types: Names
     columns: Names
     takes_text: bool
+    tokens: Tokens  # how texts are split
     rules: str
     rule_sets: Names
     sample_texts: Names

@@ -46,6 +46,8 @@ class Service:
         Sequences that a page can show.
     threads : int, default 0
         Threads that decode a batch; 0 means all cores.
+    split_as : {"blanks", "words", "punctuation", "references", "characters"}, optional
+        How texts are split into tokens. By default, as the training data was split.
     """
 
     tagger: Tagger
@@ -55,6 +57,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     sample: Sequence[Example] = ()
     threads: int = 0
+    split_as: Tokens | None = None
     _decoders: RecentCache = field(default_factory=lambda: RecentCache(_MOST_DECODERS, 1 << 30), repr=False)
 
     def __post_init__(self) -> None:
@@ -98,8 +101,8 @@ class Service:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """How text is split: as the training data was."""
-        return tokens_noted(self.tagger.notes_)
+        """How text is split: as the training data was, unless something else was asked for."""
+        return self.split_as or tokens_noted(self.tagger.notes_, self.features.vocabulary)
 
     @cached_property
     def span_labels(self) -> Labels:
@@ -179,6 +182,7 @@ class Service:
             "types": sorted(self.span_labels.types),
             "columns": list(self.columns),
             "takes_text": self.takes_text,
+            "tokens": self.tokens,
             "rules": self.default.text,
             "rule_sets": sorted(self.book.sets),
             "sample_texts": self.sample_texts,
