@@ -47,6 +47,21 @@ def test_labels_that_the_model_does_not_know_are_a_warning(client: Client) -> No
     assert figures["none"]["accuracy"] <= 0.5
 
 
+def test_labels_that_are_read_as_another_column_are_a_warning() -> None:
+    tagger = bridle.LocalTagger(features=["word[0]", "pos[0]"])
+    tagger.fit([{"word": ["the", "cat"], "pos": ["DT", "NN"]}], [["D", "N"]])
+    tagger.notes_ = {"reader": {"format": "conll", "options": {"columns": ["word", "pos", "label"]}}}
+    client = Client(Service(tagger))
+    found = client.ok("/data", {"name": "x.conll", "text": "the D\ncat N\nsat V\n"})
+    [warning] = found["warnings"]
+    assert not found["has_gold"] and warning.startswith(
+        "the last column looks like labels, but was read as 'pos'; pass"
+    )
+    for right in ("the DT\ncat NN\nsat V\n", "the DT D\ncat NN N\n"):
+        assert client.ok("/data", {"name": "x.conll", "text": right})["warnings"] == []
+    client.app.state.close()
+
+
 @pytest.mark.parametrize("format", ["brat", "arrow", "parquet"])
 def test_formats_that_open_files_are_refused(client: Client, format: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret.ann"

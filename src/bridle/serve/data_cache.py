@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -193,7 +194,23 @@ def _warnings(service: Service, items: Examples, examples: Sequence[Example]) ->
     if strange := sorted(names - set(service.labels)):
         more = f" and {len(strange) - _MOST_STRANGE} more" if len(strange) > _MOST_STRANGE else ""
         told.append("the model does not know these labels: " + ", ".join(strange[:_MOST_STRANGE]) + more)
+    if not any(example.labels for example in examples) and (column := _like_labels(service, examples)) is not None:
+        told.append(
+            f"the last column looks like labels, but was read as {column!r}; "
+            'pass the names of the columns in `options`, such as {"columns": ["word", "label"]}'
+        )
     return told
+
+
+def _like_labels(service: Service, examples: Sequence[Example]) -> str | None:
+    """The last column of data without labels, if most of its values are labels of the model."""
+    *before, column = examples[0].columns
+    if not before:
+        return None
+    counts = Counter(value for example in examples for value in example.columns.get(column, ()))
+    names = set(service.labels)
+    labels = sum(count for value, count in counts.items() if value in names)
+    return column if 2 * labels > counts.total() else None
 
 
 def figures(
@@ -207,7 +224,6 @@ def figures(
         data.gold,
         budget=most if budget is None else min(budget, most),
         is_given_up=is_given_up,
-        threads=service.threads,
         time_limit=limits.seconds / 500,  # of a sequence: there are many, and each is decoded again and again
         max_memory=limits.max_memory,
     )
