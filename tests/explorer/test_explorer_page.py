@@ -118,6 +118,7 @@ def test_rules_that_cannot_be_read_keep_the_last_result(page: Any) -> None:
     expect(page.locator("#note")).to_contain_text("last result")
     expect(page.locator("#answer")).to_have_class(re.compile("old"))
     assert page.locator("#constrained").inner_text() == before
+    expect(page.locator("#status")).to_contain_text("Line 2 of the rules cannot be used")  # said a second later
     page.get_by_role("button", name="Line 2 of the rules").click()
     assert page.evaluate("document.activeElement.id") == "rules"
     page.fill("#rules", "present AUTHOR\n")
@@ -165,6 +166,9 @@ def test_steps_through_data(page: Any) -> None:
     expect(position).to_contain_text("3 of ")
     page.keyboard.press("k")
     page.keyboard.press("Alt+ArrowLeft")
+    expect(position).to_contain_text("1 of ")
+    page.locator("#rule-list input[type=checkbox]").first.press("j")  # in another pane it is not for the data
+    page.locator("#rule-list input[type=range]:visible").first.press("Alt+ArrowRight")
     expect(position).to_contain_text("1 of ")
     page.locator("#text").press("j")  # in a text field it is a letter, and the text is the user's own
     expect(position).to_contain_text("your own text")
@@ -290,7 +294,7 @@ def test_data_that_the_server_has_forgotten_is_sent_again(open_page: Any) -> Non
     page.click("#load-sample")
     expect(page.locator("#figures tbody tr")).to_have_count(11)
     assert asked.count("sample") == 2
-    assert asked.count("evaluate") == 2
+    assert asked[asked.index("evaluate") :][:3] == ["evaluate", "sample", "evaluate"]
 
 
 # ---- nothing gets lost ----

@@ -11,36 +11,26 @@
 
 import { api, ApiError } from "./api.js";
 import { debounce } from "./dom.js";
+import { createLoading } from "./loading.js";
 import { explainOrLabel, isTooLong } from "./long_text.js";
 import { summary } from "./result_pane.js";
 import { shown } from "./state.js";
-import { sampleName } from "./text_pane.js";
-import { capital } from "./words.js";
 
 const ALTERNATIVES = 5;
 const AT_ONCE = 0.1; // seconds for figures of single rules; those that take longer follow
 const STILL = 1000; // milliseconds without a change of the rules before it is said that they cannot be read
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
 
-/** @param {ArrayBuffer} bytes of a file @returns {{text: string, warnings: string[]}} */
-function decoded(bytes) {
-  try {
-    return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes), warnings: [] };
-  } catch {
-    return { text: new TextDecoder("windows-1252").decode(bytes), warnings: ["The file is not UTF-8; it was read as Windows-1252"] };
-  }
-}
-
 /** @param {Desk} desk */
-export function createAsking({ store, say, busy, worth, trouble }) {
+export function createAsking(desk) {
+  const { store, say, busy, worth } = desk;
+  const loading = createLoading(desk, tell);
   /** @type {ApiError|null} why the rules cannot be read; requests that need rules wait until they can */
   let unreadable = null;
   /** the rules that were checked last: the ones that requests send. Newer ones may be unreadable. */
   let rules = "";
   /** @type {Promise<boolean>} were the rules checked? */
   let checked = Promise.resolve(true);
-  /** @type {(() => Promise<any>)|null} loads the data again: the server keeps only what was used lately */
-  let reload = null;
   /** what is said before the next summary, which would else take its place at once */
   let notice = "";
 
@@ -145,8 +135,9 @@ export function createAsking({ store, say, busy, worth, trouble }) {
       if (!show(await busy(api.evaluate(data.id, asked, AT_ONCE)))) show(await busy(api.evaluate(data.id, asked)));
     } catch (error) {
       const found = worth(error);
-      if (found?.code === "unknown-data" && again && reload) {
-        await reload().then(() => evaluate(false), () => store.set({ evaluationError: found }));
+      const sent = found?.code === "unknown-data" && again ? loading.again() : null;
+      if (sent) {
+        await sent.then(() => evaluate(false), () => store.set({ evaluationError: found }));
       } else if (found) {
         store.set({ evaluationError: found });
       }
@@ -167,38 +158,12 @@ export function createAsking({ store, say, busy, worth, trouble }) {
     if (any("rules")) test();
   }
 
-  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean, warnings?: string[]}} about */
-  async function loadData(load, about) {
-    say("Loading the data …");
-    try {
-      const found = await busy(load());
-      reload = load;
-      trouble(null);
-      const warnings = [...(about.warnings ?? []), ...(found.warnings ?? [])];
-      store.set({
-        data: { ...found, ...about, warnings }, index: found.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all",
-      });
-      tell(warnings[0] ?? "");
-    } catch (error) {
-      const found = worth(error);
-      if (!found) return;
-      const named = new ApiError({ ...found, what: `“${about.name}”: ${found.what}` }, found.status);
-      trouble(named);
-      say(named.what);
-    }
-  }
-
   return {
     ask,
     tell,
-    loadSample: () => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }),
-    /** @param {File} file read here, in the browser */
-    loadFile: async (file) => {
-      const { text, warnings } = decoded(await file.arrayBuffer());
-      await loadData(() => api.data(file.name, text), { name: file.name, sample: false, warnings });
-    },
-    /** @param {string} text whose lines become sequences */
-    loadLines: (text) => loadData(() => api.data("lines.txt", text, "text"), { name: "Your lines", sample: false }),
+    loadSample: loading.loadSample,
+    loadFile: loading.loadFile,
+    loadLines: loading.loadLines,
     /** @param {boolean} wanted */
     showTrellis: (wanted) => {
       store.set({ picture: { wanted, svg: null, error: null } });

@@ -1,0 +1,57 @@
+/** Data: the sample of the server, a file, or the lines of a text; sent to the server, and its answer put into the store. */
+
+import { api, ApiError } from "./api.js";
+import { sampleName } from "./text_pane.js";
+import { capital } from "./words.js";
+
+/** @param {ArrayBuffer} bytes of a file @returns {{text: string, warnings: string[]}} */
+function decoded(bytes) {
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes), warnings: [] };
+  } catch {
+    return { text: new TextDecoder("windows-1252").decode(bytes), warnings: ["The file is not UTF-8; it was read as Windows-1252"] };
+  }
+}
+
+/**
+ * @param {import("./asking.js").Desk} desk
+ * @param {(text: string) => void} tell says a warning together with the next summary
+ */
+export function createLoading({ store, say, busy, worth, trouble }, tell) {
+  /** @type {(() => Promise<any>)|null} */
+  let last = null;
+
+  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean, warnings?: string[]}} about */
+  async function loadData(load, about) {
+    say("Loading the data …");
+    try {
+      const found = await busy(load());
+      last = load;
+      trouble(null);
+      const warnings = [...(about.warnings ?? []), ...(found.warnings ?? [])];
+      store.set({
+        data: { ...found, ...about, warnings }, index: found.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all",
+      });
+      tell(warnings[0] ?? "");
+    } catch (error) {
+      const found = worth(error);
+      if (!found) return;
+      const named = new ApiError({ ...found, what: `“${about.name}”: ${found.what}` }, found.status);
+      trouble(named);
+      say(named.what);
+    }
+  }
+
+  return {
+    /** Send the data again: the server keeps only what was used lately. @returns {Promise<any>|null} null: there is none */
+    again: () => last && last(),
+    loadSample: () => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }),
+    /** @param {File} file read here, in the browser */
+    loadFile: async (file) => {
+      const { text, warnings } = decoded(await file.arrayBuffer());
+      await loadData(() => api.data(file.name, text), { name: file.name, sample: false, warnings });
+    },
+    /** @param {string} text whose lines become sequences */
+    loadLines: (text) => loadData(() => api.data("lines.txt", text, "text"), { name: "Your lines", sample: false }),
+  };
+}
