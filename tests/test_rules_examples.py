@@ -15,6 +15,7 @@ from bridle.labels import Labels
 from bridle.rules.examples import EXAMPLE, RuleExample, parse_example
 from bridle.rules.lint import lint
 from bridle.rules.loading import read_files, read_lines
+from bridle.rules.quotation import ADVICE
 
 KNUTH = 'example "Knuth, D. The TeXbook. 1984" has AUTHOR "Knuth, D.", DATE "1984"'
 LABELS = Labels(["O", "AUTHOR", "TITLE", "DATE"], scheme="IO")
@@ -133,3 +134,20 @@ def test_segments_have_types_not_tags() -> None:
     [finding] = lint(["present PER", 'example "Ada" has B-PER "Ada"'], labels)
     assert (finding.code, finding.suggestion) == ("unknown-label", 'example "Ada" has PER "Ada"')
     assert lint(["present PER", 'example "Ada" has PER "Ada"'], labels) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("example “to Bonn” has CITY “Bonn”  # “so”", 'example "to Bonn" has CITY "Bonn"  # “so”'),
+        ("example „it’s Bonn“ has CITY ‘Bonn’", 'example "it’s Bonn" has CITY "Bonn"'),
+        ('example "the “Bonn”" has CITY “Bonn”', 'example "the “Bonn”" has CITY "Bonn"'),
+        ('example "to Bonn” has CITY "Bonn”', 'example "to Bonn" has CITY "Bonn"'),
+        ("example “to Bonn” has “Bonn”", None),
+    ],
+)
+def test_curly_quotation_marks(line: str, meant: str | None) -> None:
+    with pytest.raises(RuleSyntaxError) as caught:
+        rules.parse_lines([line])
+    assert caught.value.suggestion == meant
+    assert str(caught.value.cause).startswith(ADVICE)

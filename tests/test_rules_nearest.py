@@ -12,6 +12,7 @@ from bridle import RuleSyntaxError
 from bridle import rules as r
 from bridle.errors import RuleError
 from bridle.rules.nearest import nearest
+from bridle.rules.quotation import ADVICE
 from bridle.rules.sentences import reserved
 from strategies import generators, random_labels, random_rule
 
@@ -20,6 +21,37 @@ def cause(line: str) -> str | None:
     with pytest.raises(RuleSyntaxError) as caught:
         r.parse(line)
     return caught.value.cause
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("fix A at tokens “Mr.”", 'fix A at tokens "Mr."'),
+        ("fix A at tokens „Mr.“  # „so“", 'fix A at tokens "Mr."  # „so“'),
+        ("fix A at tokens ‘Mr.’", 'fix A at tokens "Mr."'),
+        ("fix A at tokens “it’s”", 'fix A at tokens "it’s"'),
+        ('matches "A B”', 'matches "A B"'),
+        ("matches “A B” [penalty=2]", 'matches "A B"  [penalty 2]'),
+    ],
+)
+def test_curly_quotation_marks(line: str, meant: str) -> None:
+    with pytest.raises(RuleSyntaxError) as caught:
+        r.parse(line)
+    assert caught.value.suggestion == meant
+    assert caught.value.cause == f"{ADVICE} Did you mean: {meant}"
+
+
+def test_curly_quotation_marks_that_are_not_to_blame() -> None:
+    assert cause("A befor B  # “so”") == "Did you mean: A before B"
+    assert cause('fix A on tokens "“"') == 'Did you mean: fix A at tokens "“"'
+    assert r.parse("forbid A’s") == r.forbid("A’s")
+
+
+@pytest.mark.parametrize("line", ["include other.rules", 'include "my own.rules"', '  include "x"  # y'])
+def test_an_include_that_is_not_allowed_is_not_suggested(line: str) -> None:
+    with pytest.raises(RuleSyntaxError, match="no files are included here") as caught:
+        r.parse_lines([line])
+    assert caught.value.suggestion is None and "Only files include others" in str(caught.value.cause)
 
 
 @pytest.mark.parametrize(

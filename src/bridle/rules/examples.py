@@ -18,10 +18,13 @@ from typing import Literal, get_args
 
 from bridle.errors import RuleSyntaxError, shown
 from bridle.rules.line_tokens import Token, scan
+from bridle.rules.quotation import ADVICE, has_curly, straightened
 from bridle.rules.sentences import quote, shown_name, unquote
 
 Kind = Literal["has", "is"]
-EXAMPLE = re.compile(r'\s*example\s*"')  # a line that is a test case, or meant to be one: no rule begins so
+EXAMPLE = re.compile(
+    r'\s*example(?:\s*"|\s+[“”„‟‘‚‛])'
+)  # a line that is a test case, or meant to be one: no rule begins so
 _SUCH_AS = 'example "Knuth, The TeXbook" has AUTHOR "Knuth", TITLE "The TeXbook"'
 
 
@@ -99,6 +102,18 @@ def parse_example(line: str) -> RuleExample:
 
 def parse_example_line(line: str) -> tuple[RuleExample, str]:
     """The test case on a line, and its comment."""
+    try:
+        return _parsed(line)
+    except RuleSyntaxError as error:
+        meant = straightened(line, _parsed)
+        if meant is not None:
+            error.cause, error.suggestion = f"{ADVICE} Did you mean: {meant}", meant
+        elif has_curly(line):
+            error.cause = f"{ADVICE} {error.cause}" if error.cause else ADVICE
+        raise
+
+
+def _parsed(line: str) -> tuple[RuleExample, str]:
     tokens, comment, _ = scan(line)
     return _Reader(tokens).example(), comment[1:].strip()
 

@@ -25,6 +25,7 @@ from bridle.rules.equal import Equal
 from bridle.rules.examples import EXAMPLE
 from bridle.rules.inputs import Given
 from bridle.rules.line_tokens import Token, scan
+from bridle.rules.quotation import ADVICE, has_curly, paired, straightened
 from bridle.rules.refer import Names, Place
 from bridle.rules.sentences import PAIRS, Slot, reserved, sentences, unquote, unslash
 
@@ -285,11 +286,19 @@ def parse_line(
     try:
         return _parsed(line, lists)
     except RuleSyntaxError as error:
-        if hint == "suggest":
+        if hint == "suggest" and included_by(line) is None:
             from bridle.rules.nearest import nearest  # only what is wrong needs it
 
-            if (meant := nearest(line, lambda text: _must(_parsed(text, lists)[0]))) is not None:
-                error.cause, error.suggestion = f"Did you mean: {meant}", meant
+            def read(text: str) -> Rule:
+                return _must(_parsed(text, lists)[0])
+
+            straight = straightened(line, read)
+            meant = straight or nearest(paired(line), read)
+            causes = [ADVICE] if straight or has_curly(line) else []
+            if meant is not None:
+                causes.append(f"Did you mean: {meant}")
+                error.suggestion = meant
+            error.cause = " ".join(causes) or error.cause
         raise
 
 
