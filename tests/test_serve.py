@@ -279,6 +279,21 @@ def test_rules_that_are_refused(client: Client, rules: str, status: int, code: s
     assert client.ok("/rules/check", {"rules": rules})["findings"]
 
 
+@pytest.mark.parametrize("bad", ['example "Knuth', "example “Knuth” has AUTHOR “Knuth”", 'example "Knuth" has'])
+def test_a_test_case_that_cannot_be_read_does_not_matter_to_requests_that_need_rules(client: Client, bad: str) -> None:
+    rules = f"forbid DATE\n{bad}\n"
+    for _ in range(2):  # the second time, the rules are remembered
+        assert client.ok("/tag", {"texts": ["Knuth 1984"], "rules": rules})["results"][0]["status"] == "optimal"
+        assert client.ok("/explain", {"text": "Knuth 1984", "rules": rules})["best"]["status"] == "optimal"
+        assert [one["line"] for one in client.ok("/evaluate", {"data": "sample", "rules": rules})["rules"]] == [1]
+        assert client.error("/rules/test", {"rules": rules}, 422, "rule-syntax")["line"] == 2
+    assert [(one["line"], one["code"]) for one in client.ok("/rules/check", {"rules": rules})["findings"]] == [
+        (2, "syntax")
+    ]
+    for wrong in (f"{bad}\nexample before\n", f"{bad}\nexamples “Knuth”\n"):
+        assert client.error("/tag", {"texts": [], "rules": wrong}, 422, "rule-syntax")["line"] == 2
+
+
 def test_rules_and_a_rule_set_cannot_be_combined(client: Client) -> None:
     client.error("/tag", {"texts": [], "rules": "", "rule_set": "none"}, 422, "rules")
     client.error("/explain", {"text": "", "rules": "", "rule_set": "none"}, 422, "rules")

@@ -57,6 +57,7 @@ def _told(finding: Finding, texts: list[str]) -> FoundInRules:
 def test(service: Service, request: RulesText) -> TestAnswer:
     """Run the test cases of a text under its rules."""
     rules = service.book.read(request.rules)
+    rules.loaded.check()  # test cases too
     lines = rules.loaded.examples
     examples = [line.example for line in lines]
     outcomes = run_examples(service.tagger, examples, service.decoder(rules), service.tokens)
