@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bridle.data import read
-from bridle.serve.labelstudio import Tags
+from bridle.serve.labelstudio import Tags, model_version
+from bridle.serve.rulebook import from_text
 from serving import Client, service_of
 
 CONFIG = """<View>
   <Labels name="field" toName="reference">
     <Label value="AUTHOR" background="red"/>
     <Label value="TITLE"/>
+    <Label value="VENUE"/><Label value="VOLUME"/><Label value="PAGES"/><Label value="PUBLISHER"/><Label value="DATE"/>
   </Labels>
   <Text name="reference" value="$body"/>
 </View>"""
+NAMES = frozenset(["AUTHOR", "TITLE", "VENUE", "VOLUME", "PAGES", "PUBLISHER", "DATE"])
 TEXTS = ["😀 Knuth, D. E.: The TeXbook. Addison-Wesley, 1984.", "Lamport, L.: LaTeX. Addison-Wesley, 1986."]
 TASKS = [
     {
@@ -76,9 +80,28 @@ def test_events_are_acknowledged(client: Client) -> None:
 
 
 @pytest.mark.parametrize("task", [{}, {"data": None}, {"data": []}, {"data": {"text": 7}}, {"data": {"body": "x"}}])
-def test_a_task_without_a_text(client: Client, task: dict[str, object]) -> None:
-    error = client.error("/predict", {"tasks": [{"data": {"text": "a"}}, task]}, 422, "task")
-    assert error["sequence"] == 1
+def test_a_task_without_a_text_has_no_regions(client: Client, task: dict[str, object]) -> None:
+    """It does not take their regions from the others."""
+    found = client.ok("/predict", {"tasks": [{"data": {"text": "Knuth, D.: The TeXbook. 1984."}}, task]})["results"]
+    assert found[0]["result"] and (found[1]["result"], found[1]["score"]) == ([], None)
+    client.error("/predict", {"tasks": [task]}, 422, "task")
+
+
+def test_labels_that_annotators_cannot_choose_are_left_out(client: Client) -> None:
+    config = """<View><!-- <Labels name="old" toName="t"><Label value="AUTHOR"/><Label value="DATE"/></Labels> -->
+      <Labels name="intent" toName="t"><Label value="ASK"/></Labels>
+      <Labels name="field" toName="t"><Label value="AUTHOR"/></Labels><Text name="t" value="$text"/></View>"""
+    tasks = [{"data": {"text": "Knuth, D.: The TeXbook. 1984."}}]
+    regions = client.ok("/predict", {"tasks": tasks, "label_config": config})["results"][0]["result"]
+    assert [(one["from_name"], one["value"]["labels"]) for one in regions] == [("field", ["AUTHOR"])]
+    fetched = '<Labels name="l" toName="t"/><Text name="t" value="$text" valueType="url"/>'
+    client.error("/predict", {"tasks": tasks, "label_config": fetched}, 422, "task")
+
+
+def test_other_rules_are_another_version() -> None:
+    one, two = service_of(), service_of()
+    assert model_version(one) == model_version(two)
+    assert model_version(one) != model_version(replace(two, default=from_text("present DATE\n", two.labels)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +110,7 @@ def test_a_task_without_a_text(client: Client, task: dict[str, object]) -> None:
         (None, Tags()),
         ("", Tags()),
         ("<View/>", Tags()),
-        (CONFIG, Tags("field", "reference", "body")),
+        (CONFIG, Tags("field", "reference", "body", NAMES)),
         ("<Text name='t' value='$x'/><Labels toName='t' name='l'>", Tags("l", "t", "x")),
         (
             '<Text name="other" value="$y"/><Text name="t" value="$x"/><Labels name="l" toName="t"/>',
@@ -95,6 +118,8 @@ def test_a_task_without_a_text(client: Client, task: dict[str, object]) -> None:
         ),
         ('<Labels name="a&quot;b" toName="t">', Tags('a"b', "t", "text")),
         ("<Labels " * 50_000, Tags()),
+        ("<!--" * 50_000, Tags()),
+        ('<!-- <Labels name="old" toName="t"> --><Labels name="l" toName="t"/><!-- ', Tags("l", "t", "text")),
         ('<!DOCTYPE x [<!ENTITY a "&b;">]><Labels name="&a;" toName="t">', Tags("&a;", "t", "text")),
     ],
 )

@@ -17,7 +17,7 @@ from bridle.serve.endpoints import ENDPOINTS, Endpoint
 from bridle.serve.guard import BODY, App, Guard, Receive, Scope, Send, respond
 from bridle.serve.openapi import description
 from bridle.serve.pages import Page, Static, docs_page
-from bridle.serve.problems import HttpError
+from bridle.serve.problems import HttpError, too_large
 from bridle.serve.service import Service
 from bridle.serve.state import State
 
@@ -76,18 +76,21 @@ class _Json:
 
     def __init__(self, endpoint: Endpoint, state: State) -> None:
         self._state, self._handle, self._kind = state, endpoint.handle, endpoint.kind.encode()
+        self._most_lists = state.service.limits.tokens + state.service.limits.sequences + 1000
         self._decode: Callable[[bytes], Any] | None = None
         if endpoint.request is not None:
             self._decode = msgspec.json.Decoder(endpoint.request).decode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = None if self._decode is None else decoded(self._decode, await scope[BODY]())
+        request = None if self._decode is None else decoded(self._decode, await scope[BODY](), self._most_lists)
         answer = await self._handle(self._state, request)
         await respond(send, 200, answer if isinstance(answer, bytes) else _encode(answer), self._kind)
 
 
-def decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
-    """The request that a body holds."""
+def decoded(decode: Callable[[bytes], Any], body: bytes, most_lists: int) -> Any:
+    """The request that a body holds. A million empty lists would hold up all others while they are read."""
+    if len(body) > most_lists and (lists := body.count(b"[")) > most_lists:
+        raise too_large("lists", "the request has too many lists", lists, most_lists)
     try:
         return decode(body)
     except msgspec.ValidationError as error:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -42,8 +44,10 @@ class Job:
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
     def on_give_up(self, listener: Callable[[], None]) -> None:
-        """Call somebody when nobody waits any more."""
+        """Call somebody when nobody waits any more; at once, if nobody does."""
         self._listeners.append(listener)
+        if self.given_up:
+            listener()
 
     def give_up(self) -> None:
         """Nobody waits for the answer any more."""
@@ -52,8 +56,9 @@ class Job:
             tell()
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something from the event loop after a while."""
-        self._loop.call_later(seconds, call)
+        """Call something from the event loop after a while; nothing, if it has ended."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.call_later, seconds, call)
 
     def resolve(self) -> None:
         """Hand over the answer, in the event loop."""
@@ -97,6 +102,7 @@ class Lane:
         self.name, self.most_waiting, self._run, self._together, self._seen = name, waiting, run, together, seen
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._threads, self._running = threads, 0
+        self._all = list[threading.Thread]()  # that were ever started
 
     @property
     def waiting(self) -> int:
@@ -133,9 +139,18 @@ class Lane:
             self._queue.put(None)
         self._running = 0
 
+    def join(self, seconds: float) -> bool:
+        """Wait for threads that were told to end; have they?"""
+        ends = time.monotonic() + seconds
+        for thread in self._all:
+            thread.join(max(0.0, ends - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._all)
+
     def _start(self) -> None:
         for k in range(self._running, self._threads):
-            threading.Thread(target=self._work, name=f"bridle-serve-{self.name}-{k}", daemon=True).start()
+            thread = threading.Thread(target=self._work, name=f"bridle-serve-{self.name}-{k}", daemon=True)
+            self._all.append(thread)
+            thread.start()
         self._running = self._threads
 
     def _work(self) -> None:
@@ -144,24 +159,24 @@ class Lane:
         while not ended:
             jobs, ended = self._taken()
             alive = [job for job in jobs if not job.given_up]
-            try:
-                if alive:
-                    self._seen(alive)
-                    self._do(alive, interrupt)
-            except GivenUp:  # it came when the work was just done: its answer is not missed
+            if not alive:
                 continue
+            self._seen(alive)
+            with suppress(GivenUp):  # nobody waits for the answers
+                self._do(alive, interrupt)
+            interrupt.settle()
+            _resolve(alive)
 
     def _do(self, jobs: Sequence[Job], interrupt: _Interrupt) -> None:
         try:
-            with interrupt.while_wanted(jobs):
-                self._run(jobs)
+            interrupt.begin(jobs)
+            self._run(jobs)
         except GivenUp:
-            return
+            raise
         except BaseException as error:  # also KeyboardInterrupt, which a kernel raises that was stopped
             told = error if isinstance(error, Exception) else HttpError(504, "time", "the work was stopped")
             for job in jobs:
                 job.error = job.error or told
-        _resolve(jobs)
 
     def _taken(self) -> tuple[list[Job], bool]:
         """What is waiting, at least one job; whether it is time to end."""
@@ -189,13 +204,24 @@ class _Interrupt:
         self._lock = threading.Lock()
         self._jobs: Sequence[Job] = ()  # what the thread works on
 
-    def while_wanted(self, jobs: Sequence[Job]) -> _Interrupt:
-        """A block of code that ends when nobody wants its result."""
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """From now on, the thread is stopped when nobody wants the results of these."""
         with self._lock:
             self._jobs = jobs
         for job in jobs:
             job.on_give_up(self._look)
-        return self
+
+    def settle(self) -> None:
+        """From here on nobody raises anything; what was raised and has not arrived is taken back."""
+        settled = False
+        while not settled:
+            try:
+                with self._lock:
+                    self._jobs = ()
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, None)
+                settled = True
+            except GivenUp:
+                continue
 
     def _look(self) -> None:
         with self._lock:
@@ -203,14 +229,6 @@ class _Interrupt:
             if jobs and all(job.given_up for job in jobs):
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, ctypes.py_object(GivenUp))
                 jobs[0].later(AGAIN, self._look)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:  # from here on nobody raises anything; what was raised and has not arrived is taken back
-            self._jobs = ()
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, None)
 
 
 def _resolve(jobs: Sequence[Job]) -> None:

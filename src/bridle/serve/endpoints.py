@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from bridle.serve import checking, labelstudio
 from bridle.serve.batching import Job
 from bridle.serve.data_cache import figures
@@ -96,7 +98,7 @@ async def _evaluate(state: State, request: EvaluateRequest) -> Any:
 
 
 async def _predict(state: State, request: PredictRequest) -> Any:
-    return await state.call(lambda _: labelstudio.predict(state.service, request))
+    return await state.call(lambda job: labelstudio.predict(state.service, request, job))
 
 
 async def _setup(state: State, _request: dict[str, Any]) -> Any:
@@ -125,7 +127,7 @@ async def _metrics(state: State, _request: None) -> Any:
 
 _WORK = (413, 429, 504)
 _NAMED = (404, *_WORK)
-_Any = dict[str, Any]
+_Any = msgspec.Raw  # it is not looked at
 ENDPOINTS = (
     Endpoint("POST", "/tag", "Label texts or tokens.", _tag, TagAnswer, TagRequest, _NAMED),
     Endpoint("POST", "/decode", "Label sequences by their scores.", _decode, TagAnswer, DecodeRequest, _NAMED),

@@ -73,7 +73,7 @@ class Guard:
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app, self._limits, self._metrics, self._is_stopping = app, limits, metrics, is_stopping
-        self._token = None if token is None else token.encode()
+        self._token = None if token is None else token.strip().encode()  # secrets from files end with a line break
         self._hosts = None if hosts is None else frozenset(host.lower().encode() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

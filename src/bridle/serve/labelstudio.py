@@ -8,8 +8,9 @@ The names of the tags come from the labelling configuration. Text is never fetch
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import unescape
 from typing import Any
@@ -18,13 +19,16 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decoding
 from bridle.decoding.segments import segment_probabilities
 from bridle.errors import EngineError, Infeasible, LimitReached, shown
+from bridle.serve.batching import Job
 from bridle.serve.problems import HttpError
 from bridle.serve.schemas import Span
 from bridle.serve.schemas_server import PredictAnswer, Prediction, PredictRequest
 from bridle.serve.service import Service
-from bridle.serve.tagging import spans_of
+from bridle.serve.tagging import spans_of, stoppable
 
-_TAG = re.compile(r"<(Labels|Text)\b([^<>]*+)>")
+_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # one that is not closed goes to the end
+_TAG = re.compile(r"<(Labels|Label|Text)\b([^<>]*+)>")
+_LONGEST_NAME = 200  # characters of a name in the configuration: answers repeat it
 _ATTRIBUTE = re.compile(r"""([A-Za-z_]\w*+)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
 
 
@@ -35,59 +39,76 @@ class Tags:
     from_name: str = "label"
     to_name: str = "text"
     key: str = "text"
+    labels: frozenset[str] = frozenset()  # that annotators can choose; empty: the configuration has none of its own
 
     @classmethod
-    def of(cls, config: str | None) -> Tags:
-        """The tags of a configuration.
+    def of(cls, config: str | None, known: Collection[str] = ()) -> Tags:
+        """The tags of a configuration. Of several <Labels>, those that have most of the known labels.
 
         >>> Tags.of('<View><Labels name="ner" toName="t"/><Text name="t" value="$body"/></View>')
-        Tags(from_name='ner', to_name='t', key='body')
+        Tags(from_name='ner', to_name='t', key='body', labels=frozenset())
         """
-        found = [(tag, _attributes(text)) for tag, text in _TAG.findall(config or "")]
-        labels = next((one for tag, one in found if tag == "Labels"), {})
+        groups = list[tuple[dict[str, str], set[str]]]()
+        texts = list[dict[str, str]]()
+        for tag, attributes in _TAG.findall(_COMMENT.sub("", config or "")):
+            one = _attributes(attributes)
+            if tag == "Labels":
+                groups.append((one, set()))
+            elif tag == "Text":
+                texts.append(one)
+            elif groups and "value" in one:
+                groups[-1][1].add(one["value"])
+        none: tuple[dict[str, str], set[str]] = {}, set()
+        labels, names = max(groups, key=lambda group: len(group[1].intersection(known)), default=none)
         wanted = labels.get("toName")
-        texts = [one for tag, one in found if tag == "Text"]
         text = next((one for one in texts if one.get("name") == wanted), texts[0] if texts else {})
+        if text.get("valueType") == "url":
+            what, wanted = "the texts of the tasks are addresses", "texts in the tasks: they are never fetched"
+            raise HttpError(422, "task", what, got='valueType="url"', wanted=wanted)
         key = text.get("value", "$text").removeprefix("$")
-        return cls(labels.get("name", "label"), wanted or text.get("name", "text"), key or "text")
+        return cls(labels.get("name", "label"), wanted or text.get("name", "text"), key or "text", frozenset(names))
 
 
 def _attributes(text: str) -> dict[str, str]:
-    return {name: unescape(double or single) for name, double, single in _ATTRIBUTE.findall(text)}
+    return {name: unescape(double or single)[:_LONGEST_NAME] for name, double, single in _ATTRIBUTE.findall(text)}
 
 
 def model_version(service: Service) -> str:
-    """What Label Studio shows as the version of the model."""
-    return f"{service.name}-{service.fingerprint}"
+    """What Label Studio shows as the version of the model: other rules are another version."""
+    rules = hashlib.sha256(service.default.text.encode()).hexdigest()[:8]
+    return f"{service.name}-{service.fingerprint}-{rules}"
 
 
-def predict(service: Service, request: PredictRequest) -> PredictAnswer:
-    """Label the texts of tasks under the rules of the server."""
+def predict(service: Service, request: PredictRequest, job: Job) -> PredictAnswer:
+    """Label the texts of tasks under the rules of the server. A task without a text has no regions."""
     service.check_text()
-    tags = Tags.of(request.label_config)
-    texts = [_text(task, tags.key, k) for k, task in enumerate(request.tasks)]
+    tags = Tags.of(request.label_config, service.span_labels.types)
+    found_texts = [_text(task, tags.key) for task in request.tasks]
+    if request.tasks and all(text is None for text in found_texts):
+        got, wanted = shown(request.tasks[0].get("data")), f'{{"data": {{"{tags.key}": "..."}}}}'
+        raise HttpError(422, "task", "no task has a text", got=got, wanted=wanted)
+    texts = [text or "" for text in found_texts]
     cut = [service.split(text) for text in texts]
     sequences = [tokens for tokens, _ in cut]
     service.limits.check_sequences(sequences)
     decoder = service.decoder(service.book.default)
-    found = service.tagger.decode(sequences, decoder, threads=service.threads)
+    found = stoppable(service, decoder, sequences, [job])
     made = []
     for one, tokens, (_, offsets), text in zip(found, sequences, cut, texts, strict=True):
         spans = spans_of(one.labels, service.span_labels, offsets, text)
         chances = _chances(service, decoder, tokens, one, spans)
-        regions = [_region(k, span, chance, tags) for k, (span, chance) in enumerate(zip(spans, chances, strict=True))]
+        kept = [pair for pair in zip(spans, chances, strict=True) if not tags.labels or pair[0].label in tags.labels]
+        chances = [chance for _, chance in kept]
+        regions = [_region(k, span, chance, tags) for k, (span, chance) in enumerate(kept)]
         score = min((chance for chance in chances if chance is not None), default=None)
         made.append(Prediction(model_version=model_version(service), score=score, result=regions))
     return PredictAnswer(made)
 
 
-def _text(task: dict[str, Any], key: str, sequence: int) -> str:
+def _text(task: dict[str, Any], key: str) -> str | None:
     data = task.get("data")
     text = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        got, wanted = shown(data), f'{{"data": {{"{key}": "..."}}}}'
-        raise HttpError(422, "task", "a task has no text", got=got, wanted=wanted, sequence=sequence)
-    return text
+    return text if isinstance(text, str) else None
 
 
 def _chances(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 
 from bridle.serve.problems import HttpError, too_large
 
+LONGEST_RULE = 5_000  # characters
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -86,13 +88,17 @@ class Limits:
         kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if len(kept) > self.rules:
             raise too_large("rules", "the request has too many rules", len(kept), self.rules)
+        if (longest := max(map(len, kept), default=0)) > LONGEST_RULE:  # answers repeat the rules that are broken
+            raise too_large("rule_characters", "a rule is too long", longest, LONGEST_RULE)
 
     def check_rule_characters(self, characters: int) -> None:
         """Check the length of all rules together."""
         if characters > self.rule_characters:
             raise too_large("rule_characters", "the rules are too long", characters, self.rule_characters)
 
-    def check_k(self, k: int) -> None:
-        """Check how many labellings are asked for."""
+    def check_k(self, k: int, tokens: int = 0) -> None:
+        """Check how many labellings are asked for, of sequences with so many tokens."""
         if k > self.k:
             raise HttpError(422, "k", "k is too large", got=k, wanted=f"at most {self.k:,}")
+        if k > 1 and k * tokens > 5 * self.tokens:
+            raise too_large("k", "the k best labellings are too many labels", k * tokens, 5 * self.tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import socket
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from bridle.errors import BridleError
-from bridle.interrupts import stop_at_once
+from bridle.interrupts import INTERRUPTED, stop_at_once
 from bridle.serve.app import create_app
 from bridle.serve.batching import GivenUp
 from bridle.serve.service import Service
@@ -80,6 +81,9 @@ def run(
         ready(f"http://{name}:{at.getsockname()[1]}")
         with _lost_exceptions_unseen():
             server.run(sockets=[at])
+            if not app.state.join(GRACE):  # work that nobody waits for: Python cannot end while a kernel is at it
+                sys.stderr.flush()
+                os._exit(INTERRUPTED if server.interrupted else 0)
     if server.interrupted:
         raise KeyboardInterrupt
 

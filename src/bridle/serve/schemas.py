@@ -82,7 +82,7 @@ class ScoredSequence(Request, kw_only=True):
 class DecodeRequest(Ruled, kw_only=True):
     """Scores to decode under rules."""
 
-    labels: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)]
+    labels: Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1)]
     sequences: list[ScoredSequence]
     scheme: Literal["IO", "BIO", "BIOES", "BMES"] | None = None
     k: Count = 1

@@ -35,7 +35,7 @@ def decode(service: Service, request: DecodeRequest, job: Job) -> TagAnswer:
         stops.add(stop)
         return lattices[low:high], given[low:high], None
 
-    results = results_of(decoder.decode_parts(part, len(lattices), service.threads), rules)
+    results = results_of(decoder.decode_parts(part, len(lattices), threads=1), rules)
     if request.spans:
         known = span_labels(labels)
         for result in results:

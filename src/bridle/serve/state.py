@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
+from bridle.decoding.threads import thread_count
 from bridle.serve import tagging
 from bridle.serve.batching import Job, Lane
 from bridle.serve.data_cache import DataCache
@@ -14,7 +17,7 @@ from bridle.serve.service import Service
 
 TOGETHER = 32_768  # tokens that are decoded at once, about
 WORKERS = 4  # threads for rules that requests bring along: one that takes long does not hold up the others
-_log = logging.getLogger("bridle.serve")
+_encode = msgspec.json.Encoder().encode
 
 
 class State:
@@ -28,8 +31,11 @@ class State:
         self.service, self.metrics, self.is_stopping = service, Metrics(paths), False
         self.data = DataCache(service)
         waiting = service.limits.waiting
-        self.own = Lane("own", tagging.run, waiting=waiting, together=TOGETHER, seen=self._seen)
-        self.brought = Lane("brought", tagging.run, waiting=waiting, together=TOGETHER, seen=self._seen)
+        cores = thread_count(service.threads)
+        self.own = Lane("own", tagging.run, threads=cores, waiting=waiting, together=TOGETHER, seen=self._seen)
+        self.brought = Lane(
+            "brought", tagging.run, threads=WORKERS, waiting=waiting, together=TOGETHER, seen=self._seen
+        )
         self.others = Lane("others", _call, threads=WORKERS, waiting=waiting)
         self.lanes = (self.own, self.brought, self.others)
         self.metrics.gauges = {lane.name: lambda lane=lane: lane.waiting for lane in self.lanes}  # type: ignore[misc]
@@ -46,7 +52,15 @@ class State:
         for lane in self.lanes:
             lane.close()
 
+    def join(self, seconds: float) -> bool:
+        """Wait for threads that were told to end; have they? One that is deep in a kernel may need a moment."""
+        ends = time.monotonic() + seconds
+        joined = [lane.join(max(0.0, ends - time.monotonic())) for lane in self.lanes]
+        return all(joined)
+
 
 def _call(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        job.answer = job.work(job)
+        answer = job.work(job)
+        # here, not in the event loop: a large one would hold up all others
+        job.answer = answer if isinstance(answer, bytes) else _encode(answer)

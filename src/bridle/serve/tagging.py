@@ -43,6 +43,13 @@ _NO_ANSWER = {
 }
 
 
+_NO_PATH = Error(
+    code="infeasible",
+    what="the scores leave no labelling",
+    wanted="at least one possible label at each token, and transitions between them",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """Sequences of a request."""
@@ -69,7 +76,9 @@ class TagWork:
         service.limits.check_k(request.k)
         self.rules = service.book.read(request.rules, request.rule_set)
         self.input = input_of(service, request)
-        self.metrics.decoded(len(self.input.tokens), service.limits.check_sequences(self.input.tokens))
+        total = service.limits.check_sequences(self.input.tokens)
+        service.limits.check_k(request.k, total)
+        self.metrics.decoded(len(self.input.tokens), total)
         return id(self.rules), request.on_infeasible, request.columns is None
 
 
@@ -130,11 +139,10 @@ def _decode(group: Sequence[Job]) -> None:
     assert rules is not None
     decoder = service.decoder(rules, work.request.on_infeasible)
     xs = [x for job in group for x in job.work.input.sequences]
-    stops = Stops(group)
-    if rules.own and len(xs) < STOPPABLE:
-        found = service.tagger.decode(xs, decoder, threads=service.threads)
+    if rules.own and sum(len(tokens) for job in group for tokens in job.work.input.tokens) < STOPPABLE:
+        found = service.tagger.decode(xs, decoder, threads=1)
     else:
-        found = stoppable(service, decoder, xs, stops)
+        found = stoppable(service, decoder, xs, group)
     results = results_of(found, rules)
     low = 0
     for job in group:
@@ -150,7 +158,7 @@ def _decode(group: Sequence[Job]) -> None:
 
 # ---- work that can be stopped ---------------------------------------------------------------------------------------
 
-STOPPABLE = 512  # from so many sequences on, even trusted rules are decoded such that it can be stopped
+STOPPABLE = 4096  # from so many tokens on, even trusted rules are decoded such that it can be stopped
 
 
 class Stops:
@@ -174,16 +182,20 @@ class Stops:
                 stop.set()
 
 
-def stoppable(service: Service, decoder: Decoder, xs: Sequence[Any], stops: Stops) -> Decodings:
-    """Score and decode sequences, part by part, such that it can be stopped."""
-    tagger = service.tagger
+def stoppable(service: Service, decoder: Decoder, xs: Sequence[Any], group: Sequence[Job]) -> Decodings:
+    """Score and decode the sequences of requests, part by part, such that it can be stopped.
+
+    In one thread: requests that come together have several, and an exception that stops a thread must not come while it
+    holds a lock of a pool.
+    """
+    tagger, stops = service.tagger, Stops(group)
 
     def part(low: int, high: int, stop: _native.Stop) -> tuple[Batch, Sequence[Mapping[str, Any]] | None, None]:
         stops.add(stop)
         some = list(xs[low:high])
         return tagger.lattices(some), tagger.given(some, decoder), None
 
-    return decoder.decode_parts(part, len(xs), service.threads)
+    return decoder.decode_parts(part, len(xs), threads=1)
 
 
 # ---- results --------------------------------------------------------------------------------------------------------
@@ -199,11 +211,12 @@ def results_of(found: Decodings, rules: RuleText) -> list[Result]:
     ]
     counts = found.violations  # (B, rules)
     for b in np.flatnonzero(counts.any(axis=1)).tolist():
-        if made[b].labels:
+        if b not in found.unanswered:
             made[b].violated = violations(rules, counts[b].tolist())
             made[b].penalty = math.fsum(one.cost for one in made[b].violated if one.cost is not None)
     for b in found.unanswered:
-        made[b].error = _NO_ANSWER[made[b].status]
+        status = made[b].status
+        made[b].error = _NO_PATH if status == "infeasible" and not rules.rules else _NO_ANSWER[status]
     return made
 
 
