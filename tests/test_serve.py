@@ -458,3 +458,23 @@ def test_every_limit_has_its_status(
     if code != "time":
         Client(service_of()).ok(path, body)  # the limit is the reason
     client.app.state.close()
+
+
+def test_a_rule_of_a_list_is_one_line(client: Client) -> None:
+    """Otherwise a comment could hide rules from the limit on their number."""
+    body = {"tokens": [["Knuth"]], "rules": ["# x\npresent DATE"]}
+    assert client.error("/tag", body, 422, "rules")["line"] == 1
+    client.error("/tag", {**body, "rules": ["present DATE " + "x" * 6000]}, 413, "rule_characters")
+
+
+def test_answers_have_a_bound(client: Client) -> None:
+    labels = {"labels": ["O", "x" * 201], "sequences": [{"unary": [[0, 1]]}]}
+    client.error("/decode", labels, 422, "bad-value")
+    client.error("/tag", {"tokens": [["a"] * 15_000] * 2, "k": 50, "rule_set": "none"}, 413, "k")
+    client.error("/tag", b'{"tokens": [' + b"[]," * 250_000 + b"[]]}", 413, "lists")
+
+
+def test_scores_that_leave_no_labelling_blame_no_rule(client: Client) -> None:
+    body = {"labels": ["A", "B"], "sequences": [{"unary": [[None, None]]}], "rules": []}
+    (found,) = client.ok("/decode", body)["results"]
+    assert found["error"]["what"] == "the scores leave no labelling"

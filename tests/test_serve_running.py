@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import signal
 import socket
@@ -185,3 +186,19 @@ def test_a_port_that_is_taken(run: Cli, model: Path) -> None:
         taken.listen()
         found = run("serve", model, "--port", taken.getsockname()[1])
     assert found.exit_code == 2 and "cannot listen" in found.stderr and "--port 0" in found.stderr
+
+
+@pytest.mark.slow
+def test_work_that_takes_too_long_is_stopped_and_holds_up_nobody(run: Cli, model: Path) -> None:
+    """Under the rules of the server, too. A stop while such work comes to its end is a clean one."""
+    words = ["Knuth", ",", "D.", "TeX", ".", "1984", "“", "”"]
+    choose = random.Random(0).choices
+    long = {"tokens": [choose(words, k=2000) for _ in range(100)]}
+    server = Server(run, model, "--rules", model.with_suffix(".rules"), "--seconds", "1")
+    assert server.post("/tag", long)[0] == 504
+    begun = time.perf_counter()
+    assert server.post("/tag", {"texts": TEXTS})[0] == 200
+    assert time.perf_counter() - begun < 1
+    assert server.post("/tag", long)[0] == 504
+    assert server.stop() == 0
+    assert "terminate called" not in "".join(server.said)

@@ -128,7 +128,7 @@ def _outcome(
 
     if tokens and not names:
         return told("no labelling was found that obeys the rules", range(len(tokens)))
-    kinds = sorted(labels.types)
+    kinds = sorted(labels.types - {labels.outside})  # what lies outside of segments is not one
     for label, _ in example.spans:
         if label not in kinds:
             return told(unknown_name(label, kinds)[0])

@@ -60,6 +60,7 @@ def test(service: Service, request: RulesText) -> TestAnswer:
     rules.loaded.check()  # test cases too
     lines = rules.loaded.examples
     examples = [line.example for line in lines]
+    service.limits.check_sequences(service.split_all([example.text for example in examples]))
     outcomes = run_examples(service.tagger, examples, service.decoder(rules), service.tokens)
     return TestAnswer(
         [

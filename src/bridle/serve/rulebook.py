@@ -88,15 +88,14 @@ class RuleBook:
 
     def for_labels(self, rules: str | Sequence[str], labels: Labels) -> RuleText:
         """Rules from the text of a request, for any labels."""
-        listed = isinstance(rules, str)
         text = rules if isinstance(rules, str) else "\n".join(rules)
-        key = (text, listed, labels)
+        key = (rules if isinstance(rules, str) else tuple(rules), labels)
         found: RuleText | None = self._recent.get(key)
         if found is None:
             self.limits.check_rule_characters(len(text))
-            lines = lines_of(text) if isinstance(rules, str) else list(rules)
+            lines = lines_of(text) if isinstance(rules, str) else _sentences(rules)
             found = RuleText(text, self.checked(lines, labels))
-            self._recent.keep(key, found, 1000 + 10 * len(text))
+            self._recent.keep(key, found, 1000 + 10 * len(text) + (0 if labels is self.labels else label_bytes(labels)))
         return found
 
     def loaded(self, text: str) -> Loaded:
@@ -127,6 +126,22 @@ class RuleBook:
         if (parts := len(leaves(line.rule))) > self.limits.rule_parts:
             return too_large("rule_parts", "the rule has too many parts", parts, self.limits.rule_parts, **place)
         return None
+
+
+def label_bytes(labels: Labels) -> int:
+    """About how much memory labels take that a request brings along."""
+    return sum(100 + 2 * len(name) for name in labels.names)
+
+
+def _sentences(rules: Sequence[str]) -> list[str]:
+    """The rules of a list, each a line of its own."""
+    for k, one in enumerate(rules):
+        if "\n" in one or "\r" in one:
+            wanted = "one rule in each element, or the text of a .rules file instead of a list"
+            raise HttpError(
+                422, "rules", "a rule of the list has several lines", got=repr(one[:60]), wanted=wanted, line=k + 1
+            )
+    return list(rules)
 
 
 def lines_of(text: str) -> list[str]:

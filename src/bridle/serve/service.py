@@ -19,7 +19,7 @@ from bridle.recent import RecentCache
 from bridle.rules.loading import Loaded
 from bridle.serve.limits import Limits
 from bridle.serve.problems import HttpError
-from bridle.serve.rulebook import RuleBook, RuleText
+from bridle.serve.rulebook import RuleBook, RuleText, label_bytes
 
 SHARE = 0.2  # of the time of a request that a single sequence may take
 _MOST_DECODERS, _DECODER_BYTES = 64, 1 << 20
@@ -45,7 +45,7 @@ class Service:
     sample : sequence of Example, optional
         Sequences that a page can show.
     threads : int, default 0
-        Threads that decode a batch; 0 means all cores.
+        Batches that are decoded at the same time; 0 means as many as there are cores.
     split_as : {"blanks", "words", "punctuation", "references", "characters"}, optional
         How texts are split into tokens. By default, as the training data was split.
     """
@@ -165,7 +165,7 @@ class Service:
                 on_infeasible=on_infeasible,
             )
             found = made, rules  # holds on to the rules, so that their id stays theirs
-            self._decoders.keep(key, found, _DECODER_BYTES)
+            self._decoders.keep(key, found, _DECODER_BYTES + (0 if labels is None else 50 * label_bytes(labels)))
         return found[0]
 
     def describe(self) -> dict[str, Any]:
