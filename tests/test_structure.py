@@ -377,7 +377,7 @@ TOGETHER = {
     "test_data_splitting": "data/verbatim",
     "test_data_scores": "data/chunk data/npz data/output",
     "test_data_tagged": "data/jsonl data/markup data/parquet data/parserator data/segments",
-    "test_data_tokenizer": "data/noted tokens",
+    "test_data_tokenizer": "tokens",
     "test_decoding_decoder": "decoding/judge decoding/plan decoding/problem decoding/ranking "
     "decoding/result decoding/single",
     "test_decoding_outcomes": "decoding/clash decoding/relaxation",
