@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle.data import Example
-from bridle.data.noted import tokens_noted
 from bridle.data.references import tokenise
 from bridle.data.tokenizer import TOKENS, Tokens, tokenize
 from bridle.errors import FileError
@@ -87,18 +86,3 @@ def test_places_are_checked(text: Any, starts: Any, message: str) -> None:
 
 def test_an_example_without_a_text_has_no_offsets() -> None:
     assert Example({"word": ["He"]}).offsets is None
-
-
-@pytest.mark.parametrize(
-    ("reader", "how"),
-    [
-        ({"format": "text", "options": {"tokens": "references"}}, "references"),
-        ({"format": "spans", "options": {}}, "punctuation"),  # what the format does by itself
-        ({"format": "segmented"}, "characters"),
-        ({"format": "conll"}, "blanks"),
-        ({"format": "text", "options": {"tokens": "nonsense"}}, "blanks"),
-        ("nonsense", "blanks"),
-    ],
-)
-def test_a_model_notes_how_its_data_was_split(reader: object, how: str) -> None:
-    assert tokens_noted({"reader": reader}) == how
