@@ -57,9 +57,10 @@ explore: $(VENV)/.serve
 	@$(BIN)/bridle explore
 
 # Two files at a time on two cores, and so on. Tests of limits of time want the machine for themselves.
+PARALLEL := -n auto --dist loadfile
 TIMED := $(addprefix tests/test_,deadline.py decoding_threads.py spans_selector_limits.py)
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n auto --dist loadfile $(addprefix --ignore ,$(TIMED)))
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) $(addprefix --ignore ,$(TIMED)))
 	$(if $(TESTS),,$(BIN)/python -m pytest $(TIMED))
 
 test-fast: $(VENV)/.test
@@ -71,7 +72,7 @@ GLINER := $(VENV)/gliner
 GLINER_TEST := tests/integrations/test_gliner.py
 test-integrations: $(VENV)/.integrations $(GLINER)/.installed
 	BRIDLE_CRFSUITE_MODELS=$(CURDIR)/$(VENV)/crfsuite $(BIN)/python -m pytest \
-	  $(if $(TESTS),$(TESTS),tests/integrations --ignore $(GLINER_TEST))
+	  $(if $(TESTS),$(TESTS),$(PARALLEL) tests/integrations --ignore $(GLINER_TEST))
 	$(if $(TESTS),,$(GLINER)/bin/python -m pytest $(GLINER_TEST))
 
 $(VENV)/.integrations: requirements/integrations.txt $(VENV)/.test
@@ -105,7 +106,7 @@ $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 
 # Chromium is Debian's, if it is there; tests in a browser are skipped with a message if there is none.
 test-explorer: $(VENV)/.test $(VENV)/.explorer
-	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/explorer)
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) tests/explorer)
 
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=xml:build/coverage.xml $(TESTS)
@@ -136,7 +137,7 @@ $(VENV)/.tools: pyproject.toml
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCE)
-	@echo "bridle: building and installing (the first time takes a minute or two)"
+	@echo "bridle: compiling the kernels for each tier of vector instructions, and installing (a minute or two the first time)"
 	@$(INSTALL) --no-build-isolation .
 	@touch $@
 
@@ -179,15 +180,15 @@ stub-check: $(VENV)/.check $(VENV)/.test
 # tier, with which `make test` runs.
 KERNEL_TESTS := $(addprefix tests/test_,processor.py lattice_padded.py spans.py decoding_decoder.py decoding_outcomes.py \
   decoding_threads.py engines.py features.py models_lbfgs.py models_perceptron.py models_edges.py learn_deterministic.py \
-  phrases.py rules_compiled.py rules_conditions.py spans_selector.py integrations_crfsuite.py bulk_conll.py bulk_jsonl.py \
-  bulk_writers.py) \
+  phrases.py rules_compiled.py rules_conditions.py spans_selector.py integrations_crfsuite.py data_blocks_conll.py \
+  data_blocks_jsonl.py data_writers.py tagging.py) \
   $(wildcard tests/test_kernels_*.py)
 TIER_TESTS := $(sort $(KERNEL_TESTS) $(addprefix tests/test_models_,theory.py training.py class_weights.py) \
   tests/test_missing_labels.py)
 test-tiers: $(VENV)/.test
 	@for tier in $$($(BIN)/python -c 'import bridle; print(*bridle.simd().available[:-1])'); do \
 	  echo "BRIDLE_SIMD=$$tier"; export BRIDLE_SIMD=$$tier; \
-	  $(BIN)/python tests/soak.py --problems 500 && $(BIN)/python -m pytest -m "not slow" $(TIER_TESTS) || exit 1; done
+	  $(BIN)/python tests/soak.py --problems 500 && $(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(TIER_TESTS) || exit 1; done
 
 # A second build of the kernels, with sanitizers: 600 problems of the contract, and the other tests that drive the kernels, on the
 # best tier and on AVX2. (Python itself is not instrumented: the library of the sanitizer must be loaded before it, and what
@@ -208,10 +209,10 @@ COMMA := ,
 sanitize: $(VENV)/.check $(VENV)/.test
 	$(call SAN_BUILD,address$(COMMA)undefined)
 	$(ASAN_RUN) tests/soak.py --problems 600
-	$(ASAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS)
+	$(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(KERNEL_TESTS)
 	@! $(BIN)/python -c 'import bridle, sys; sys.exit("avx512" not in bridle.simd().available)' || { \
 	  echo "BRIDLE_SIMD=avx2"; export BRIDLE_SIMD=avx2; \
-	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
+	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
 
 THREAD_TESTS := $(addprefix tests/test_,decoding_threads.py decoding_outcomes.py rules_compiled.py kernels_learning.py \
   kernels_attributes.py kernels_texts.py models_theory.py learn_deterministic.py)

@@ -99,11 +99,9 @@ def rates(model: Path, rows: int, times: int) -> tuple[list[Rate], list[str], di
 
 def stages(tagger: Any, table: Any, tokens: int) -> dict[str, float]:
     """Seconds per million tokens of each step of Tag without rules, on one thread."""
-    import numpy as np
-
-    from bridle.arrow.output import Answer, Answers, Layout
-    from bridle.arrow.reading import TextColumn, parts_of
     from bridle.features.columns import Packed
+    from bridle.tagging import Outcomes
+    from bridle.tagging.arrow import Layout, parts_of, texts_of
 
     seconds = dict.fromkeys(("read buffers", "features", "scores", "decode", "columns of the result"), 0.0)
     decoder = tagger.decoder()
@@ -114,7 +112,7 @@ def stages(tagger: Any, table: Any, tokens: int) -> dict[str, float]:
             def mark(at: list[float] = marks) -> None:
                 at.append(time.process_time())
 
-            column = TextColumn.of(chunk.slice(low, high - low), "tokens")
+            column = texts_of(chunk.slice(low, high - low), "tokens", {})
             packed = Packed({tagger.features_.templates.main: column.texts}, column.offsets)
             mark()
             encoded = tagger.features_.encode(packed)
@@ -123,8 +121,7 @@ def stages(tagger: Any, table: Any, tokens: int) -> dict[str, float]:
             mark()
             decodings = decoder.decode_batch(batch, threads=1)
             mark()
-            rows = np.arange(high - low)
-            Answers(Layout(), decoder.labels, high - low, [Answer(rows, decodings)], {}, False).arrays()
+            Layout().arrays(Outcomes(decodings))
             mark()
             for k, name in enumerate(seconds):
                 seconds[name] += marks[k + 1] - marks[k]

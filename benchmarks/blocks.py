@@ -1,10 +1,11 @@
-"""How fast files are read and written in batches, compared with sequence by sequence.
+"""How fast files are read and written in blocks, compared with sequence by sequence.
 
     python benchmarks/blocks.py [--quick]
 
-Generated references (`scale_data.py`) with labels, in each format. Reading: `bridle.data.read` against the readers of
-`bridle.bulk`. Writing: `bridle.data.write` against its writers. Each pair is measured in turns, and the better of two
-runs counts; tokens per second of processor time, on one thread.
+Generated references (`scale_data.py`) with labels, in each format. Reading: `bridle.data.read` against the blocks of
+its formats. Writing: `bridle.data.write` against blocks with outcomes as `bridle tag` writes them into shards, from ids
+of labels to bytes in memory. Each pair is measured in turns, and the better of two runs counts; tokens per second of
+processor time, on one thread.
 """
 
 from __future__ import annotations
@@ -19,14 +20,23 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import pyarrow as pa
+import numpy as np
 
-from bridle import simd
-from bridle.bulk.inputs import inputs
-from bridle.bulk.writers import compression_of, writer_of
-from bridle.data import Example, read, write
+from bridle import Batch, Decoder, Labels, simd
+from bridle.data import Example, Pace, read, write
+from bridle.data.base import format_named
+from bridle.data.blocks import ROWS
+from bridle.data.files import opened
+from bridle.data.output import packing
+from bridle.data.parquet import Parquet
+from bridle.data.source import PACKED
+from bridle.tagging import Block, Column, Outcomes, tag
+from bridle.tagging.arrow import Layout
+from bridle.tagging.block import TEXT, Ids
+from bridle.texts import Texts
 from scale_data import rows
 
+NAMES = ["AUTHOR", "TITLE", "VENUE", "DATE"]
 FILES = ("a.conll", "a.conll.gz", "a.conll.zst", "a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow")
 
 
@@ -36,12 +46,12 @@ class Row:
 
     what: str
     file: str
-    one_by_one: float | None  # None: `bridle.data` has no such files
-    batches: float
+    one_by_one: float
+    blocks: float
 
     @property
-    def ratio(self) -> float | None:
-        return None if self.one_by_one is None else self.batches / self.one_by_one
+    def ratio(self) -> float:
+        return self.blocks / self.one_by_one
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -55,69 +65,75 @@ def best(*works: Callable[[], object]) -> list[float]:
     return [min(times) for times in zip(*([seconds(work) for work in works] for _ in range(2)), strict=True)]
 
 
-def labelled(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with labels, of which there are a few."""
-    names = ["AUTHOR", "TITLE", "VENUE", "DATE"]
-    labels = [[names[t * 4 // len(row)] for t in range(len(row))] for row in batch.column("tokens").to_pylist()]
-    columns = [*batch.columns, pa.array(labels, pa.list_(pa.string()))]
-    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "labels"])
+def labelled(ids: list[str], lists: list[list[str]]) -> tuple[Block, Outcomes]:
+    """Sequences with labels, of which there are a few."""
+    column = Column.of(lists)
+    tokens = Column(Texts.of(column.texts), column.offsets)  # as readers pack them
+    which = np.concatenate([np.arange(len(one)) * len(NAMES) // len(one) for one in lists if one])
+    scores = Block(len(lists), scores=Batch(np.eye(len(NAMES))[which], tokens.offsets))
+    names = Ids(Texts.of(ids), np.full(len(ids), TEXT, np.uint8))
+    return Block(len(lists), {"word": tokens}, ids=names), tag(scores, None, Decoder(Labels(NAMES)))
 
 
-def write_batches(file: io.BytesIO, name: str, batches: list[pa.RecordBatch]) -> None:
-    format = name.split(".")[1]
-    text = format in ("conll", "jsonl")
-    writer = writer_of(format, file, compression=compression_of(name) if text else None)
-    for batch in batches:
-        writer.write(batch)
-    writer.close()
+def written(name: str, pairs: list[tuple[Block, Outcomes]]) -> io.BytesIO:
+    format, layout, file = format_named(name.split(".")[1], {}), Layout(), io.BytesIO()
+    fresh = ((block, Outcomes(outcomes.decodings)) for block, outcomes in pairs)  # nothing is known of them
+    if isinstance(format, Parquet):
+        table = format.table_writer(file, layout)
+        for block, outcomes in fresh:
+            table.write(block, outcomes, len(block))
+        table.close()
+        return file
+    out = packing(name, file) if name.endswith(PACKED) else file
+    for block, outcomes in fresh:
+        out.write(format.encode_rows(block, outcomes, len(block), layout))
+    if out is not file:
+        out.close()
+    return file
+
+
+def read_blocks(path: Path) -> int:
+    source, format = opened(path, None, {})
+    try:
+        return sum(len(block) for block in format.blocks(source, 0, Pace(ROWS, most=ROWS)))
+    finally:
+        source.close()
 
 
 def measure(folder: Path, count: int) -> list[Row]:
-    batches = [labelled(batch.slice(low, 4096)) for batch in rows(count) for low in range(0, len(batch), 4096)]
-    tokens = sum(len(batch.column("tokens").flatten()) for batch in batches)
+    lists = [row for batch in rows(count) for row in batch.to_pylist()]
+    parts = [lists[low : low + ROWS] for low in range(0, count, ROWS)]
+    pairs = [labelled([row["id"] for row in part], [row["tokens"] for row in part]) for part in parts]
     examples = [
-        Example({"word": row["tokens"]}, row["labels"], id=row["id"]) for batch in batches for row in batch.to_pylist()
+        Example({"word": tokens}, labels, id=name)
+        for block, outcomes in pairs
+        for name, tokens, labels in zip(
+            block.ids or (), map(block.tokens.row, range(len(block))), outcomes.labels, strict=True
+        )
     ]
-    found = list[Row]()
+    tokens, found = sum(map(len, examples)), list[Row]()
     for name in FILES:
-        path = folder / name
-        file = io.BytesIO()
-        write_batches(file, name, batches)
-        path.write_bytes(file.getvalue())
-        (one,) = inputs([path])
-
-        def in_batches(one=one) -> int:  # type: ignore[no-untyped-def]
-            return sum(len(block.batch) for block in one.reader.blocks(one.path))
-
-        assert in_batches() == count
-        if name.endswith(".zst"):
-            times = [None, *best(in_batches), None, *best(lambda name=name: write_batches(io.BytesIO(), name, batches))]
-        else:
-            again = folder / f"b{name[1:]}"
-            times = [
-                *best(lambda path=path: sum(1 for _ in read(path)), in_batches),
-                *best(
-                    lambda again=again: write(again, examples),
-                    lambda name=name: write_batches(io.BytesIO(), name, batches),
-                ),
-            ]
-        rates = [None if one is None else tokens / one for one in times]
-        found += [Row("read", name, rates[0], rates[1] or 0.0), Row("write", name, rates[2], rates[3] or 0.0)]
+        path, again = folder / name, folder / f"b{name[1:]}"
+        path.write_bytes(written(name, pairs).getvalue())
+        assert read_blocks(path) == count
+        reading = best(lambda path=path: sum(1 for _ in read(path)), lambda path=path: read_blocks(path))
+        writing = best(lambda again=again: write(again, examples), lambda name=name: written(name, pairs))
+        found += [
+            Row(what, name, *(tokens / one for one in times)) for what, times in (("read", reading), ("write", writing))
+        ]
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Files in batches, compared with sequence by sequence.")
+    parser = argparse.ArgumentParser(description="Files in blocks, compared with sequence by sequence.")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "out" / "blocks.json", metavar="FILE")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = measure(Path(folder), 5_000 if chosen.quick else 50_000)
-    print(f"{'':6} {'file':12} {'one by one':>12} {'batches':>12} {'ratio':>7}   tokens/s of processor time")
+    print(f"{'':6} {'file':12} {'one by one':>12} {'blocks':>12} {'ratio':>7}   tokens/s of processor time")
     for row in sorted(found, key=lambda row: row.what):
-        before = "" if row.one_by_one is None else f"{row.one_by_one:,.0f}"
-        ratio = "" if row.ratio is None else f"{row.ratio:.1f}x"
-        print(f"{row.what:6} {row.file:12} {before:>12} {row.batches:>12,.0f} {ratio:>7}")
+        print(f"{row.what:6} {row.file:12} {row.one_by_one:>12,.0f} {row.blocks:>12,.0f} {row.ratio:>6.1f}x")
     print(f"one thread, {simd().processor}, {simd().tier}")
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps([asdict(row) | {"ratio": row.ratio} for row in found], indent=1) + "\n", "utf-8")

@@ -44,7 +44,7 @@ def options(description: str, json_name: str) -> argparse.ArgumentParser:
 def corpus(data: str | Path | None) -> tuple[Path, Path]:
     """Training and test file; ends the program if they, or the peer, are not there."""
     if importlib.util.find_spec("pycrfsuite") is None:
-        stop("python-crfsuite is not installed: pip install 'bridle[bench]'")
+        stop("python-crfsuite is not installed: pip install 'bridle-nlp[bench]'")
     if data is None:
         stop("where is the corpus? --data DIR or BRIDLE_DATA, such that DIR/chunk-conll2000/train.txt.gz exists")
     train, test = (Path(data) / "chunk-conll2000" / f"{part}.txt.gz" for part in ("train", "test"))

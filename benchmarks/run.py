@@ -99,7 +99,7 @@ def plot_ratios(rows: list[Row], file: Path) -> None:
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
-    for name in ("bridle", "numpy", "highspy", "ortools", "pytoulbar2", "pynini", "torch", "pytorch-crf"):
+    for name in ("bridle-nlp", "numpy", "highspy", "ortools", "pytoulbar2", "pynini", "torch", "pytorch-crf"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -36,9 +36,9 @@ import scale_plot
 import scale_trials
 from bridle.atomic import write_text
 from measure import where
-from scale_costs import OLD, costs_of
+from scale_costs import costs_of
 from scale_inputs import Chunks, Inputs, References
-from scale_rate import cases, limits, rates
+from scale_rate import baseline_cases, cases, limits, rates
 
 ROOT = Path(__file__).parents[1]
 OUT = Path(__file__).parent / "out"
@@ -185,7 +185,7 @@ def write_baseline(chosen: Settings, path: Path) -> None:
     rows, rounds = (500, 1) if chosen.quick else (30_000, 5)
     inputs = chosen.inputs()[0]
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    found = list(rates(inputs, [case for case in cases(inputs) if OLD in case.way], rows, rounds, chosen.tell))
+    found = list(rates(inputs, baseline_cases(inputs), rows, rounds, chosen.tell))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({"commit": commit, "rows": rows, "where": where(), "rates": found}, indent=1) + "\n")
 

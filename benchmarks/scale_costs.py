@@ -24,7 +24,7 @@ from typing import Any, Literal
 Use = Literal["one core", "two processes", "two threads"]
 USES: tuple[Use, ...] = ("one core", "two processes", "two threads")
 FORMATS = ("parquet", "jsonl", "conll")  # of files
-OLD = "by stdin"  # how files take the route of version 0.1
+OLD = "by stdin"  # how version 0.1 read the files of the baseline
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How many tokens a second: the library, `bridle.arrow.Tag`, `bridle tag` on files, and its route of version 0.1.
+"""How many tokens a second: the library, `bridle.arrow.Tag`, `bridle tag` on files.
 
     one core         a process with one thread, on one core
     two processes    two of these, each on a core and a file of its own
@@ -35,7 +35,7 @@ SHARE = 10  # a long run has so many times the rows of a short one
 class Case:
     """One way to tag the rows of one input."""
 
-    way: str  # library, arrow, or a format of files, for the old route followed by OLD
+    way: str  # library, arrow, or a format of files, by a pipe if OLD follows
     use: Use
     rules: bool
     name: str = "references"  # of the inputs
@@ -56,8 +56,12 @@ class Case:
 def cases(inputs: Inputs) -> list[Case]:
     """All that is measured of one input."""
     ways = [*INSIDE, *FORMATS]
-    found = [Case(way, use, rules, inputs.name) for way in ways for use in USES for rules in (False, True)]
-    return found + [Case(f"{format} {OLD}", "two threads", False, inputs.name) for format in FORMATS]
+    return [Case(way, use, rules, inputs.name) for way in ways for use in USES for rules in (False, True)]
+
+
+def baseline_cases(inputs: Inputs) -> list[Case]:
+    """What is measured for later comparisons."""
+    return [Case(f"{format} {OLD}", "two threads", False, inputs.name) for format in FORMATS]
 
 
 def environment() -> dict[str, str]:
@@ -67,16 +71,16 @@ def environment() -> dict[str, str]:
 
 
 def tag_command(inputs: Inputs, case: Case, rows: int, copy: int) -> Command:
-    """`bridle tag` from a file of rows to a folder of shards; on the old route, to a file."""
-    format, _, old = case.way.partition(" ")
+    """`bridle tag` from a file of rows to a folder of shards; from a pipe, to a file."""
+    format, _, piped = case.way.partition(" ")
     source, out = inputs.file(format, rows), inputs.folder / f"out-{copy}"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
-    words = ["-", "--format", format, "-o", out / f"tagged.{format}"] if old else [source, "-o", f"{out / 'tagged'}/"]
+    words = ["-", "--format", format, "-o", out / f"tagged.{format}"] if piped else [source, "-o", f"{out / 'tagged'}/"]
     words += ["--columns", "word,pos,chunk"] if format == "conll" and "pos" in inputs.columns else []
     words += ["--threads", case.threads, "--no-progress", *(["--rules", inputs.rules] if case.rules else [])]
     tag = [sys.executable, "-m", "bridle", "tag", inputs.model, *words]
-    return Command(tuple(map(str, tag)), str(source) if old else os.devnull)
+    return Command(tuple(map(str, tag)), str(source) if piped else os.devnull)
 
 
 def child_command(inputs: Inputs, case: Case, rows: int, copy: int) -> Command:

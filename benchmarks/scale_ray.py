@@ -113,7 +113,8 @@ def drive(source: str, out: str, model: str, temp: str, block_bytes: str) -> Non
     with cluster(temp):
         rows = int(block_bytes) // 4000 + 1  # several batches in a block
         found = on_ray.run(source, out, model, scale_data.RULES, block_bytes=int(block_bytes), batch_size=rows)
-        Path(f"{out}.json").write_text(json.dumps(asdict(found)))
+        summary = {name: getattr(found, name) for name in ("rows", "resumed", "status", "files", "checksum")}
+        Path(f"{out}.json").write_text(json.dumps(summary))
 
 
 class cluster:  # noqa: N801  (used like a function)

@@ -254,7 +254,7 @@ def trial(
             if kill == "driver":
                 break
             with suppress(TimeoutError):
-                lost = until(lambda: lost_tasks(log), "a task is lost", 10)
+                lost = until(lambda: lost_tasks(log), "a task is lost", 3)
         if kill == "driver":
             process.wait(patience)
             since = time.monotonic()
@@ -303,13 +303,13 @@ def worker_cost(folder: Path, rows: int = 100_000) -> list[dict[str, float]]:
     """
     from pyspark.sql import SparkSession
 
-    from bridle.integrations.spark.shipping import Model, function, shipped
+    from bridle.integrations.spark import function, shipped
 
     data = prepared(folder, rows, files=1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[1]").config(map={**SETTINGS, "spark.log.level": "ERROR"})
     spark = builder.getOrCreate()
-    tagged = function(shipped(spark, Model.of(data.model), "file"), bridle.rules.load(data.rules), {})
+    tagged = function(shipped(spark, data.model, "file"), bridle.rules.load(data.rules), {})
 
     def measured(batches: Any) -> Any:  # Spark pickles it by its code: it imports what it uses
         import json

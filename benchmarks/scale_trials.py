@@ -82,7 +82,7 @@ def needs(python: str, name: str) -> None:
     for package in (*PACKAGES[name], "bridle.arrow"):
         done = subprocess.run([python, "-c", f"import {package}"], capture_output=True, env=environment())
         if done.returncode:
-            raise MissingError(f"{python} cannot import {package}; pip install 'bridle[{name}]', or pass --python")
+            raise MissingError(f"{python} cannot import {package}; pip install 'bridle-nlp[{name}]', or pass --python")
     if name == "spark" and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         raise MissingError("Spark needs Java 17 or newer; it is neither on the PATH nor in JAVA_HOME")
 

@@ -1,6 +1,6 @@
 """The last step of token classification in transformers: theirs, and ours without and with rules, on the same logits.
 
-    python benchmarks/transformers_postprocess.py             # needs pip install 'bridle[transformers]'
+    python benchmarks/transformers_postprocess.py             # needs pip install 'bridle-nlp[transformers]'
 
 Texts of a few words, of a sentence and of a page go through both pipelines; words are labelled by first sub-words. The
 logits are made up: mostly sure of an entity every eight words, sometimes wrong; no network runs. Then there is a

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMostMarks = 256;        // of one automaton
 constexpr Py_ssize_t kLongestText = 256;  // characters of a text that is remembered
+constexpr int64_t kStretch = 256;         // sequences after which other threads may do something
 
 // What a choice of label names means, as Python tells it: (token, first, last) bits or None, or a list of automata.
 std::shared_ptr<Choice> choice_of(const Dependent& one, const nb::object& told) {
@@ -46,13 +47,14 @@ nb::object items_of(PyObject* x) {
 // never held while Python is asked. (With the GIL, the mutex does nothing: another thread can run only when Python is asked.)
 class Binder {
   public:
-    // given(b): what comes with sequence b, or nothing
-    Binder(PyCompiled& self, const int64_t* offsets, int64_t B, std::function<nb::object(int64_t)> given)
+    // given(b): what comes with sequence b, or nothing. raises: are errors raised, or are they kept as values?
+    Binder(PyCompiled& self, const int64_t* offsets, int64_t B, std::function<nb::object(int64_t)> given, bool raises)
         : self_(self),
           offsets_(offsets),
           B_(B),
           N_(offsets[B]),
           given_of_(std::move(given)),
+          raises_(raises),
           of_(self.dependents.size()) {
         bound_ = std::make_unique<PyBound>();
         BoundRules& b = bound_->core;
@@ -71,17 +73,21 @@ class Binder {
         if (tied) b.tied.assign(N_, 0);
     }
 
-    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]. which (N): texts has each text once, and these are the
-    // places of the tokens' texts in it; null: a text per token.
-    std::unique_ptr<PyBound> run(const nb::object& texts, const int32_t* which = nullptr) {
+    // texts: a tuple, or None: those of given["tokens"]; which (N): the places of the tokens' texts in it, null: one text per token.
+    std::unique_ptr<PyBound> run(const nb::object& texts, const int32_t* which, const Stop* stop) {
         hits_.resize(self_.users.size());
         which_ = which;
-        facts_.resize(which ? self_.columns.size() : 0);
+        facts_.resize(self_.columns.size());
         for (int64_t b = 0; b < B_; ++b) {
+            if (stop && b % kStretch == kStretch - 1) const nb::gil_scoped_release others;  // who may set it
+            if (stop && stop->flag) raise_stopped();
             const int n = static_cast<int>(offsets_[b + 1] - offsets_[b]);
             given_ = given_of_(b);
-            for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
-            if (!self_.users.empty()) conditions(b, n, texts);
+            const bool bound = attempt(b, [&] {
+                for (size_t d = 0; d < of_.size(); ++d) dependent(d, b, n);
+                if (!self_.users.empty()) conditions(b, n, texts);
+            });
+            if (!bound) leave(b);
         }
         gather();
         return std::move(bound_);
@@ -93,6 +99,29 @@ class Binder {
         std::vector<uint8_t> marks;                   // (N), if it has few places
         std::vector<uint64_t> wide;                   // (N), if it has many
     };
+
+    bool has_failed(int64_t b) const { return bound_->errors.contains(nb::int_(b)); }
+
+    // Does some work on a sequence (-1: on all); false: one of its values is wrong, which is its error from now on.
+    template <class Work>
+    bool attempt(int64_t b, const Work& work) {
+        try {
+            work();
+            return true;
+        } catch (nb::python_error& error) {
+            if (raises_ || !error.matches(nb::module_::import_("bridle.errors").attr("BridleError"))) throw;
+            if (b >= 0) bound_->errors[nb::int_(b)] = error.value();
+            return false;
+        }
+    }
+
+    // A sequence that could not be bound has no rules that come with it.
+    void leave(int64_t b) {
+        for (Of& of : of_) {
+            if (!of.choice.empty()) of.choice[b] = std::make_shared<Choice>();
+            if (!of.wide.empty()) std::fill(of.wide.begin() + offsets_[b], of.wide.begin() + offsets_[b + 1], 0);
+        }
+    }
 
     static size_t words_of(int m) { return (static_cast<size_t>(m) + 63) / 64; }
 
@@ -287,7 +316,7 @@ class Binder {
     }
 
     // The same of a text that many tokens may have.
-    nb::object facts_once(size_t c, const nb::object& texts, int32_t number) {
+    const nb::object& facts_once(size_t c, const nb::object& texts, int32_t number) {
         auto& known = facts_[c];
         if (known.empty()) known.resize(static_cast<size_t>(PyTuple_Size(texts.ptr())));
         if (!known[number].is_valid()) known[number] = facts_of(c, PyTuple_GetItem(texts.ptr(), number));
@@ -301,7 +330,6 @@ class Binder {
         if (self_.remembered[condition]) hits_[condition][t - offsets_[b]] = 1;
     }
 
-    // texts: a tuple, of all tokens (N), or None: those of given["tokens"]
     void conditions(int64_t b, int n, const nb::object& texts) {
         for (size_t c = 0; c < hits_.size(); ++c)
             if (self_.remembered[c]) hits_[c].assign(n, 0);
@@ -386,6 +414,7 @@ class Binder {
         const uint8_t* marks = of.marks.empty() ? nullptr : bound_->core.marks.emplace_back(std::move(of.marks)).data();
         if (one.few ? one.keys.empty() : of.choice.size() == 1) {
             const std::shared_ptr<Choice>& same = one.few ? one.fixed : of.choice[0];
+            if (!same) return;  // no sequence could be bound
             bound_->kept.push_back(same);
             for (const CountingAutomaton* automaton : same->automata)
                 bound_->core.automata.push_back({one.rule, {automaton}, marks});
@@ -406,18 +435,28 @@ class Binder {
         const Dependent& one = self_.dependents[d];
         Of& of = of_[d];
         std::vector<uint64_t> marks = distinct(of.wide.begin(), of.wide.end());
-        const bool apart = marks.size() > kMostMarks;
-        of.choice.resize(one.keys.empty() && !apart ? 1 : B_);
+        bool apart = marks.size() > kMostMarks;
         of.marks.resize(of.wide.size());
-        for (int64_t b = 0; b < static_cast<int64_t>(of.choice.size()); ++b) {
-            const auto first = of.wide.begin() + (apart ? offsets_[b] : 0),
-                       last = apart ? of.wide.begin() + offsets_[b + 1] : of.wide.end();
-            if (apart) marks = distinct(first, last);
+        const auto number = [&](int64_t first, int64_t last) {
+            for (int64_t t = first; t < last; ++t)
+                of.marks[t] =
+                    static_cast<uint8_t>(std::lower_bound(marks.begin(), marks.end(), of.wide[t]) - marks.begin());
+        };
+        const auto ask = [&](int64_t b) { return choice_of(one, asked("choice", b, d, nb::cast(marks))); };
+        number(0, N_);
+        if (one.keys.empty() && !apart) {  // all sequences have the same automata
+            of.choice.resize(1);
+            if (attempt(-1, [&] { of.choice[0] = ask(0); })) return;
+            apart = true;
+        }
+        of.choice.resize(B_);
+        for (int64_t b = 0; b < B_; ++b) {
+            if (apart) {
+                marks = distinct(of.wide.begin() + offsets_[b], of.wide.begin() + offsets_[b + 1]);
+                number(offsets_[b], offsets_[b + 1]);
+            }
             given_ = given_of_(b);
-            of.choice[b] = choice_of(one, asked("choice", b, d, nb::cast(marks)));
-            for (auto mark = first; mark != last && (apart || b == 0); ++mark)
-                of.marks[mark - of.wide.begin()] =
-                    static_cast<uint8_t>(std::lower_bound(marks.begin(), marks.end(), *mark) - marks.begin());
+            if (has_failed(b) || !attempt(b, [&] { of.choice[b] = ask(b); })) of.choice[b] = std::make_shared<Choice>();
         }
     }
 
@@ -434,11 +473,12 @@ class Binder {
     const int64_t* offsets_;
     const int64_t B_, N_;
     std::function<nb::object(int64_t)> given_of_;
+    const bool raises_;
     std::vector<Of> of_;
     std::unique_ptr<PyBound> bound_;
     nb::object given_;                            // of the sequence at hand
     const int32_t* which_ = nullptr;              // (N) or null
-    std::vector<std::vector<nb::object>> facts_;  // (columns, distinct texts) if there is `which_`
+    std::vector<std::vector<nb::object>> facts_;  // (columns, distinct texts)
     std::vector<int> spots_;
     std::vector<std::vector<uint8_t>>
         hits_;                    // (conditions that are remembered) where each holds in the sequence at hand
@@ -448,28 +488,30 @@ class Binder {
 }  // namespace
 
 std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts,
-                                    nb::object which) {
+                                    nb::object which, const Stop* stop) {
     PyCompiled& self = nb::cast<PyCompiled&>(compiled);
     const int64_t N = offsets.data()[offsets.size() - 1];
-    if (PyList_Check(texts.ptr())) texts = nb::steal(PyList_AsTuple(texts.ptr()));
-    const int64_t count = PyTuple_Check(texts.ptr()) ? PyTuple_Size(texts.ptr()) : -1;
     const int32_t* numbers = nullptr;
-    if (!which.is_none()) {
-        const auto given = nb::cast<In<int32_t>>(which, false);
-        numbers = given.data();
+    if (!texts.is_none()) {
+        texts = nb::steal(PySequence_Tuple(texts.ptr()));
+        if (!texts.is_valid()) throw nb::python_error();
+        const int64_t count = PyTuple_Size(texts.ptr());
         const auto beyond = [&](int32_t number) { return number < 0 || number >= count; };
-        if (static_cast<int64_t>(given.size()) != N || std::any_of(numbers, numbers + N, beyond))
-            throw nb::value_error("which: the place of the text of each token");
-    } else if (!texts.is_none() && count != N) throw nb::value_error("texts: a list with one text per token");
+        if (!which.is_none()) numbers = nb::cast<In<int32_t>>(which, false).data();
+        const int64_t told = numbers ? static_cast<int64_t>(nb::cast<In<int32_t>>(which, false).size()) : count;
+        if (told != N || (numbers && std::any_of(numbers, numbers + N, beyond)))
+            throw nb::value_error("texts, or which of them: the text of each token");
+    }
     const auto given = [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); };
-    auto made = Binder(self, offsets.data(), static_cast<int64_t>(offsets.size()) - 1, given).run(texts, numbers);
+    const auto B = static_cast<int64_t>(offsets.size()) - 1;
+    auto made = Binder(self, offsets.data(), B, given, false).run(texts, numbers, stop);
     made->compiled = std::move(compiled);
     return made;
 }
 
 std::unique_ptr<PyBound> bind_one(PyCompiled& self, int n, const nb::object& given) {
     const int64_t offsets[] = {0, n};
-    return Binder(self, offsets, 1, [&](int64_t) { return given; }).run(nb::none());
+    return Binder(self, offsets, 1, [&](int64_t) { return given; }, true).run(nb::none(), nullptr, nullptr);
 }
 
 }  // namespace bridle

@@ -1,14 +1,13 @@
 // The border to Python, learning: interned strings, attributes, weights. Arrays belong to Python and are kept alive here.
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
 #include "attributes.h"
 #include "bindings_learning.h"
-#include "bundles.h"
-#include "long_vectors.h"
-#include "majority.h"
+#include "rows.h"
 
 namespace bridle {
 namespace {
@@ -75,34 +74,98 @@ void decide_of(const Decider& self, const std::vector<In<int32_t>>& ids, In<int6
     self.decide(columns, out.data());
 }
 
-std::string_view view(nb::bytes text) { return {text.c_str(), text.size()}; }
-
-bool add_strings(Strings& self, nb::bytes text, Out<int32_t> out) {
-    return self.add_all(view(text), static_cast<int64_t>(out.size()), out.data());
+// Strings end to end: (bytes, offsets). Half characters, which UTF-8 does not have, are kept.
+nb::tuple packed(const nb::object& strings) {
+    const nb::object items = nb::steal(PySequence_Tuple(strings.ptr()));
+    if (!items.is_valid()) throw nb::python_error();
+    std::vector<uint8_t> bytes;
+    std::vector<int64_t> offsets{0};
+    const Py_ssize_t n = PyTuple_Size(items.ptr());
+    bytes.reserve(8 * n), offsets.reserve(n + 1);
+    for (Py_ssize_t k = 0; k < n; ++k) {
+        PyObject* item = PyTuple_GetItem(items.ptr(), k);
+        Py_ssize_t size = 0;
+        const char* at = PyUnicode_AsUTF8AndSize(item, &size);
+        nb::object encoded;
+        if (!at && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+            PyErr_Clear();
+            encoded = nb::steal(PyUnicode_AsEncodedString(item, "utf-8", "surrogatepass"));
+            at = encoded.is_valid() ? PyBytes_AsString(encoded.ptr()) : nullptr;
+            size = encoded.is_valid() ? PyBytes_Size(encoded.ptr()) : 0;
+        }
+        if (!at) throw nb::python_error();
+        bytes.insert(bytes.end(), at, at + size);
+        offsets.push_back(static_cast<int64_t>(bytes.size()));
+    }
+    const size_t n_bytes = bytes.size(), count = offsets.size();
+    return nb::make_tuple(array_of(std::move(bytes), {n_bytes}), array_of(std::move(offsets), {count}));
 }
 
-bool find_strings(const Strings& self, nb::bytes text, Out<int32_t> out) {
-    const std::string_view all = view(text);
+// The kernels trust offsets, so they are looked at here.
+Texts texts_of(In<uint8_t> bytes, In<int64_t> offsets) {
+    const auto count = static_cast<int64_t>(offsets.size()) - 1;
+    const int64_t* at = offsets.data();
+    if (count < 0 || at[0] < 0 || at[count] > static_cast<int64_t>(bytes.size()) || !std::is_sorted(at, at + count + 1))
+        throw nb::value_error("the offsets of texts do not rise from 0 to the number of bytes");
+    return {reinterpret_cast<const char*>(bytes.data()), at, count};
+}
+
+void find_strings(const Strings& self, In<uint8_t> bytes, In<int64_t> offsets, Out<int32_t> out) {
+    const Texts texts = texts_of(bytes, offsets);
+    check_length(out.size(), texts.count);
     const nb::gil_scoped_release release;
-    return self.find_all(all, static_cast<int64_t>(out.size()), out.data());
+    self.find_all(texts, out.data());
+}
+
+// The texts at these places, end to end: (bytes, offsets).
+template <class T>
+nb::tuple take_texts(In<uint8_t> bytes, In<int64_t> offsets, In<T> at) {
+    const Texts texts = texts_of(bytes, offsets);
+    const size_t count = at.size();
+    const T* which = at.data();
+    std::vector<int64_t> ends(count + 1);
+    for (size_t k = 0; k < count; ++k) {
+        if (which[k] < 0 || which[k] >= texts.count) throw nb::value_error("there is no such text");
+        ends[k + 1] = ends[k] + static_cast<int64_t>(texts[which[k]].size());
+    }
+    std::vector<uint8_t> made(ends[count]);
+    for (size_t k = 0; k < count; ++k) {
+        const std::string_view text = texts[which[k]];
+        std::memcpy(made.data() + ends[k], text.data(), text.size());
+    }
+    const size_t size = made.size();
+    return nb::make_tuple(array_of(std::move(made), {size}), array_of(std::move(ends), {count + 1}));
+}
+
+// at: which of them, or None: all.
+void add_strings(Strings& self, In<uint8_t> bytes, In<int64_t> offsets, nb::object at, Out<int32_t> out) {
+    const Texts texts = texts_of(bytes, offsets);
+    const auto count = static_cast<int64_t>(out.size());
+    const int64_t* which = nullptr;
+    if (at.is_none()) check_length(out.size(), texts.count);
+    else {
+        const auto numbers = nb::cast<In<int64_t>>(at, false);
+        check_length(numbers.size(), count);
+        which = numbers.data();
+        const auto beyond = [&](int64_t k) { return k < 0 || k >= texts.count; };
+        if (std::any_of(which, which + count, beyond)) throw nb::value_error("there is no such text");
+    }
+    const nb::gil_scoped_release release;
+    for (int64_t k = 0; k < count; ++k) out.data()[k] = self.add(texts[which ? which[k] : k]);
+}
+
+// False: there is no such function here.
+bool derive_of(const Strings& self, const std::string& function, In<uint8_t> bytes, In<int64_t> offsets, int32_t first,
+               Out<int32_t> out) {
+    const Texts texts = texts_of(bytes, offsets);
+    check_length(out.size(), texts.count);
+    const nb::gil_scoped_release release;
+    return derive(self, function, texts, first, out.data());
 }
 
 void dump_strings(const Strings& self, Out<uint8_t> bytes, Out<int64_t> ends) {
     std::copy(self.bytes().begin(), self.bytes().end(), bytes.data());
     std::copy(self.ends().begin(), self.ends().end(), ends.data());
-}
-
-// False: a string is there twice, or the ends do not rise to the number of bytes.
-bool fill_strings(Strings& self, In<uint8_t> bytes, In<int64_t> ends) {
-    int64_t begin = 0;
-    for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
-        const int64_t end = ends.data()[k];
-        if (end < begin || end > static_cast<int64_t>(bytes.size())) return false;
-        const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + begin,
-                                    static_cast<size_t>(end - begin));
-        if (self.add(text) != static_cast<int32_t>(k)) return false;
-    }
-    return begin == static_cast<int64_t>(bytes.size());
 }
 
 void make_bundles(Bundles* self, const PyRows& rows, const PyExamples& x) {
@@ -126,7 +189,7 @@ double expected_of(const Bundles& b, In<Real> w, nb::object pairwise, int64_t lo
     const Real* weights = w.data();
     const double* costs = of_labels(cost, b.tokens().m);
     double *into = data_or_null(pair), *sums = state.data();
-    return freely(stop, -1, [&](Control& c) {
+    return freely(&stop, -1, [&](Control& c) {
         const double log_z = expected_counts(b.tokens(), weights, from, costs, low, high, sums, into, c);
         b.reduce(sums);
         return log_z;
@@ -140,7 +203,7 @@ void gold_of(const Bundles& b, Out<double> state, nb::object pair) {
 }
 
 void score_of(const PyRows& rows, const PyExamples& x, In<float> w, Out<float> out, const Stop& stop) {
-    freely(stop, -1, [&](Control& c) { score_tokens(rows, x, w.data(), out.data(), c); });
+    freely(&stop, -1, [&](Control& c) { score_tokens(rows, x, w.data(), out.data(), c); });
 }
 
 void score_in_double_of(const PyRows& rows, In<int64_t> indptr, In<int32_t> attrs, nb::object values, In<double> w,
@@ -151,7 +214,7 @@ void score_in_double_of(const PyRows& rows, In<int64_t> indptr, In<int32_t> attr
     check_length(w.size(), rows.begin[rows.rows.size()]);
     if (!values.is_none()) check_length(nb::cast<In<double>>(values, false).size(), indptr.data()[N]);
     const double* of = values.is_none() ? nullptr : nb::cast<In<double>>(values, false).data();
-    freely(stop, -1,
+    freely(&stop, -1,
            [&](Control& c) { score_tokens(rows, indptr.data(), attrs.data(), of, N, w.data(), out.data(), c); });
 }
 
@@ -171,24 +234,40 @@ std::vector<const T*> data_of(const std::vector<In<T>>& arrays) {
     return out;
 }
 
-Blocks blocks_of(size_t size, int64_t low, int64_t high) { return {static_cast<int64_t>(size), low, high}; }
+constexpr int64_t kVectorBlock = 4096;
 
-void product_of(In<double> a, In<double> b, int64_t low, int64_t high, Out<double> out) {
+// Works on blocks low .. high-1 of long vectors, each(begin, count, number of the block): numbers that are worked on together stay
+// near, and sums over blocks, which are left to the caller, do not depend on who did which block.
+template <class Each>
+void over_blocks(size_t size, int64_t low, int64_t high, const Each& each) {
     const nb::gil_scoped_release release;
-    product(blocks_of(a.size(), low, high), a.data(), b.data(), out.data());
+    for (int64_t b = low; b < high; ++b)
+        each(b * kVectorBlock, std::min(kVectorBlock, static_cast<int64_t>(size) - b * kVectorBlock), b);
 }
 
+// out[block] = a.b
+void product_of(In<double> a, In<double> b, int64_t low, int64_t high, Out<double> out) {
+    over_blocks(a.size(), low, high, [&](int64_t k, int64_t count, int64_t block) {
+        out.data()[block] = kernels().product(a.data() + k, b.data() + k, count);
+    });
+}
+
+// out = sum over rows of share * row
 void combine_of(In<double> shares, const std::vector<In<double>>& rows, int64_t low, int64_t high, Out<double> out) {
     const auto from = data_of(rows);
-    const nb::gil_scoped_release release;
-    combine(blocks_of(out.size(), low, high), shares.data(), from, out.data());
+    over_blocks(out.size(), low, high, [&](int64_t k, int64_t count, int64_t) {
+        kernels().combine(shares.data(), from.data(), from.size(), k, k + count, out.data());
+    });
 }
 
+// As in simd/kernels.h; sums[block][..].
 void gradient_of_counts(const std::vector<In<double>>& counts, In<double> gold, In<double> w, double decay, int64_t low,
                         int64_t high, Out<double> out, Out<double> sums) {
     const auto from = data_of(counts);
-    const nb::gil_scoped_release release;
-    gradient_of(blocks_of(out.size(), low, high), from, gold.data(), w.data(), decay, out.data(), sums.data());
+    over_blocks(out.size(), low, high, [&](int64_t k, int64_t count, int64_t b) {
+        kernels().gradient_of(from.data(), from.size(), gold.data(), w.data(), decay, out.data(), k, k + count,
+                              sums.data() + 2 * b);
+    });
 }
 
 template <class T>
@@ -197,18 +276,24 @@ void bind_history(nb::module_& module) {
         "take_step",
         [](In<double> there, In<double> w, In<double> gradient, Out<double> g, Out<T> s, Out<T> y, int64_t low,
            int64_t high, Out<double> sums) {
-            const nb::gil_scoped_release release;
-            take_step(blocks_of(w.size(), low, high), there.data(), w.data(), gradient.data(), g.data(), s.data(),
-                      y.data(), sums.data());
+            over_blocks(w.size(), low, high, [&](int64_t k, int64_t count, int64_t b) {
+                history_kernels<T>().take_step(there.data() + k, w.data() + k, gradient.data() + k, g.data() + k,
+                                               s.data() + k, y.data() + k, count, sums.data() + 4 * b);
+            });
         },
         nb::arg("there"), nb::arg("w"), nb::arg("gradient"), nb::arg("g"), nb::arg("s"), nb::arg("y"), nb::arg("low"),
         nb::arg("high"), nb::arg("sums"));
     module.def(
-        "products",
+        "products",  // out[block][row] = row.change, row.p
         [](const std::vector<In<T>>& rows, In<T> change, In<double> p, int64_t low, int64_t high, Out<double> out) {
             const auto from = data_of(rows);
-            const nb::gil_scoped_release release;
-            products(blocks_of(p.size(), low, high), from, change.data(), p.data(), out.data());
+            over_blocks(p.size(), low, high, [&](int64_t k, int64_t count, int64_t b) {
+                double* here = out.data() + 2 * static_cast<size_t>(b) * from.size();
+                for (const T* row : from) {
+                    *here++ = history_kernels<T>().product(row + k, change.data() + k, count);
+                    *here++ = history_kernels<T>().with_vector(row + k, p.data() + k, count);
+                }
+            });
         },
         nb::arg("rows"), nb::arg("change"), nb::arg("p"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
     module.def(
@@ -216,9 +301,10 @@ void bind_history(nb::module_& module) {
         [](In<double> shares, In<double> p, const std::vector<In<T>>& rows, In<double> w, double step, int64_t low,
            int64_t high, Out<double> d, Out<double> there, Out<double> slope) {
             const auto from = data_of(rows);
-            const nb::gil_scoped_release release;
-            aim(blocks_of(p.size(), low, high), shares.data(), p.data(), from, w.data(), step, d.data(), there.data(),
-                slope.data());
+            over_blocks(p.size(), low, high, [&](int64_t k, int64_t count, int64_t b) {
+                slope.data()[b] = history_kernels<T>().aim(shares.data(), p.data(), from.data(), from.size(), w.data(),
+                                                           step, d.data(), there.data(), k, k + count);
+            });
         },
         nb::arg("shares"), nb::arg("p"), nb::arg("rows"), nb::arg("w"), nb::arg("step"), nb::arg("low"),
         nb::arg("high"), nb::arg("d"), nb::arg("there"), nb::arg("slope"));
@@ -236,15 +322,18 @@ void bind_learning(nb::module_& module) {
                nb::arg("low"), nb::arg("high"), nb::arg("out"), nb::arg("sums"));
     bind_history<double>(module);
     bind_history<float>(module);
-    nb::class_<Strings> strings(module, "Strings");
-    strings.def(nb::init<>())
+    module.def("packed", &packed, nb::arg("strings"));
+    module.def("taken", &take_texts<int32_t>, nb::arg("bytes"), nb::arg("offsets"), nb::arg("at"));
+    module.def("taken", &take_texts<int64_t>, nb::arg("bytes"), nb::arg("offsets"), nb::arg("at"));
+    nb::class_<Strings>(module, "Strings")
+        .def(nb::init<>())
         .def("__len__", &Strings::size)
         .def_prop_ro("n_bytes", [](const Strings& s) { return s.bytes().size(); })
-        .def("add", &add_strings, nb::arg("text"), nb::arg("out"))
-        .def("find", &find_strings, nb::arg("text"), nb::arg("out"))
-        .def("dump", &dump_strings, nb::arg("bytes"), nb::arg("ends"))
-        .def("fill", &fill_strings, nb::arg("bytes"), nb::arg("ends"));
-    bind_texts(strings);
+        .def("add", &add_strings, nb::arg("bytes"), nb::arg("offsets"), nb::arg("at").none(), nb::arg("out"))
+        .def("find", &find_strings, nb::arg("bytes"), nb::arg("offsets"), nb::arg("out"))
+        .def("derive", &derive_of, nb::arg("function"), nb::arg("bytes"), nb::arg("offsets"), nb::arg("first"),
+             nb::arg("out"))
+        .def("dump", &dump_strings, nb::arg("bytes"), nb::arg("ends"));
     nb::class_<Attributes>(module, "Attributes")
         .def("__init__", &make_attributes, nb::arg("templates"), nb::arg("sizes"))
         .def("__len__", &Attributes::size)

@@ -5,7 +5,6 @@
 
 #include "bindings.h"
 #include "learn.h"
-#include "strings.h"
 
 namespace bridle {
 
@@ -47,7 +46,5 @@ inline const double* of_labels(const nb::object& array, int m) {
     check_length(numbers.size(), m);
     return numbers.data();
 }
-
-void bind_texts(nb::class_<Strings>& strings);  // bindings_texts.cpp
 
 }  // namespace bridle

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "bindings_rules.h"
-#include "redundant.h"
+#include "engines.h"
 
 namespace bridle {
 namespace {
@@ -131,14 +131,6 @@ void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, 
     }
 }
 
-nb::object rows_of(const std::vector<uint64_t>& bits, int words) {  // (N, words), or None
-    if (bits.empty()) return nb::none();
-    auto* copy = new std::vector<uint64_t>(bits);
-    const nb::capsule owner(copy, [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, uint64_t, nb::ndim<2>>(
-        copy->data(), {bits.size() / words, static_cast<size_t>(words)}, owner));
-}
-
 }  // namespace
 
 Problem problem_of(PyCompiled& compiled, const PyBound* bound) {
@@ -180,9 +172,14 @@ void bind_rules(nb::module_& module) {
         .def_rw("tau", &Options::tau)
         .def_rw("seed", &Options::seed)
         .def_rw("arcs", &Options::arcs);
-    nb::class_<PyBound>(module, "BoundRules").def_prop_ro("allowed", [](const PyBound& b) {
-        return rows_of(b.core.allowed, b.core.words);
-    });
+    nb::class_<PyBound>(module, "BoundRules")
+        .def_prop_ro("allowed",
+                     [](const PyBound& b) -> nb::object {  // (N, words), or None
+                         const auto words = static_cast<size_t>(b.core.words);
+                         if (b.core.allowed.empty()) return nb::none();
+                         return array_of(b.core.allowed, {b.core.allowed.size() / words, words});
+                     })
+        .def_ro("errors", &PyBound::errors);
     nb::class_<PyCompiled>(module, "CompiledRules")
         .def("__init__", &make_compiled, nb::arg("m"), nb::arg("step").none(), nb::arg("same_type").none(),
              nb::arg("first").none(), nb::arg("last").none(), nb::arg("options"), nb::arg("base").none(),
@@ -203,7 +200,7 @@ void bind_rules(nb::module_& module) {
                                             [](const Column& x) { return x.tokens; });
                      })
         .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none(),
-             nb::arg("which").none() = nb::none());
+             nb::arg("which").none(), nb::arg("stop").none() = nb::none());
 }
 
 }  // namespace bridle

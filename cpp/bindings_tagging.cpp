@@ -5,12 +5,12 @@
 // that is not, into pairs of a name and a value.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
 #include "bindings_learning.h"
-#include "bindings_problem.h"
+#include "bindings_rules.h"
 #include "feature_tagger.h"
 
 namespace bridle {
@@ -20,8 +20,8 @@ constexpr int64_t kLong = 1 << 16;       // steps from label to label for which 
 constexpr double kLargestScore = 1e290;  // as arrays.py has it
 constexpr int kDeepest = 50;             // of a dict in a dict, ...
 
-// Room for texts that stay where they are until all of it is given back.
-class Room {
+// Memory for texts, all of which is given back at once. (std::pmr has the same, but not on macOS before 14.)
+class TextMemory {
   public:
     char* take(size_t size) {
         if (size > left_) {
@@ -53,7 +53,7 @@ class Attributed {
     Attributed(double largest, nb::handle scalars) : largest_(largest), scalars_(scalars) {}
 
     bool read(PyObject* token) {  // false: only Python can read it
-        texts_.clear(), values_.clear(), room_.clear(), prefix_.clear(), held_.clear();
+        texts_.clear(), values_.clear(), names_.clear(), prefix_.clear(), held_.clear();
         return PyDict_Check(token) ? dict(token) : list(token);
     }
     // made: a list of pairs, as Python turns a token into; false: one is not, or a name is not text.
@@ -126,22 +126,15 @@ class Attributed {
         if (value != 1.0 || !values_.empty()) values_.push_back(value);
         texts_.push_back(text);
     }
-    std::string_view joined(std::string_view name) {  // prefix and name
-        if (prefix_.empty()) return name;
-        char* out = room_.take(prefix_.size() + name.size());
-        std::memcpy(out, prefix_.data(), prefix_.size());
-        std::memcpy(out + prefix_.size(), name.data(), name.size());
-        return {out, prefix_.size() + name.size()};
+    std::string_view joined(std::initializer_list<std::string_view> parts) {  // after the prefix
+        size_t size = prefix_.size();
+        for (const std::string_view part : parts) size += part.size();
+        char* out = names_.take(size);
+        char* at = std::copy(prefix_.begin(), prefix_.end(), out);
+        for (const std::string_view part : parts) at = std::copy(part.begin(), part.end(), at);
+        return {out, size};
     }
-    std::string_view joined(std::string_view name, std::string_view value) {  // prefix, name, colon and value
-        char* out = room_.take(prefix_.size() + name.size() + 1 + value.size());
-        char* at = out;
-        std::memcpy(at, prefix_.data(), prefix_.size()), at += prefix_.size();
-        std::memcpy(at, name.data(), name.size()), at += name.size();
-        *at++ = ':';
-        std::memcpy(at, value.data(), value.size()), at += value.size();
-        return {out, static_cast<size_t>(at - out)};
-    }
+    std::string_view joined(std::string_view name) { return prefix_.empty() ? name : joined({name}); }
 
     bool list(PyObject* x) {  // or a tuple, or a set, whose texts are taken in their order
         const size_t first = texts_.size();
@@ -173,7 +166,7 @@ class Attributed {
             else if (value == Py_False) continue;  // 0 times its weights
             else if (PyUnicode_Check(value) || PyBytes_Check(value)) {
                 if (!text(value, more)) return false;
-                put(joined(name, more));
+                put(joined({name, ":", more}));
             } else if (PyFloat_Check(value) || PyLong_CheckExact(value) || is_scalar(value)) {  // none calls Python
                 const double number = PyFloat_AsDouble(value);
                 if (number == -1.0 && PyErr_Occurred()) PyErr_Clear();  // too large: Python says so
@@ -196,7 +189,7 @@ class Attributed {
     const nb::handle scalars_;
     std::vector<std::string_view> texts_;
     std::vector<double> values_;  // empty: all are 1
-    Room room_;
+    TextMemory names_;            // that were put together here
     std::string prefix_;
     std::vector<nb::object> held_;
 };
@@ -210,10 +203,10 @@ struct PyFeatureTagger {
     double largest;          // a value that is read here
     nb::tuple scalars;       // types of numbers besides Python's, whose conversion runs no Python
     std::vector<nb::object> kept;
-    nb::ft_mutex mutex;           // guards what follows
-    std::vector<double> current;  // (n, m) scores of the sequence that was read last
-    nb::object given;             // the values that came with it
-    std::vector<double> spare;    // memory
+    nb::ft_mutex mutex{};           // guards what follows
+    std::vector<double> current{};  // (n, m) scores of the sequence that was read last
+    nb::object given;               // the values that came with it
+    std::vector<double> spare{};    // memory
 
     // Scores, and what came with them, are those of the current sequence from now on.
     void keep(std::vector<double> unary, nb::object with) {
@@ -270,59 +263,34 @@ struct PyFeatureTagger {
     // The labels of a sequence under rules, or why there are none: scores, status, bound, seconds that were spent.
     nb::object best_under(PyCompiled& compiled, int engine, const nb::object& with, const std::vector<double>& unary,
                           std::vector<int32_t>& path) const {
-        const auto began = Control::Clock::now();
-        const int n = static_cast<int>(path.size());
-        const auto bound = compiled.depends() ? bind_one(compiled, n, with) : nullptr;
-        PyProblem self;
-        Problem& p = self.problem;
-        self.rule(compiled, bound.get());
-        const int64_t offsets[] = {0, n};
-        p.B = 1, p.N = n, p.offsets = offsets;
-        p.unary64 = unary.data();
-        const double limit = self.options->time_limit;
-        try {
-            self.add_head(pairwise, limit);
-        } catch (const Late&) {
-            return nb::make_tuple(bytes_of(unary), static_cast<int>(Status::nothing_found),
-                                  bound_by_scores(Sequence(p, 0)), limit);
-        }
-        self.spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
-        double score = -kInf, upper = kInf, seconds = 0;
-        uint8_t status = 0;
-        std::vector<int32_t> violations(p.rules.size(), 0);
-        int64_t counter = 0;
-        const Outputs out{path.data(), &score, &upper, &status, violations.data(), &counter, 1, &seconds};
-        const double each = self.left();
-        freely(
-            {}, each,
-            [&](Control& c) { run(p, engine_numbered(engine), *self.options, c, out, limit < 0 ? nullptr : &each); },
-            memory_of(*self.options));
-        if (status <= static_cast<uint8_t>(Status::limit)) return named(path);
-        return nb::make_tuple(bytes_of(unary), static_cast<int>(status), upper, seconds + self.spent);
+        const double limit = compiled.core.options.time_limit;
+        const Single found = decode_single(compiled, engine, static_cast<int>(path.size()), with, limit, 1, nullptr,
+                                           path.data(), [&](PyProblem& self) {
+                                               self.problem.unary64 = unary.data();
+                                               self.add_head(pairwise, false, nb::none(), nb::none(), limit);
+                                           });
+        if (found.status <= static_cast<uint8_t>(Status::limit)) return named(path);
+        return nb::make_tuple(bytes_of(unary), static_cast<int>(found.status), found.bound, found.seconds);
     }
 };
 
-// bytes, ends: the texts of the attributes; labels: a tuple of names; weights (W) and pairwise (m, m) or None in double precision.
-void make_tagger(PyFeatureTagger* self, const PyRows& rows, nb::object held, In<uint8_t> bytes, In<int64_t> ends,
-                 nb::object weights, nb::object pairwise, nb::tuple labels, double largest, nb::tuple scalars) {
-    std::vector<nb::object> kept{std::move(held)};
+// attributes: their texts; labels: a tuple of names; weights (W) and pairwise (m, m) or None in double precision.
+void make_tagger(PyFeatureTagger* self, const PyRows& rows, const Strings& attributes, nb::object weights,
+                 nb::object pairwise, nb::tuple labels, double largest, nb::tuple scalars) {
+    std::vector<nb::object> kept;
     check_length(nb::cast<In<double>>(weights, false).size(), rows.begin[rows.rows.size()]);
     check_length(nb::len(labels), rows.m);
-    check_length(ends.size(), static_cast<int64_t>(rows.rows.size()));
+    check_length(static_cast<size_t>(attributes.size()), static_cast<int64_t>(rows.rows.size()));
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
-    FeatureTagger core(rows, w, pair);
-    new (self) PyFeatureTagger{
-        std::move(core), std::move(labels), pair, largest, std::move(scalars), std::move(kept), {}, {}, nb::none(), {}};
-    int64_t begin = 0;
-    for (size_t k = 0; k < ends.size(); begin = ends.data()[k++]) {
-        const int64_t end = ends.data()[k];
-        if (end < begin || end > static_cast<int64_t>(bytes.size())) throw nb::value_error("texts do not fit together");
-        const char* at = reinterpret_cast<const char*>(bytes.data()) + begin;
-        if (self->core.attributes.add({at, static_cast<size_t>(end - begin)}) != static_cast<int32_t>(k))
-            throw nb::value_error("an attribute is there twice");
-    }
+    new (self) PyFeatureTagger{.core = {rows, attributes, w, pair},
+                               .labels = std::move(labels),
+                               .pairwise = pair,
+                               .largest = largest,
+                               .scalars = std::move(scalars),
+                               .kept = std::move(kept),
+                               .given = nb::none()};
 }
 
 // Makes scores those of the current sequence in the end, whatever becomes of it.
@@ -351,15 +319,9 @@ nb::object tag_of(PyFeatureTagger& self, nb::handle x, nb::handle pairs, PyCompi
 
 void bind_tagging(nb::module_& module) {
     nb::class_<PyFeatureTagger>(module, "FeatureTagger")
-        .def(
-            "__init__",
-            [](PyFeatureTagger* self, nb::object rows, In<uint8_t> bytes, In<int64_t> ends, nb::object weights,
-               nb::object pairwise, nb::tuple labels, double largest, nb::tuple scalars) {
-                make_tagger(self, nb::cast<const PyRows&>(rows), rows, bytes, ends, std::move(weights),
-                            std::move(pairwise), std::move(labels), largest, std::move(scalars));
-            },
-            nb::arg("rows"), nb::arg("bytes"), nb::arg("ends"), nb::arg("weights"), nb::arg("pairwise").none(),
-            nb::arg("labels"), nb::arg("largest"), nb::arg("scalars"))
+        .def("__init__", &make_tagger, nb::arg("rows"), nb::arg("attributes"), nb::arg("weights"),
+             nb::arg("pairwise").none(), nb::arg("labels"), nb::arg("largest"), nb::arg("scalars"),
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("tag", &tag_of, nb::arg("x"), nb::arg("pairs"), nb::arg("rules").none(), nb::arg("engine"),
              nb::arg("given").none(),
              nb::sig("def tag(self, x: object, pairs: object, rules: CompiledRules | None, engine: int, "

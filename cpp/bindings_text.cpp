@@ -5,8 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "conll_text.h"
-#include "json_text.h"
+#include "text_blocks.h"
 
 namespace bridle {
 namespace {
@@ -18,13 +17,18 @@ std::string_view block_of(const nb::bytes& data, size_t at) {
     return {data.c_str(), data.size()};
 }
 
-template <class T>
-nb::bytes packed(const std::vector<T>& values) {
-    return nb::bytes(values.data(), values.size() * sizeof(T));
+// An array that takes over what a reader has collected; the next block will be about as large.
+template <class T, class Values>
+nb::object taken(Values& values) {
+    auto* kept = new Values(std::move(values));
+    const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Values*>(p); });
+    values = Values();
+    values.reserve(kept->size() + kept->size() / 8);
+    return nb::cast(nb::ndarray<nb::numpy, T>(reinterpret_cast<T*>(kept->data()), {kept->size()}, owner));
 }
 
-nb::tuple packed(const StringColumn& column) {
-    return nb::make_tuple(packed(column.ends), nb::bytes(column.bytes.data(), column.bytes.size()));
+nb::tuple taken(StringColumn& column) {
+    return nb::make_tuple(taken<uint8_t>(column.bytes), taken<int64_t>(column.ends));
 }
 
 // (stop, at, end): 0 more text is needed, 1 enough rows, 2 the sequence from `at` to `end` is unusual.
@@ -53,23 +57,25 @@ void make_conll(ConllReader* self, bool tab, int label, std::vector<int> slots, 
     new (self) ConllReader({tab, width, label, std::move(slots), std::move(prefix), always, docstart});
 }
 
-// (rows, [(ends, bytes) of each column], rows of comments, (ends, bytes) of comments, lines that were skipped); it is empty then.
+// (rows, [(bytes, ends) of each column], rows of comments, (bytes, ends) of comments, lines that were skipped, places); it is empty
+// then.
 nb::tuple conll_taken(ConllReader& self) {
     nb::list columns;
-    for (const StringColumn& column : self.columns) columns.append(packed(column));
-    nb::tuple made =
-        nb::make_tuple(packed(self.rows), columns, packed(self.comment_rows), packed(self.comments), self.skipped);
+    for (StringColumn& column : self.columns) columns.append(taken(column));
+    nb::tuple made = nb::make_tuple(taken<int64_t>(self.rows), columns, taken<int64_t>(self.comment_rows),
+                                    taken(self.comments), self.skipped, taken<int64_t>(self.places));
     self.clear();
     return made;
 }
 
-// [(rows, known, ends, bytes, whole) of each key]; it is empty then.
-nb::list json_taken(JsonReader& self) {
-    nb::list made;
-    for (const JsonColumn& column : self.columns)
-        made.append(nb::make_tuple(packed(column.rows), packed(column.known), packed(column.values.ends),
-                                   nb::bytes(column.values.bytes.data(), column.values.bytes.size()),
-                                   packed(column.whole)));
+// ([(rows, known, whole, bytes, ends) of each key], places); it is empty then.
+nb::tuple json_taken(JsonReader& self) {
+    nb::list columns;
+    for (JsonColumn& column : self.columns)
+        columns.append(nb::make_tuple(taken<int64_t>(column.rows), taken<uint8_t>(column.known),
+                                      taken<uint8_t>(column.whole), taken<uint8_t>(column.values.bytes),
+                                      taken<int64_t>(column.values.ends)));
+    nb::tuple made = nb::make_tuple(columns, taken<int64_t>(self.places));
     self.clear();
     return made;
 }
@@ -90,7 +96,7 @@ const T* data_of(nb::handle array, int64_t& size) {
     return found.data();
 }
 
-void check_offsets(const int32_t* offsets, int64_t count, int64_t most) {
+void check_offsets(const int64_t* offsets, int64_t count, int64_t most) {
     int64_t before = 0;
     for (int64_t k = 0; k < count; ++k) {
         if (offsets[k] < before) throw nb::value_error("offsets must not decrease");
@@ -102,13 +108,16 @@ void check_offsets(const int32_t* offsets, int64_t count, int64_t most) {
 // (rows or None, known or None, ends, whole or None, bytes): arrays that Python keeps alive during the call.
 StringLists lists_of(nb::tuple parts, int64_t n) {
     StringLists made{};
-    int64_t n_rows, n_known, n_ends, n_whole, n_bytes;
-    made.rows = data_of<int32_t>(parts[0], n_rows);
+    int64_t n_rows, n_known, n_ends, n_whole, n_bytes, n_which;
+    made.rows = data_of<int64_t>(parts[0], n_rows);
     made.known = data_of<uint8_t>(parts[1], n_known);
-    made.ends = data_of<int32_t>(parts[2], n_ends);
+    made.ends = data_of<int64_t>(parts[2], n_ends);
     made.whole = data_of<uint8_t>(parts[3], n_whole);
     made.bytes = reinterpret_cast<const char*>(data_of<uint8_t>(parts[4], n_bytes));
-    const int64_t values = n_ends - 1;
+    made.which = data_of<int32_t>(parts[5], n_which);
+    const int64_t values = made.which ? n_which : n_ends - 1;
+    for (int64_t k = 0; made.which && k < values; ++k)
+        if (made.which[k] < 0 || made.which[k] >= n_ends - 1) throw nb::value_error("no such string");
     if (n_ends < 1 || (made.rows ? n_rows != n + 1 : values != n) || (made.known && n_known != n) ||
         (made.whole && n_whole != values))
         throw nb::value_error("a column has another number of rows");

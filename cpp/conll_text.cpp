@@ -1,4 +1,4 @@
-#include "conll_text.h"
+#include "text_blocks.h"
 
 #include <algorithm>
 
@@ -43,6 +43,17 @@ void each_cell(std::string_view line, bool tab, const Visit& visit) {
     }
 }
 
+// Are these lines, each with so many separators, and nothing else that a cell cannot have? Then no cell has one of them.
+bool are_lines(std::string_view text, char separator, int64_t n_lines, int64_t n_separators) {
+    bool is_odd = false;
+    for (const char c : text) {
+        n_lines -= c == '\n';
+        n_separators -= c == separator;
+        is_odd |= (c == '\r') | (c == '\0') | ((c == '\t') & (separator != '\t'));
+    }
+    return !is_odd && n_lines == 0 && n_separators == 0;
+}
+
 }  // namespace
 
 ConllReader::ConllReader(ConllLayout layout) : layout_(std::move(layout)) {
@@ -51,6 +62,7 @@ ConllReader::ConllReader(ConllLayout layout) : layout_(std::move(layout)) {
 
 void ConllReader::clear() {
     rows.assign(1, 0);
+    places.clear();
     comment_rows.assign(1, 0);
     for (StringColumn& column : columns) column.clear();
     comments.clear();
@@ -86,12 +98,12 @@ bool ConllReader::token(std::string_view line) {
 
 ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& end, bool final, int64_t most) {
     while (static_cast<int64_t>(rows.size()) <= most) {
-        const int32_t before = rows.back(), comments_before = comments.size();
-        int32_t n = before;
+        const int64_t before = rows.back(), comments_before = comments.size();
+        int64_t n = before;
         int64_t passed = 0;
         bool begun = false, is_odd = false;  // has a token come?
         bool top = true;                     // are only comments and the like above, since the last empty line?
-        size_t p = at;
+        size_t p = at, place = at;           // place: of the first token
         std::string_view line;
         const auto back = [&](Stop stop) {
             for (StringColumn& column : columns) column.cut(before);
@@ -99,6 +111,7 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
             return stop;
         };
         while (true) {
+            const size_t here = p;
             if (p == text.size() ? !final : !next_line(text, p, final, line)) return back(Stop::kMore);
             const bool over = p == text.size() && final;
             const bool empty = is_empty(line);
@@ -112,6 +125,7 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
                 if (kind == Line::kSkipped) ++passed;
                 if (kind == Line::kOdd) is_odd = true;
                 if (kind == Line::kToken) {
+                    if (!begun) place = here;
                     top = false, begun = true;
                     if (token(line)) ++n;
                     else is_odd = true;
@@ -133,6 +147,7 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
         }
         at = p, skipped += passed;
         rows.push_back(n);
+        places.push_back(static_cast<int64_t>(place));
         comment_rows.push_back(comments.size());
     }
     return Stop::kFull;
@@ -151,10 +166,6 @@ size_t end_of_sequence(std::string_view text, size_t at, bool final) {
 
 int64_t write_conll(const std::vector<StringLists>& columns, const StringLists* comments, int64_t n, int64_t at,
                     const ConllForm& form, std::string& out) {
-    const bool blanks = form.separator == ' ';
-    const auto is_bad = [&](char c) {
-        return c == '\n' || c == '\r' || c == '\0' || c == '\t' || (blanks && c == ' ');
-    };
     const int width = static_cast<int>(columns.size());
     for (; at < n; ++at) {
         if (!columns[0].has(at)) continue;
@@ -168,32 +179,34 @@ int64_t write_conll(const std::vector<StringLists>& columns, const StringLists* 
                 out.append(line).push_back('\n');
             }
         }
-        for (const StringLists& column : columns)
+        size_t room = length * width;  // a separator or a line end behind each cell
+        for (const StringLists& column : columns) {
             is_odd |= column.has(at) ? column.length(at) != length : !form.labelled || &column != &columns.back();
+            room += column.has(at) ? column.n_bytes(at) : length * form.absent.size();
+        }
+        const size_t begin = out.size();
+        out.resize(begin + room);
+        char* p = out.data() + begin;
         for (int64_t t = 0; t < length && !is_odd; ++t) {
             bool visible = false;  // is there more than blanks on the line?
-            const size_t begin = out.size();
+            const char* line = p;
             for (int k = 0; k < width; ++k) {
                 const StringLists& column = columns[k];
                 const bool has = column.has(at);
                 const std::string_view cell = has ? column.value(column.first(at) + t) : std::string_view(form.absent);
                 is_odd |= has && !column.has_value(column.first(at) + t);
-                is_odd |= cell.empty() && (blanks || (form.labelled && k + 1 == width));
-                for (const char c : cell) {
-                    is_odd |= is_bad(c);
-                    visible |= c != ' ';
-                }
-                if (k) out.push_back(form.separator);
-                out.append(cell);
+                is_odd |= cell.empty() && (form.separator == ' ' || (form.labelled && k + 1 == width));
+                visible = visible || cell.find_first_not_of(' ') != cell.npos;
+                p = put(p, cell);
+                *p++ = k + 1 < width ? form.separator : '\n';
             }
             is_odd |= !visible;
             if (width == 1 && form.alone) {
-                const std::string_view line = std::string_view(out).substr(begin);
-                is_odd |= line.find(' ') != line.npos || line.starts_with(form.prefix);
+                const std::string_view text(line, p - line);
+                is_odd |= text.find(' ') != text.npos || text.starts_with(form.prefix);
             }
-            out.push_back('\n');
         }
-        if (is_odd) {
+        if (is_odd || !are_lines(std::string_view(out).substr(begin), form.separator, length, length * (width - 1))) {
             out.resize(before);
             return at;
         }

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <limits>
+#include <vector>
 
-#include "beam.h"
+#include "best_first.h"
+#include "priced.h"
 
 namespace bridle {
 
@@ -210,6 +214,230 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
         answer.violations = std::move(violations);
     }
     return found;
+}
+
+// `two_stage`, after Fersini et al. (2012), (22)-(29):
+//   1. Z = the best score under the hard rules, soft ones left out
+//   2. among the labellings with score >= Z - (1 - tau) |Z|: the least penalty, and of those the highest score
+
+namespace {
+
+constexpr int kMostStates = 2048;
+constexpr int kDigits = 9;  // of the dearest price
+constexpr size_t kMostCells = size_t{1} << 25;
+
+// least[t][q]: what the fold must still cost after position t, if any label that is possible may come.
+std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Control& control) {
+    const int n = trellis.n, m = trellis.m, Q = fold.Q;
+    std::vector<double> least(static_cast<size_t>(n) * Q);
+    for (int q = 0; n > 0 && q < Q; ++q) least[static_cast<size_t>(n - 1) * Q + q] = fold.final[q];
+    for (int t = n - 2; t >= 0; --t) {
+        control.check();
+        const double* u = trellis.unary(t + 1);
+        for (int q = 0; q < Q; ++q) {
+            double best = kInf;
+            for (int j = 0; j < m; ++j) {
+                const int to = fold.plain() ? 0 : fold.next(t + 1, q)[j];
+                if (!(u[j] > -kInf)) continue;
+                best = std::min(
+                    best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
+            }
+            least[static_cast<size_t>(t) * Q + q] = best;
+        }
+    }
+    return least;
+}
+
+// Stage 2. first: the answer of stage 1, whose lattice score is z.
+Answer cheapest_near(const Sequence& s, const Options& options, Control& control, Answer first, double z,
+                     int64_t* counters) {
+    Trellis trellis;
+    trellis.load(s);
+    Steps steps;
+    steps.plain(s);
+    // Prices in whole units, so that sums do not depend on the order of their terms; in decimal ones, since people write
+    // 0.3 and 1.6 and mean that they make 1.9.
+    std::vector<BoundAutomaton> automata = s.automata;
+    double dearest = 0;
+    for (const BoundAutomaton& p : automata) dearest = std::max(dearest, p.penalty);
+    const double unit = std::pow(10.0, std::floor(std::log10(dearest)) - kDigits);
+    for (BoundAutomaton& p : automata) p.penalty = dearest > 0 ? std::round(p.penalty / unit) : 0.0;
+    AutomatonSet inside, outside;
+    Fold fold, free;
+    const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
+    const size_t bytes = std::max<size_t>(1, Trellis::backward_bytes(s.n, s.m) + sizeof(double) * s.n);  // of a state
+    const size_t fits = std::max<size_t>(2, std::min(kMostCells / cells, control.memory() / 8 * 3 / bytes));
+    const int most = static_cast<int>(std::min<size_t>(kMostStates, fits));
+    size_t folded = automata.size();
+    for (;; --folded) {  // as many as fit, from the front; a rule is never cut in two
+        while (folded > 0 && folded < automata.size() && automata[folded].rule == automata[folded - 1].rule) --folded;
+        inside.assign({automata.begin(), automata.begin() + folded});
+        if (fold.build(inside, s.n, s.m, most, control)) break;
+    }
+    outside.assign({automata.begin() + folded, automata.end()});
+    free = fold;
+    free.forget_costs();
+    std::vector<double> H;
+    trellis.backward(free, steps, H, control);
+    const std::vector<double> price = least_price(trellis, fold, control);
+    const std::vector<double> none(outside.size(), 0.0);
+    const size_t memory = control.memory(),
+                 held = fold.bytes() + free.bytes() + sizeof(double) * (H.size() + price.size());
+    BestFirst cheapest{trellis, fold,         steps,
+                       H,       outside,      none,
+                       {},      price.data(), std::max(memory / 4, memory - std::min(memory, held))};
+    const double threshold = z - (1 - options.tau) * std::abs(z);
+    const double below =
+        std::nextafter(threshold - trellis.rounding(steps), -kInf);  // the search wants more than its floor
+    cheapest.run(1, below, options.max_states, control);
+    counters[0] = cheapest.expansions;
+    if (!cheapest.complete || cheapest.found.empty()) {
+        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
+        first.bound = z;
+        return first;
+    }
+    Answer out;
+    Verdict verdict;
+    out.path = cheapest.found[0].path;
+    judge(s, out.path.data(), verdict);
+    out.score = out.bound = cheapest.found[0].score - verdict.cost;
+    return out;
+}
+
+}  // namespace
+
+Answer run_two_stage(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    Sequence hard = s;
+    std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
+    Counters stage_one;
+    Answer first = search.best(hard, limits_of(options), control, stage_one);
+    first.violations.clear();  // they speak of the hard automata only
+    if (!(first.score > -kInf) || hard.automata.size() == s.automata.size()) return first;
+    Verdict verdict;
+    judge(s, first.path.data(), verdict);
+    const double cost = verdict.cost, z = first.score;
+    first.violations = verdict.violations;
+    first.score -= cost;
+    if (first.status != Status::optimal) return first;  // its bound holds: no penalty is below 0
+    first.bound = first.score;
+    if (cost == 0 || s.n == 0) return first;
+    try {
+        const Armed armed(control);
+        return cheapest_near(s, options, control, first, z, counters);
+    } catch (const Late&) {
+        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
+        first.bound = z;
+        return first;
+    }
+}
+
+// `relaxed`: for a sequence on which no labelling obeys the hard rules, the fewest violations of them, and of those labellings
+// the best score. With a price on every violation,
+//     best(price) = max over y of  score(y) - price * violations(y)
+// no labelling with as few violations as the one found scores higher than it. So a price is right if it leaves the fewest
+// violations, whatever it is: it begins low, where bounds are good, and rises until they are reached. How few there must be is
+// known (one, since no labelling obeys), or found by counting violations alone.
+
+namespace {
+
+constexpr double kRaise = 8.0;  // how a price rises
+constexpr double kHighestPrice = 1e300;
+constexpr double kApart = 1 - 1e-6;  // numbers of violations that differ are further apart
+
+// A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
+double first_price(const Sequence& s, Control& control) {
+    std::vector<double> leads, row(s.m);
+    for (int t = 0; t < s.n && s.m > 1; ++t) {
+        if (t % 4096 == 4095) control.check();
+        s.row(t, row.data());
+        std::nth_element(row.begin(), row.begin() + 1, row.end(), std::greater<>());
+        if (row[1] > -kInf) leads.push_back(row[0] - row[1]);
+    }
+    if (leads.empty()) return 1.0;
+    std::nth_element(leads.begin(), leads.begin() + static_cast<ptrdiff_t>(leads.size() / 2), leads.end());
+    return std::exp2(std::clamp(std::ceil(std::log2(16.0 * leads[leads.size() / 2] + 1e-300)), -10.0, 60.0));
+}
+
+// What no labelling scores more than, by the best path without rules or, if that takes too long, by the scores alone.
+double bound_without_rules(const Sequence& s, PricedSequence& priced, Search& search, Control& control) {
+    try {
+        std::vector<int32_t> path(s.n);
+        return search.first_path(priced.at(0, control), path.data(), control);
+    } catch (const Late&) {
+        return bound_by_scores(s);
+    }
+}
+
+// The best labelling so far, as the rules see it.
+struct Relaxed {
+    int64_t violations = std::numeric_limits<int64_t>::max();  // of hard rules
+    double score = -kInf;                                      // less what soft rules cost
+    std::vector<int32_t> path, of_automaton;
+
+    // Returns the violations of a labelling.
+    int64_t consider(const Sequence& s, const Steps& plain, const std::vector<int32_t>& labelling, Verdict& verdict) {
+        judge(s, labelling.data(), verdict);
+        const double here = plain.score(s, labelling.data()) - verdict.soft_cost;
+        if (verdict.hard_violations < violations || (verdict.hard_violations == violations && here > score)) {
+            violations = verdict.hard_violations, score = here;
+            path = labelling, of_automaton = verdict.violations;
+        }
+        return verdict.hard_violations;
+    }
+};
+
+}  // namespace
+
+Answer run_relaxed(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    SearchLimits limits = limits_of(options);
+    limits.glance = 0;  // prices leave too many labellings near the incumbent
+    PricedSequence priced(s, true, control);
+    Steps plain;
+    plain.plain(s);
+    Verdict verdict;
+    Counters spent;
+    Relaxed best;
+    int64_t fewest = 1;  // no labelling has fewer violations
+    bool counted = false, proved = false;
+    double bound = kInf, tolerance = 0, price = first_price(s, control);
+    try {
+        for (;; price *= kRaise) {
+            const int32_t* known = best.path.empty() ? nullptr : best.path.data();
+            const Answer found = search.best(priced.at(price, control), limits, control, spent, known);
+            ++counters[0], counters[1] += spent.expansions, tolerance = spent.tolerance;
+            if (found.status == Status::infeasible) return found;  // not even the lattice has a path
+            if (found.path.empty() && s.n > 0) return {Status::nothing_found, -kInf, found.bound, {}};
+            const int64_t violations = best.consider(s, plain, found.path, verdict);
+            bound = std::min(bound, found.bound + price * static_cast<double>(best.violations));
+            if (found.status != Status::optimal) break;
+            proved = violations == fewest;
+            if (proved || control.late() || price > kHighestPrice) break;
+            if (counted) continue;
+            limits.gap = kApart;
+            const Answer least = search.best(priced.counted(control), limits, control, spent, best.path.data());
+            limits.gap = 0;
+            counters[1] += spent.expansions;
+            counted = true;
+            if (!least.path.empty()) best.consider(s, plain, least.path, verdict);
+            fewest = std::max(fewest, static_cast<int64_t>(std::ceil(-least.bound - (1 - kApart))));
+            if (least.status != Status::optimal) break;
+            fewest = best.violations;
+            proved = violations == fewest;
+            if (proved) break;
+        }
+    } catch (const Late&) {
+        if (best.path.empty()) throw;  // nothing to show
+        proved = false;
+    }
+    if (proved && tolerance <= kLargestError * std::max(1.0, std::abs(best.score))) {
+        bound = best.score;
+    } else {  // no rule raises a score; a bound by price holds for the fewest violations only
+        const double free = bound_without_rules(s, priced, search, control);
+        bound = std::max(best.score, best.violations == fewest ? std::min(bound, free) : free);
+        proved = false;
+    }
+    counters[2] = best.violations, counters[3] = fewest, counters[4] = proved;
+    return {Status::relaxed, best.score, bound, std::move(best.path), std::move(best.of_automaton)};
 }
 
 }  // namespace bridle

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "viterbi.h"
+#include "trellis.h"
 
 namespace bridle {
 
-FeatureTagger::FeatureTagger(const Rows& rows, const double* w, const double* pairwise) : rows_(rows), w_(w) {
+FeatureTagger::FeatureTagger(const Rows& rows, const Strings& attributes, const double* w, const double* pairwise)
+    : rows_(rows), attributes_(attributes), w_(w) {
     const size_t m = static_cast<size_t>(rows.m);
     std::vector<double> back(pairwise ? m * m : 0);
     if (pairwise)
@@ -22,7 +23,7 @@ void FeatureTagger::add(const std::string_view* texts, const double* values, siz
     double kept[Strings::kSome];
     for (size_t first = 0; first < count; first += Strings::kSome) {
         const int some = static_cast<int>(std::min<size_t>(Strings::kSome, count - first));
-        attributes.find_some(texts + first, some, found);
+        attributes_.find_some(texts + first, some, found);
         int known = 0;
         for (int k = 0; k < some; ++k) {
             if (values) kept[known] = values[first + static_cast<size_t>(k)];

@@ -3,7 +3,7 @@
 //   V[t][j] = unary[t][j] + max over i of  pairwise[i][j] + V[t-1][i]
 // All in double precision. Of labellings with equal scores, that with the smallest last label is taken, then that with the
 // smallest label before it, and so on: sums and choices are those of CRFsuite. For that, sequences are decoded backwards
-// (viterbi.h goes the other way).
+// (trellis.h goes the other way).
 #pragma once
 
 #include <string_view>
@@ -18,10 +18,8 @@ namespace bridle {
 
 class FeatureTagger {
   public:
-    // w (W), pairwise (m, m) or null; both must outlive it
-    FeatureTagger(const Rows& rows, const double* w, const double* pairwise);
-
-    Strings attributes;  // their texts, by number
+    // attributes: their texts; w (W), pairwise (m, m) or null; all must outlive it
+    FeatureTagger(const Rows& rows, const Strings& attributes, const double* w, const double* pairwise);
 
     int labels() const { return rows_.m; }
     int width() const { return rows_.width; }
@@ -32,6 +30,7 @@ class FeatureTagger {
 
   private:
     const Rows& rows_;
+    const Strings& attributes_;
     const double* w_;
     Head back_;  // transitions from a label to the one before
 };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "control.h"
-#include "automaton_set.h"
+#include "problem.h"
 
 namespace bridle {
 

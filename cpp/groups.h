@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "control.h"
-#include "automaton_set.h"
+#include "problem.h"
 
 namespace bridle {
 

@@ -1,6 +1,6 @@
 // Inference-based training: the structured perceptron, whose guesses are found under rules.
 //   y^ = argmax over y of  w . F(x, y) - (what violated soft rules cost),  y obeys the hard rules;      w += F(x, y) - F(x, y^)
-// If no labelling obeys them, y^ has the fewest violations, and of those labellings the best score (relaxed.cpp).
+// If no labelling obeys them, y^ has the fewest violations, and of those labellings the best score (engines.cpp).
 //
 // The rules are bound to all B sequences (b) before the first pass: what comes with a sequence never changes. Weights do, so the
 // scores of one sequence are made at a time, and the table of transitions when label bigrams have moved since it was made.

@@ -1,16 +1,55 @@
 // One sequence while it is searched: its scores and rules, what may be spent on it and what was, and memory to work in.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
-#include "judge.h"
-#include "masked_trellis.h"
+#include "control.h"
+#include "problem.h"
 #include "trellis.h"
-#include "viterbi.h"
 
 namespace bridle {
+
+// What a labelling costs under the rules of a sequence, and which automata it breaks.
+
+struct Verdict {
+    double cost = 0;       // +inf when a hard rule breaks
+    double soft_cost = 0;  // of the soft rules alone
+    int64_t hard_violations = 0;
+    std::vector<int> broken;          // automata, ascending
+    std::vector<int32_t> violations;  // (automata)
+    std::vector<int32_t> states;      // (automata) where each of them ends
+};
+
+// Fills `verdict` and reuses its memory.
+void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* control = nullptr);
+
+// A trellis on which some local automata (about single tokens and neighbours) hold: what would break them is -inf.
+
+class MaskedTrellis {
+  public:
+    Trellis trellis;
+    Steps steps;
+
+    // Can automata be held on this trellis? Not on one whose rows are not kept or whose transitions differ by position.
+    static bool fits(const Trellis& base, const Steps& plain) {
+        return !base.unary_.empty() && !plain.per_step_ && base.m <= kMostSquare;
+    }
+    void load(const Trellis& base, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control);
+
+  private:
+    const Table* table_to(int t, const Steps& plain, const std::vector<BoundAutomaton>& automata, Control& control);
+
+    using Key = std::vector<int64_t>;
+    std::vector<const Table*> tables_;
+    std::map<Key, std::unique_ptr<Table>> known_;  // the same rules meet the same transitions again and again
+    Key key_;
+    std::vector<std::pair<const CountingAutomaton*, int>> held_;  // what `key_` stands for: automata and marks
+    std::vector<double> dense_;
+};
 
 class Shares;
 
@@ -82,5 +121,30 @@ class Instance {
 
     double rounding_ = -1;  // negative: not asked for yet
 };
+
+// The incumbent: the best labelling found so far, and a proved bound on all others.
+//   score of the incumbent  <=  the optimum  <=  bound          they meet: the incumbent is the optimum
+
+struct Incumbent {
+    double score = -kInf;                  // lattice score - penalty; -inf: no labelling found yet
+    double bound = kInf;                   // no labelling scores higher
+    std::vector<int32_t> path = {};        // (n)
+    std::vector<int32_t> violations = {};  // (automata)
+
+    bool found() const { return score > -kInf; }
+    void tighten(double proved_bound) { bound = std::min(bound, proved_bound); }
+};
+
+// Judges a labelling and makes it the incumbent if it scores higher. The verdict stays valid until the next labelling.
+const Verdict& consider(Instance& instance, const int32_t* path, Incumbent& incumbent);
+
+// Do bound and incumbent meet, but for rounding?
+bool proved(Instance& instance, const Incumbent& incumbent);
+
+// The status when all labellings above the incumbent are ruled out, and when the search stops at a limit.
+Status status_when_finished(const Incumbent& incumbent);
+Status status_when_stopped(Instance& instance, const Incumbent& incumbent);
+
+Answer to_answer(Incumbent incumbent, Status status);
 
 }  // namespace bridle

@@ -1,4 +1,4 @@
-#include "json_text.h"
+#include "text_blocks.h"
 
 #include <algorithm>
 #include <array>
@@ -157,8 +157,9 @@ void JsonReader::add_key(std::string name, Role role, std::string needs) {
 }
 
 void JsonReader::clear() {
-    for (JsonColumn& column : columns) column.cut(0);
+    for (JsonColumn& column : columns) column.clear();
     n_rows = 0;
+    places.clear();
 }
 
 JsonReader::Stop JsonReader::read(std::string_view text, size_t& at, size_t& end, bool final, int64_t most) {
@@ -176,6 +177,7 @@ JsonReader::Stop JsonReader::read(std::string_view text, size_t& at, size_t& end
                 return Stop::kOdd;
             }
             ++n_rows;
+            places.push_back(static_cast<int64_t>(at));
         }
         at = next;
     }
@@ -255,8 +257,9 @@ bool JsonReader::value(Cursor& cursor, const Key& key, JsonColumn& column) {
             if (cursor.word("null")) return column.end_row(0), true;
             return strings(cursor, column, true) && (column.end_row(1), true);
         case Role::kColumn: {
-            const int32_t before = column.values.size();
-            if (cursor.is('[') && strings(cursor, column, false)) return column.end_row(1), true;
+            const int64_t before = column.values.size();
+            if (cursor.is('[') && strings(cursor, column, true))  // one with a null is unusual
+                return !std::count(column.whole.begin() + before, column.whole.end(), 0) && (column.end_row(1), true);
             column.values.cut(before);  // a list of something else, or no list
             column.whole.resize(before);
             cursor.p = begin;
@@ -320,6 +323,35 @@ void append_string(std::string& out, std::string_view text) {
     out.push_back('"');
 }
 
+// The list of a row. Nearly always no string has to be escaped: then it is as long as is easily said.
+void append_strings(std::string& out, const StringLists& values, int64_t row) {
+    const int64_t first = values.first(row), length = values.length(row);
+    const size_t before = out.size();
+    out.resize(before + values.n_bytes(row) + 6 * length + 2);  // quotes or null, comma, blank
+    char* p = put(out.data() + before, "[");
+    int64_t quotes = 0;
+    for (int64_t k = first; k < first + length; ++k) {
+        if (k > first) p = put(p, ", ");
+        if (!values.has_value(k)) p = put(p, "null");
+        else *p++ = '"', p = put(p, values.value(k)), *p++ = '"', quotes += 2;
+    }
+    p = put(p, "]");
+    out.resize(p - out.data());
+    bool is_plain = true;
+    for (const char c : std::string_view(out).substr(before)) {
+        quotes -= c == '"';
+        is_plain &= (static_cast<uint8_t>(c) >= 0x20) & (c != '\\');
+    }
+    if (is_plain && quotes == 0) return;
+    out.resize(before);
+    for (int64_t k = first; k < first + length; ++k) {
+        out.append(k > first ? ", " : "[");
+        if (values.has_value(k)) append_string(out, values.value(k));
+        else out.append("null");
+    }
+    out.push_back(']');
+}
+
 }  // namespace
 
 void write_json(const std::vector<JsonField>& fields, int64_t n, std::string& out) {
@@ -336,17 +368,9 @@ void write_json(const std::vector<JsonField>& fields, int64_t n, std::string& ou
                 out.append("null");
                 continue;
             }
-            const int64_t first = field.values.first(row), length = field.values.length(row);
-            if (field.kind == JsonField::Kind::kRaw) out.append(field.values.value(first));
-            if (field.kind == JsonField::Kind::kString) append_string(out, field.values.value(first));
-            if (field.kind != JsonField::Kind::kStrings) continue;
-            out.push_back('[');
-            for (int64_t k = 0; k < length; ++k) {
-                if (k) out.append(", ");
-                if (field.values.has_value(first + k)) append_string(out, field.values.value(first + k));
-                else out.append("null");
-            }
-            out.push_back(']');
+            if (field.kind == JsonField::Kind::kStrings) append_strings(out, field.values, row);
+            else if (field.kind == JsonField::Kind::kString) append_string(out, field.values.value(row));
+            else out.append(field.values.value(row));
         }
         out.append("}\n");
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "salt.h"
 #include "simd/compiler.h"
 
 namespace bridle {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "automaton_set.h"
-
 namespace bridle {
 
 void CountingAutomaton::find_local() {

@@ -1,4 +1,4 @@
-#include "redundant.h"
+#include "engines.h"
 
 #include <algorithm>
 #include <utility>

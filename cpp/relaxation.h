@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "best_first.h"
-#include "incumbent.h"
+#include "instance.h"
 
 namespace bridle {
 
@@ -64,5 +64,9 @@ void add_estimates(Instance& instance, Relaxation& relaxation);
 
 // Looks for a better incumbent by a narrow beam over all automata, guided by H and the estimates.
 void improve_by_beam(Instance& instance, const Relaxation& relaxation, int width, Incumbent& incumbent);
+
+// Many rules that interact (decompose.cpp). Looks at all rules at once, or at the active ones.
+// True: the optimum is proved. False: it gave up; the incumbent is no worse than before.
+bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent);
 
 }  // namespace bridle

@@ -3,7 +3,7 @@
 //   2. If soft rules are broken: the best path that obeys them. Whatever breaks one of them pays its price, so
 //        max over y  <=  max(best that obeys all, best that obeys none - the least price)
 //      and often the first term, or what the first path paid, already reaches that; if not, every choice
-//      of few broken rules is tried.                                                            (enforce.h)
+//      of few broken rules is tried.                                                            (Required)
 //      Soft rules about labels and transitions that charge per violation are put on the scores instead.  (priced.h)
 //      Then a short best-first search over all rules: often few labellings are left above the best one found.
 //   3. Broken rules become active. While their product automaton is small, fold it into the trellis: exact at once.
@@ -12,7 +12,7 @@
 //      improved by subgradient steps, each one pass over the trellis; every labelling met may be the answer.
 //                                                                                               (relaxation.h)
 //   5. If bound and answer do not meet, best-first search between them.                         (best_first.h)
-//   6. If that takes long, or would because many rules are active: rules in groups that share out the scores.  (decompose.h)
+//   6. If that takes long, or would because many rules are active: rules in groups that share out the scores.  (decompose.cpp)
 // Rules that the outcome breaks become active too, until none is left.
 #pragma once
 
@@ -21,7 +21,7 @@
 #include <mutex>
 #include <vector>
 
-#include "answer.h"
+#include "problem.h"
 #include "relaxation.h"
 
 namespace bridle {

@@ -1,4 +1,4 @@
-// The shares of the groups in a dual decomposition, and the sweeps that make them agree; see decompose.h.
+// The shares of the groups in a dual decomposition, and the sweeps that make them agree; see decompose.cpp.
 //   Labels, edges and states of a group through which nothing above the incumbent leads are dropped on the way: rows of F, B
 //   and X are valid for the states in `alive` only.
 #pragma once

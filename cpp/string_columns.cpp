@@ -1,4 +1,4 @@
-#include "string_columns.h"
+#include "text_blocks.h"
 
 namespace bridle {
 namespace {

@@ -1,10 +1,10 @@
 #include "strings.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <stdexcept>
 
-#include "salt.h"
 #include "simd/compiler.h"
 
 namespace bridle {
@@ -42,25 +42,6 @@ uint64_t hash_of(std::string_view text) {
         h = folded_product(h ^ word, k1);
     }
     return folded_product(h ^ last_bytes(at, left), k1 ^ h);
-}
-
-constexpr int kSome = Strings::kSome;
-
-// Texts between line feeds, some at a time: some(k, texts, number of them). False: there are not `count` texts.
-template <class Some>
-bool cut(std::string_view text, int64_t count, const Some& some) {
-    std::string_view pieces[kSome];
-    size_t begin = 0;
-    int held = 0;
-    for (int64_t k = 0; k < count; ++k) {
-        const void* found = begin < text.size() ? std::memchr(text.data() + begin, '\n', text.size() - begin) : nullptr;
-        const size_t end = found ? static_cast<const char*>(found) - text.data() : text.size();
-        if (!found && k + 1 < count) return false;
-        pieces[held++] = text.substr(begin, end - begin);
-        if (held == kSome || k + 1 == count) some(k + 1 - held, pieces, held), held = 0;
-        begin = end + 1;
-    }
-    return count == 0 ? text.empty() : begin == text.size() + 1;
 }
 
 }  // namespace
@@ -102,15 +83,13 @@ void Strings::grow() {
         if (slot.number != kUnknown) slots_[slot_of(at(slot.number), hash_of(at(slot.number)))] = slot;
 }
 
-bool Strings::add_all(std::string_view text, int64_t count, int32_t* out) {
-    return cut(text, count, [&](int64_t k, const std::string_view* pieces, int held) {
-        for (int j = 0; j < held; ++j) out[k + j] = add(pieces[j]);
-    });
-}
-
-bool Strings::find_all(std::string_view text, int64_t count, int32_t* out) const {
-    return cut(text, count,
-               [&](int64_t k, const std::string_view* pieces, int held) { find_some(pieces, held, out + k); });
+void Strings::find_all(const Texts& texts, int32_t* out) const {
+    std::string_view some[kSome];
+    for (int64_t k = 0; k < texts.count; k += kSome) {
+        const int held = static_cast<int>(std::min<int64_t>(kSome, texts.count - k));
+        for (int j = 0; j < held; ++j) some[j] = texts[k + j];
+        find_some(some, held, out + k);
+    }
 }
 
 void Strings::find_some(const std::string_view* texts, int count, int32_t* out) const {

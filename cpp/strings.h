@@ -7,6 +7,20 @@
 
 namespace bridle {
 
+// Another number in every process, so that nobody can make keys that collide.
+uint64_t salt();
+
+// Texts as Arrow keeps them: bytes end to end, and where each text begins.
+struct Texts {
+    const char* bytes;
+    const int64_t* offsets;  // (count + 1)
+    int64_t count;
+
+    std::string_view operator[](int64_t k) const {
+        return {bytes + offsets[k], static_cast<size_t>(offsets[k + 1] - offsets[k])};
+    }
+};
+
 class Strings {
   public:
     static constexpr int32_t kUnknown = -1;
@@ -20,13 +34,10 @@ class Strings {
     const std::vector<char>& bytes() const { return bytes_; }   // all strings, end to end
     const std::vector<int64_t>& ends() const { return ends_; }  // (size) where each ends
 
-    // `count` parts of `text`, cut at line feeds; numbers into out (count). False: there are more or fewer parts.
-    bool add_all(std::string_view text, int64_t count, int32_t* out);
-    bool find_all(std::string_view text, int64_t count, int32_t* out) const;
-
     // Numbers of texts, whose look-ups overlap.
     static constexpr int kSome = 32;  // at most so many
     void find_some(const std::string_view* texts, int count, int32_t* out) const;
+    void find_all(const Texts& texts, int32_t* out) const;  // of any number of them
 
   private:
     struct Slot {
@@ -40,5 +51,10 @@ class Strings {
     std::vector<int64_t> ends_;
     std::vector<Slot> slots_;  // open addressing, at most half full
 };
+
+// The ids (count) of what a function of templates (features/derived.py) makes of texts: 0 for nothing or a string that is not there,
+// otherwise its number + first; -1 for a text that is not ASCII, or has a line feed or a null. False: there is no such function here.
+bool derive(const Strings& strings, std::string_view function, const Texts& texts, int32_t first,
+            int32_t* out);  // texts.cpp
 
 }  // namespace bridle

@@ -9,6 +9,9 @@
 // kUlps * sum over t of |largest term at t|, which is returned as `error`. log Z is relative to
 //   sum over t of  max over y of unary[t][y]  +  sum over t of  max over i, j of pairwise[i][j]
 // of the scores as they came, without masks, which is the same for every choice of rules.
+//
+// A segment y[a] .. y[e-1] needs no sum of its own: V[q], the sum over all ways to reach state q with these labels at its end,
+// comes from row a-1 of A, and what may follow from row e of B, each without the labels that would make it another segment.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -86,127 +89,203 @@ double normalize(std::vector<double>& row, double* out) {
     return top;
 }
 
-Sum sum_of(const Sequence& s, const std::vector<int>& rules, double* marginals, int64_t max_states, Control& control) {
-    std::vector<BoundAutomaton> chosen;
-    for (const BoundAutomaton& p : s.automata)
-        if (std::find(rules.begin(), rules.end(), p.rule) != rules.end()) {
-            chosen.push_back(p);
-            chosen.back().mode = Mode::hard;
-        }
-    Trellis trellis;
-    trellis.load(s);
-    Steps steps;
-    steps.plain(s);
-    AutomatonSet set;
-    set.assign(std::move(chosen));
-    Fold fold;
-    const int n = s.n, m = s.m;
-    // For each state: rows of A (all of them for marginals), of sums, of B and of the row before.
-    const size_t bytes = std::max<size_t>(
-        1, static_cast<size_t>(m) * ((marginals ? n : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
-    size_t most = std::max<size_t>(2, control.memory() / 4 * 3 / bytes);
-    if (max_states >= 0) most = std::min<size_t>(most, max_states);
-    if (!fold.build(set, n, m, static_cast<int>(std::min<size_t>(most, 1 << 24)), control)) return {kInf, 0};
-    if (n == 0) return {-fold.final[0], 0};
+// Forward and backward sums of one sequence.
+class Sums {
+  public:
+    Sums(const Sequence& s, const std::vector<int>& rules, int64_t max_states, bool both, Control& control)
+        : s_(s), n_(s.n), m_(s.m), both_(both), control_(control), rows_(s, trellis_) {
+        std::vector<BoundAutomaton> chosen;
+        for (const BoundAutomaton& p : s.automata)
+            if (std::find(rules.begin(), rules.end(), p.rule) != rules.end()) {
+                chosen.push_back(p);
+                chosen.back().mode = Mode::hard;
+            }
+        trellis_.load(s);
+        steps_.plain(s);
+        AutomatonSet set;
+        set.assign(std::move(chosen));
+        // For each state: rows of A (all of them if B is wanted), of sums, of B and of the row before.
+        const size_t bytes = std::max<size_t>(
+            1, static_cast<size_t>(m_) * ((both ? n_ : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
+        size_t most = std::max<size_t>(2, control.memory() / 4 * 3 / bytes);
+        if (max_states >= 0) most = std::min<size_t>(most, max_states);
+        fits_ = fold_.build(set, n_, m_, static_cast<int>(std::min<size_t>(most, 1 << 24)), control);
+    }
 
-    const int Q = fold.Q;
-    const size_t width = static_cast<size_t>(Q) * m;
-    const auto next = [&](int t, int q, int j) {
-        return fold.plain() ? 0 : fold.cost(t, q)[j] < kInf ? fold.next(t, q)[j] : -1;
-    };
-    std::vector<double> A;
-    lay_out(A, width * (marginals ? n : 2), 0.0, control);
-    const int stretch = static_cast<int>(
-        std::max<size_t>(1, kBreath / (static_cast<size_t>(m) * m)));  // states between two looks at the clock
-    const auto row = [&](int t) { return A.data() + width * (marginals ? t : t % 2); };
-    std::vector<LogSum> sums(width);
-    std::vector<double> values(width);
-    const std::vector<double> largest = largest_steps(s, control);
-    Rows rows(s, trellis);
-    double log_z = 0, error = 0;
-    const auto add_error = [&](double largest_term) { error += kUlps * (std::abs(largest_term) + kNegligible); };
-    for (int t = 0; t < n; ++t) {
-        control.check();
-        if (!rows.read(t)) return {-kInf, 0};
-        std::fill(sums.begin(), sums.end(), LogSum());
-        const double* u = rows.scores();
-        if (t == 0) {
-            for (int j = 0; j < m; ++j)
-                if (next(0, 0, j) >= 0) sums[static_cast<size_t>(next(0, 0, j)) * m + j].add(u[j]);
-        } else {
-            const double* before = row(t - 1);
-            for (int q = 0; q < Q; ++q) {
-                if (q % stretch == stretch - 1) control.check();
-                for (int i = 0; i < m; ++i) {
-                    const double a = before[static_cast<size_t>(q) * m + i];
+    Sum run(double* marginals, SegmentSums* segments) {
+        if (!fits_) return {kInf, 0};
+        if (n_ == 0) return {-fold_.final[0], 0};
+        width_ = static_cast<size_t>(fold_.Q) * m_;
+        values_.resize(width_);
+        largest_ = largest_steps(s_, control_);
+        stretch_ = static_cast<int>(std::max<size_t>(1, kBreath / (static_cast<size_t>(m_) * m_)));
+        const double log_z = forward();
+        if (log_z == -kInf) return {-kInf, 0};
+        if (both_) backward(marginals, segments);
+        return {log_z, error_};
+    }
+
+  private:
+    int next(int t, int q, int j) const {  // -1: a rule breaks
+        return fold_.plain() ? 0 : fold_.cost(t, q)[j] < kInf ? fold_.next(t, q)[j] : -1;
+    }
+    double step(int t, int i, int j) const { return steps_.at(t - 1, i, j) - largest_[t]; }  // from i to j at t
+    double* row(int t) { return A_.data() + width_ * (both_ ? t : t % 2); }
+    size_t cell(int q, int y) const { return static_cast<size_t>(q) * m_ + y; }
+    static double rounding(double largest_term) { return kUlps * (std::abs(largest_term) + kNegligible); }
+
+    // Fills A; log Z.
+    double forward() {
+        lay_out(A_, width_ * (both_ ? n_ : 2), 0.0, control_);
+        tops_.resize(n_);
+        std::vector<LogSum> sums(width_);
+        double log_z = 0;
+        for (int t = 0; t < n_; ++t) {
+            control_.check();
+            if (!rows_.read(t)) return -kInf;
+            std::fill(sums.begin(), sums.end(), LogSum());
+            const double* u = rows_.scores();
+            for (int j = 0; t == 0 && j < m_; ++j)
+                if (next(0, 0, j) >= 0) sums[cell(next(0, 0, j), j)].add(u[j]);
+            for (int q = 0; t > 0 && q < fold_.Q; ++q) {
+                if (q % stretch_ == stretch_ - 1) control_.check();
+                for (int i = 0; i < m_; ++i) {
+                    const double a = row(t - 1)[cell(q, i)];
                     if (a == -kInf) continue;
-                    for (int j = 0; j < m; ++j) {
-                        const int to = next(t, q, j);
-                        if (to >= 0)
-                            sums[static_cast<size_t>(to) * m + j].add(a + (steps.at(t - 1, i, j) - largest[t]) + u[j]);
-                    }
+                    for (int j = 0; j < m_; ++j)
+                        if (const int to = next(t, q, j); to >= 0) sums[cell(to, j)].add(a + step(t, i, j) + u[j]);
                 }
             }
+            for (size_t c = 0; c < width_; ++c) values_[c] = sums[c].value();
+            const double top = tops_[t] = normalize(values_, row(t));
+            if (top == -kInf) return -kInf;
+            // A start or end score was added to the unary one before the largest was subtracted.
+            const bool ends = (t == 0 && !s_.head->start.empty()) || (t == n_ - 1 && !s_.head->end.empty());
+            error_ += rounding(ends ? std::max(std::abs(top), std::abs(rows_.top)) : top);
+            log_z += top + rows_.above_unary(t);
         }
-        for (size_t c = 0; c < width; ++c) values[c] = sums[c].value();
-        const double top = normalize(values, row(t));
-        if (top == -kInf) return {-kInf, 0};
-        // A start or end score was added to the unary one before the largest was subtracted.
-        const bool ends = (t == 0 && !s.head->start.empty()) || (t == n - 1 && !s.head->end.empty());
-        add_error(ends ? std::max(std::abs(top), std::abs(rows.top)) : top);
-        log_z += top + rows.above_unary(t);
+        LogSum z;
+        for (size_t c = 0; c < width_; ++c)
+            if (fold_.final[c / m_] == 0) z.add(row(n_ - 1)[c]);
+        if (z.value() > -kInf) error_ += rounding(z.value());
+        return log_z + z.value();
     }
-    LogSum z;
-    for (size_t c = 0; c < width; ++c)
-        if (fold.final[c / m] == 0) z.add(row(n - 1)[c]);
-    log_z += z.value();
-    if (log_z == -kInf) return {-kInf, 0};
-    add_error(z.value());
-    if (!marginals) return {log_z, error};
 
-    std::vector<double> B(width);
-    for (size_t c = 0; c < width; ++c) B[c] = fold.final[c / m] == 0 ? 0.0 : -kInf;
-    for (int t = n - 1; t >= 0; --t) {
-        control.check();
-        const double* a = row(t);
-        LogSum all;
-        for (size_t c = 0; c < width; ++c) all.add(a[c] + B[c]);
-        const double whole = all.value();
-        add_error(whole);
-        for (int y = 0; y < m; ++y) {
-            double p = 0;
-            for (int q = 0; q < Q; ++q)
-                p += std::exp(a[static_cast<size_t>(q) * m + y] + B[static_cast<size_t>(q) * m + y] - whole);
-            marginals[static_cast<size_t>(t) * m + y] = p;
+    // Goes through B from the last row to the first. marginals (n, m) or null.
+    void backward(double* marginals, SegmentSums* segments) {
+        B_.resize(width_);
+        for (size_t c = 0; c < width_; ++c) B_[c] = fold_.final[c / m_] == 0 ? 0.0 : -kInf;
+        const int count = segments ? static_cast<int>(segments->first.size()) : 0;
+        int k = count - 1;
+        // Segment k ends before position t, whose B is known. Its sum is relative to row t - 1 of A and B, once B has it.
+        const auto sum_at = [&](int t) {
+            if (k < 0 || segments->end[k] != t) return -1;
+            along(*segments, k);
+            segments->log_p[k] = onwards(*segments, k);
+            return k--;
+        };
+        int waiting = sum_at(n_);  // a segment whose sum over all labellings comes next; -1: none
+        for (int t = n_ - 1; t >= 0; --t) {
+            control_.check();
+            const double* a = row(t);
+            LogSum all;
+            for (size_t c = 0; c < width_; ++c) all.add(a[c] + B_[c]);
+            const double whole = all.value();
+            error_ += rounding(whole);
+            if (waiting >= 0) segments->log_p[waiting] -= whole;
+            for (int y = 0; marginals && y < m_; ++y) {
+                double p = 0;
+                for (int q = 0; q < fold_.Q; ++q) p += std::exp(a[cell(q, y)] + B_[cell(q, y)] - whole);
+                marginals[static_cast<size_t>(t) * m_ + y] = p;
+            }
+            if (t == 0) break;
+            waiting = sum_at(t);
+            const double top = step_back(t);
+            error_ += rounding(top);
+            if (waiting >= 0) segments->log_p[waiting] -= top;
         }
-        if (t == 0) break;
-        rows.read(t);
-        const double* u = rows.scores();
-        for (int q = 0; q < Q; ++q) {
-            if (q % stretch == stretch - 1) control.check();
-            for (int i = 0; i < m; ++i) {
+        for (int each = 0; each < count; ++each) segments->error[each] += error_;
+    }
+
+    // From row t of B to row t - 1; what was subtracted from it.
+    double step_back(int t) {
+        rows_.read(t);
+        const double* u = rows_.scores();
+        for (int q = 0; q < fold_.Q; ++q) {
+            if (q % stretch_ == stretch_ - 1) control_.check();
+            for (int i = 0; i < m_; ++i) {
                 LogSum sum;
-                for (int j = 0; j < m; ++j) {
-                    const int to = next(t, q, j);
-                    if (to >= 0)
-                        sum.add((steps.at(t - 1, i, j) - largest[t]) + u[j] + B[static_cast<size_t>(to) * m + j]);
-                }
-                values[static_cast<size_t>(q) * m + i] = sum.value();
+                for (int j = 0; j < m_; ++j)
+                    if (const int to = next(t, q, j); to >= 0) sum.add(step(t, i, j) + u[j] + B_[cell(to, j)]);
+                values_[cell(q, i)] = sum.value();
             }
         }
-        add_error(normalize(values, B.data()));
+        return normalize(values_, B_.data());
     }
-    return {log_z, error};
-}
+
+    // Fills V for the last token of a segment, relative to that row of A.
+    void along(SegmentSums& x, int k) {
+        std::vector<LogSum> sums(fold_.Q);
+        V_.resize(fold_.Q);
+        x.error[k] = 0;
+        for (int t = x.first[k]; t < x.end[k]; ++t) {
+            control_.check();
+            const int j = x.ids[t];
+            rows_.read(t);
+            const double u = rows_.scores()[j] - tops_[t];
+            std::fill(sums.begin(), sums.end(), LogSum());
+            if (t == 0 && next(0, 0, j) >= 0) sums[next(0, 0, j)].add(u);
+            for (int q = 0; t > 0 && q < fold_.Q; ++q) {
+                const int to = next(t, q, j);
+                if (to < 0) continue;
+                if (t > x.first[k]) sums[to].add(V_[q] + step(t, x.ids[t - 1], j) + u);
+                for (int i = 0; t == x.first[k] && i < m_; ++i)
+                    if (x.labels->begins(i, j)) sums[to].add(row(t - 1)[cell(q, i)] + step(t, i, j) + u);
+            }
+            for (int q = 0; q < fold_.Q; ++q) V_[q] = sums[q].value();
+            const double top = *std::max_element(V_.begin(), V_.end());
+            if (top > -kInf) x.error[k] += rounding(top);
+        }
+    }
+
+    // The sum over all labellings that go on from V after the segment, whose end B stands at.
+    double onwards(const SegmentSums& x, int k) {
+        const int t = x.end[k], i = x.ids[t - 1];
+        if (t < n_) rows_.read(t);
+        LogSum sum;
+        for (int q = 0; q < fold_.Q; ++q) {
+            if (t == n_ && fold_.final[q] == 0) sum.add(V_[q]);
+            for (int j = 0; t < n_ && j < m_; ++j)
+                if (const int to = next(t, q, j); to >= 0 && x.labels->begins(i, j))
+                    sum.add(V_[q] + step(t, i, j) + rows_.scores()[j] + B_[cell(to, j)]);
+        }
+        return sum.value();
+    }
+
+    const Sequence& s_;
+    const int n_, m_;
+    const bool both_;  // is B wanted?
+    Control& control_;
+    Trellis trellis_;
+    Steps steps_;
+    Fold fold_;
+    Rows rows_;
+    bool fits_ = false;
+    size_t width_ = 0;                                         // Q m
+    int stretch_ = 1;                                          // states between two looks at the clock
+    std::vector<double> A_, B_, V_, values_, tops_, largest_;  // tops (n): what was subtracted from each row of A
+    double error_ = 0;
+};
 
 }  // namespace
 
-Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, int64_t max_states,
-            Control& control) {
+Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, SegmentSums* segments,
+            int64_t max_states, Control& control) {
     control.begin();
     const Armed armed(control);
     try {
-        return sum_of(Sequence(problem, b), rules, marginals, max_states, control);
+        const Sequence sequence(problem, b);
+        return Sums(sequence, rules, max_states, marginals || segments, control).run(marginals, segments);
     } catch (const Late&) {
         return {std::numeric_limits<double>::quiet_NaN(), 0};
     }

@@ -1,25 +1,20 @@
-#include "texts.h"
-
+// What the functions of templates (features/derived.py) make of texts.
 #include <algorithm>
-#include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
-#include <vector>
+
+#include "strings.h"
 
 namespace bridle {
 namespace {
 
-bool has(std::string_view text, char c) { return !text.empty() && std::memchr(text.data(), c, text.size()); }
-bool needs_escape(std::string_view text) { return has(text, '\0') || has(text, '\n'); }
+enum class TextFunction { lower, shape, caps, zeros, bare, tail, digit, upper, hyphen, prefix, suffix };
 
-std::string escaped_form(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        if (c == '\0') out.append(2, '\0');
-        else if (c == '\n') out.append(1, '\0').append(1, 'n');
-        else out.push_back(c);
-    }
-    return out;
-}
+struct Derivation {
+    TextFunction function;
+    size_t length = 0;  // of prefixes and suffixes
+};
 
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_letter(char c) { return is_upper(c) || (c >= 'a' && c <= 'z'); }
@@ -37,27 +32,7 @@ void flag(bool holds, std::string& out) {
     if (holds) out = "yes";
 }
 
-}  // namespace
-
-void find_texts(const Strings& escaped, const Texts& texts, int32_t* out) {
-    constexpr int kSome = Strings::kSome;
-    const bool any = needs_escape(texts.all());
-    std::string_view some[kSome];
-    std::vector<std::string> forms(any ? kSome : 0);
-    for (int64_t k = 0; k < texts.count; k += kSome) {
-        const int held = static_cast<int>(std::min<int64_t>(kSome, texts.count - k));
-        for (int j = 0; j < held; ++j) {
-            some[j] = texts[k + j];
-            if (any && needs_escape(some[j])) some[j] = forms[j] = escaped_form(some[j]);
-        }
-        escaped.find_some(some, held, out + k);
-    }
-}
-
-void add_texts(Strings& plain, const Texts& texts, const int64_t* at, int64_t count, int32_t* out) {
-    for (int64_t k = 0; k < count; ++k) out[k] = plain.add(texts[at ? at[k] : k]);
-}
-
+// A function as templates name it: lower, prefix3, ...
 std::optional<Derivation> derivation_named(std::string_view name) {
     constexpr std::pair<std::string_view, TextFunction> kPlain[] = {
         {"lower", TextFunction::lower}, {"shape", TextFunction::shape}, {"caps", TextFunction::caps},
@@ -73,6 +48,7 @@ std::optional<Derivation> derivation_named(std::string_view name) {
     return std::nullopt;
 }
 
+// False: the text is not ASCII, or has a line feed or a null.
 bool derive(const Derivation& how, std::string_view text, std::string& out) {
     out.clear();
     for (const char c : text)
@@ -105,7 +81,7 @@ bool derive(const Derivation& how, std::string_view text, std::string& out) {
             flag(capital, out);
             break;
         case TextFunction::hyphen:
-            flag(has(text, '-'), out);
+            flag(text.find('-') != text.npos, out);
             break;
         case TextFunction::prefix:
             if (text.size() >= how.length) out = text.substr(0, how.length);
@@ -117,16 +93,20 @@ bool derive(const Derivation& how, std::string_view text, std::string& out) {
     return true;
 }
 
-void derived_ids(const Strings& escaped, const Derivation& how, const Texts& texts, int32_t first, int32_t* out) {
+}  // namespace
+
+bool derive(const Strings& strings, std::string_view function, const Texts& texts, int32_t first, int32_t* out) {
+    const auto how = derivation_named(function);
     std::string made;
-    for (int64_t k = 0; k < texts.count; ++k) {
-        if (!derive(how, texts[k], made)) {
+    for (int64_t k = 0; how && k < texts.count; ++k) {
+        if (!derive(*how, texts[k], made)) {
             out[k] = -1;
             continue;
         }
-        const int32_t number = made.empty() ? Strings::kUnknown : escaped.find(made);
+        const int32_t number = made.empty() ? Strings::kUnknown : strings.find(made);
         out[k] = number == Strings::kUnknown ? 0 : number + first;
     }
+    return how.has_value();
 }
 
 }  // namespace bridle

@@ -1,8 +1,8 @@
 """The pictures of the explorer: `python docs/screenshots.py` writes docs/pictures/explorer.png and explorer-dark.png.
 
-Needs `bridle[serve]`, Playwright, Pillow and Chromium (`BRIDLE_CHROMIUM`, or `chromium` on the path). A server on the
-embedded references is started for it. The pictures show a reference that the rules correct, and what the rules do to
-all of them: the first one as the page opens, the dark one down to the table of figures.
+Needs `bridle-nlp[serve]`, Playwright, Pillow and Chromium (`BRIDLE_CHROMIUM`, or `chromium` on the path). A server on
+the embedded references is started for it. The pictures show a reference that the rules correct, and what the rules do
+to all of them: the first one as the page opens, the dark one down to the table of figures.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "../cpp/compiled.h"
-#include "../cpp/redundant.h"
+#include "../cpp/engines.h"
 #include "bytes.h"
 
 using namespace bridle;

@@ -97,7 +97,8 @@ def run_page(name: str, folder: Path, *, seconds: float = 60) -> None:
         make_files(block, folder)
     script = "\n".join(block.text for block in blocks("python", name))
     done = run([sys.executable, "-c", script], folder, seconds=seconds)
-    printed, wanted = done.stdout.splitlines(), expected(script)
+    printed = [line for line in done.stdout.splitlines() if "(raylet)" not in line]  # Ray's word on a busy machine
+    wanted = expected(script)
     assert (done.returncode, len(printed)) == (0, len(wanted)), done.stderr
     for line, text in zip(printed, wanted, strict=True):
         assert re.fullmatch(pattern_of(text), line), f"got {line!r}, wanted {text!r}"

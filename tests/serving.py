@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,6 +86,33 @@ class Client:
         elif body is not None:
             more = {"json": body, **more}
         return await client.request(method, path, **more)
+
+    async def leave(self, path: str, body: Any, goes: threading.Event) -> list[int]:
+        """A client that sends a request and goes away at some moment; the statuses that were sent to it."""
+        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        statuses = list[int]()
+
+        async def receive() -> dict[str, Any]:
+            if messages:
+                return messages.pop()
+            await asyncio.to_thread(goes.wait, 60)
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "headers": headers,
+            "query_string": b"",
+            "root_path": "",
+        }
+        await self.app(scope, receive, send)
+        return statuses
 
 
 PARTS = {"code", "what", "got", "wanted", "cause", "where", "sequence", "rule", "line"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import bridle
 from bridle.arrow import Decode
-from bridle.arrow.scores import ScoreColumn
 from bridle.errors import BridleError, FeatureError
+from bridle.tagging.arrow import scores_of
 
 NAMES = ["O", "B-A", "I-A"]
 LABELS = bridle.Labels(NAMES, scheme="BIO")
@@ -65,10 +65,10 @@ def test_scores_are_read_where_they_are() -> None:
     flat = pa.FixedSizeListArray.from_arrays(pa.array(numbers), M)
     for tokens in (flat, pa.ListArray.from_arrays(pa.array([0, 3, 6, 9, 12], pa.int32()), pa.array(numbers))):
         rows = pa.ListArray.from_arrays(pa.array([0, 1, 4], pa.int32()), tokens)
-        found = ScoreColumn.of(rows.slice(1), "scores", M)
-        assert found.unary.tolist() == numbers.reshape(-1, M)[1:].tolist() and found.offsets.tolist() == [0, 3]
+        unary, offsets = scores_of(rows.slice(1), "scores", M, {})
+        assert unary.tolist() == numbers.reshape(-1, M)[1:].tolist() and offsets.tolist() == [0, 3]
         buffers = [buffer for buffer in rows.buffers() if buffer is not None]
-        inside = [b.address <= found.unary.__array_interface__["data"][0] < b.address + b.size for b in buffers]
+        inside = [b.address <= unary.__array_interface__["data"][0] < b.address + b.size for b in buffers]
         assert any(inside), "nothing is copied"
 
 

@@ -186,5 +186,5 @@ def test_what_is_not_a_table(data: Any, message: str) -> None:
 
 def test_pyarrow_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"bridle\[arrow\]"):
+    with pytest.raises(MissingExtra, match=r"bridle-nlp\[arrow\]"):
         as_table({"tokens": []})

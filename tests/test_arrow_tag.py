@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import bridle
 import bridle.models
 from bridle import rules
-from bridle.arrow import Tag, loading, reading
-from bridle.arrow.answering import isolated
-from bridle.arrow.output import Answer, segments_of
+from bridle.arrow import Tag, loading
 from bridle.errors import BridleError, FeatureError, GivenError
 from bridle.labels import Labels
+from bridle.tagging import arrow
+from bridle.tagging.outcomes import segments_of
 
 X = [["Ada", "met", "Bob"], ["Bob", "Smith", "left"], ["we", "met"], ["Ada", "Smith", "and", "Zoë"]]
 Y = [["B", "O", "B"], ["B", "I", "O"], ["O", "O"], ["B", "I", "O", "B"]]
@@ -59,7 +59,7 @@ def test_labels_are_those_of_lists(rows: list[list[str]], size: int, threads: in
 
 
 def test_parts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_TOKENS", 4)
+    monkeypatch.setattr(arrow, "MOST_TOKENS", 4)
     rows: list[list[str] | None] = [["Ada", "met"], None, ["Bob"] * 6, [], ["and"], ["Bob", "Smith"]] * 5
     table = pa.table({"tokens": pa.array(rows, pa.list_(pa.string()))})
     whole = Tag(MODEL, RULES, scores=True, k=2, output="spans")
@@ -210,10 +210,10 @@ def test_bad_rows_are_reported_by_row() -> None:
     rows = [["Ada"], None, ["a", None], ["x" * 70_000], [], ["Bob", "met"]]
     found = Tag(MODEL, scores=True, k=2)(pa.table({"n": range(6), "tokens": rows}))
     assert listed(found, "n") == list(range(6))
-    assert listed(found, "status") == ["optimal", "error", "error", "error", "optimal", "optimal"]
-    assert [error is None for error in listed(found, "error")] == [True, False, False, False, True, True]
+    assert listed(found, "status") == ["optimal", "error", "error", "optimal", "optimal", "optimal"]
+    assert [error is None for error in listed(found, "error")] == [True, False, False, True, True, True]
     for name in ("labels", "score", "bound", "probabilities", "k_best"):
-        assert [value is None for value in listed(found, name)] == [False, True, True, True, False, False], name
+        assert [value is None for value in listed(found, name)] == [False, True, True, False, False, False], name
     assert listed(found, "labels")[4] == [] and listed(found, "probabilities")[4] == []
     with pytest.raises(FeatureError, match=r"^row 1: 'tokens' is null") as caught:
         Tag(MODEL, on_error="raise")(pa.table({"tokens": rows}))
@@ -241,46 +241,6 @@ def test_probabilities_that_cannot_be_had_are_an_error_of_the_row() -> None:
     found = Tag(MODEL, ["at most 1 segment of PER"], scores=True, max_states=1)(table)
     assert listed(found, "labels")[0] is not None and listed(found, "probabilities") == [None]
     assert "sum over all labellings" in listed(found, "error")[0]
-
-
-class Counted:
-    """Rows of which some are at fault; counts how often each is worked on."""
-
-    def __init__(self, rows: range, bad: set[int], told: bool, work: list[int]) -> None:
-        self.rows, self.bad, self.told, self.work = rows, bad, told, work
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def part(self, low: int, high: int) -> Counted:
-        return Counted(self.rows[low:high], self.bad, self.told, self.work)
-
-    def decode(self) -> Any:
-        raise NotImplementedError
-
-    def scored(self) -> Any:
-        raise NotImplementedError
-
-
-@pytest.mark.parametrize("told", [True, False])
-@settings(max_examples=40)
-@given(st.integers(0, 70), st.data())
-def test_rows_at_fault_are_found_without_much_work(told: bool, count: int, data: st.DataObject) -> None:
-    bad = data.draw(st.sets(st.integers(0, max(count - 1, 0)))) if count else set[int]()
-    work = [0] * count
-
-    def answer(rows: Any) -> Answer:
-        for row in rows.rows:
-            work[row] += 1
-        if wrong := [k for k, row in enumerate(rows.rows) if row in bad]:
-            raise BridleError("bad", sequence=wrong[0] if told else None)
-        return Answer(np.array(rows.rows), None)  # type: ignore[arg-type]
-
-    found = list(isolated(Counted(range(count), bad, told, work), answer))
-    assert sorted(row for low, high, _ in found for row in range(low, high)) == list(range(count)), "each once"
-    assert {low for low, _, one in found if isinstance(one, BridleError)} == bad
-    assert all(one.sequence is None for _, _, one in found if isinstance(one, BridleError))
-    assert max(work, default=0) <= 2 + 7
 
 
 # ---- mistakes ------------------------------------------------------------------------------------------------------

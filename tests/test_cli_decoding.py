@@ -19,6 +19,7 @@ from bridle import cli
 from bridle.data import save_scores
 from bridle.rules import lint
 from commands import Cli, Result
+from stopwatch import patience
 
 NAMES = ["O", "A0", "A1"]
 LABELS = bridle.Labels(NAMES, "IO")
@@ -285,7 +286,7 @@ def test_ctrl_c_stops_soon_and_keeps_whole_lines(run: Cli, tmp_path: Path) -> No
     rules.write_text("".join(f"at most 1 segment of L{k}\n" for k in range(1, 13)))
     part = tmp_path / "out.jsonl.part"
     with run.start("decode", scores, "--rules", rules, "--scheme", "IO", "-o", out) as process:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while sum(one.read_bytes().count(b"\n") for one in tmp_path.glob("out.jsonl.*.part")) < 20:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -293,9 +294,9 @@ def test_ctrl_c_stops_soon_and_keeps_whole_lines(run: Cli, tmp_path: Path) -> No
         assert process.poll() is None, "the long sequence did not take long"
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1].decode()
+        said = process.communicate(timeout=60)[1].decode()
         took = time.monotonic() - begun
-    assert process.returncode == 130 and took < 2
+    assert process.returncode == 130 and took < patience(2)
     assert "interrupted" in said and "kept in" in said and "Traceback" not in said
     assert not out.exists() and len(records(part.read_text())) == 20
 

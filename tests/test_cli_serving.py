@@ -145,7 +145,7 @@ def test_without_the_extra(run: Cli, model: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "starlette", None)
     for words in (["serve", model], ["explore"]):
         found = run(*words)
-        assert found.exit_code == 2 and "pip install 'bridle[serve]'" in found.stderr
+        assert found.exit_code == 2 and "pip install 'bridle-nlp[serve]'" in found.stderr
 
 
 def test_explore_needs_nothing(run: Cli, started: Started) -> None:

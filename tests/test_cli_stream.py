@@ -15,11 +15,12 @@ import pytest
 from rich.console import Console
 
 import bridle
-from bridle.cli import bars, tagging
-from bridle.cli.stream import Stream
-from bridle.data import Example, Examples, Pace
+from bridle.cli import bars
+from bridle.data import Example, Pace
+from bridle.data.base import Format
 from bridle.data.source import Source
 from bridle.models import CRF
+from bridle.runs.run import Run
 from commands import Cli
 
 TRAIN = "the D B-NP\nman N I-NP\nsleeps V B-VP\n\na D B-NP\ndog N I-NP\nruns V B-VP\n\nhe N B-NP\nruns V B-VP\n"
@@ -41,29 +42,30 @@ def test_numbers_go_on_from_file_to_file(run: Cli, folder: Path) -> None:
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == list(range(6))
 
 
-def test_tagging_holds_a_chunk_at_most(folder: Path) -> None:
+def test_tagging_holds_some_blocks_at_most(folder: Path, tmp_path: Path) -> None:
     """However long the input is, only so much of it is read ahead of what has been written."""
     model = bridle.load(folder / "m.bridle")
     assert isinstance(model, CRF)
     taken = given = most = 0
 
-    def endless() -> Iterator[Example]:
-        nonlocal taken
-        while taken < 12_000:
-            taken += 1
-            yield Example({"word": ["the", "man"], "pos": ["D", "N"]})
+    class Endless(Format):
+        """One sequence again and again."""
+
+        def read(self, source: Source) -> Iterator[Example]:
+            nonlocal taken
+            while taken < 12_000:
+                taken += 1
+                yield Example({"word": ["the", "man"], "pos": ["D", "N"]})
 
     decoder = model.decoder(bridle.rules.load(folder / "my.rules"))
-    stream = Stream(decoder, None, "labels")
-    pace = Pace(sequences=1, most=512)
-    examples = Examples(endless(), Source(folder / "my.rules"), "conll")
-    while some := examples.take(pace.sequences, pace.tokens):
-        records, wrong = stream.records(tagging.work_of(some, model, decoder, 1))
-        pace.took(0)
-        given += len(records)
-        most = max(most, taken - given + len(some))
-        assert wrong is None and len(records) == len(some)
-    assert given == 12_000 and 512 <= most <= 513
+    run = Run(
+        model, decoder, [str(folder / "my.rules")], lambda path: (Source(path), Endless()), threads=1, memory=1 << 20,
+        pace=Pace(sequences=1, most=128),
+    )  # fmt: skip
+    for rows in run:
+        most = max(most, taken - given)
+        given += rows.n
+    assert given == 12_000 and 128 <= most <= 6 * 128  # four blocks in the queue, one before and one behind it
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> No
             return self.at
 
     source = Source()
-    monkeypatch.setattr(bars, "Console", lambda **_: Console(file=io.StringIO()))
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=io.StringIO()))
     with bars.progress_bar(True, source, None) as bar:
         bar()
         source.at = 10

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridle.data import Example, read, write
-from bridle.errors import FileError
+from bridle.errors import FeatureError, FileError
 
 pa: Any = import_module("pyarrow")  # it has no types
 pq: Any = import_module("pyarrow.parquet")
@@ -187,14 +187,15 @@ def test_json_lines(tmp_path: Path) -> None:
         ('{"tokens": "a b"}', "tokens are not a list of strings; got 'a b'"),
         ('{"tokens": ["a"], "labels": [1]}', r"labels are not a list of strings; got \[1\]"),
         ('{"tokens": ["a"], "labels": ["X", "Y"]}', "labels and tokens differ in length; got 2; wanted 1"),
-        ('{"tokens": ["a"], "pos": ["X", "Y"]}', r"'pos' is not a column; got \['X', 'Y'\]; wanted a list"),
+        ('{"tokens": ["a"], "pos": ["X", "Y"]}', "the columns differ in length; got 2 in 'pos'; wanted 1"),
+        ('{"tokens": ["a", null]}', "a token in 'tokens' is null"),
         ('{"tokens": ["a"], "given": [1]}', "given is not an object; got list"),
     ],
 )
 def test_json_lines_gone_wrong(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"tokens": ["a"]}\n' + line + "\n")
-    with pytest.raises(FileError, match=rf"x\.jsonl:2: {message}") as caught:
+    with pytest.raises((FeatureError, FileError), match=rf"x\.jsonl:2: {message}") as caught:
         list(read(path))
     assert len(str(caught.value)) < 1000
 
@@ -253,7 +254,7 @@ def test_tables_of_others(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ({"words": [["a"]]}, "x: there are no tokens"),
-        ({"tokens": [["a"], ["b", None]]}, "x: sequence 1: tokens are not a list of strings"),
+        ({"tokens": [["a"], ["b", None]]}, "x: sequence 1: a token in 'tokens' is null"),
         ({"tokens": [["a"]], "labels": [["X", "Y"]]}, "x: sequence 0: labels and tokens differ in length"),
         ({"tokens": [["a"]], "labels": [[1]]}, "x: labels is not a column of lists of strings; got list<"),
         ({"tokens": [["a"]], "given": ["{"]}, "x: sequence 0: given is not JSON"),
@@ -261,7 +262,7 @@ def test_tables_of_others(tmp_path: Path) -> None:
 )
 def test_tables_gone_wrong(tmp_path: Path, rows: dict[str, list[Any]], message: str) -> None:
     pq.write_table(pa.table(rows), tmp_path / "x")
-    with pytest.raises(FileError, match=message):
+    with pytest.raises((FeatureError, FileError), match=message):
         list(read(tmp_path / "x", "parquet"))
 
 
@@ -285,7 +286,7 @@ def test_a_column_that_comes_late(tmp_path: Path) -> None:
 def test_without_pyarrow_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(FileError, match=r"wanted pip install 'bridle\[arrow\]'"):
+    with pytest.raises(FileError, match=r"wanted pip install 'bridle-nlp\[arrow\]'"):
         list(read(tmp_path / "x"))
-    with pytest.raises(FileError, match=r"wanted pip install 'bridle\[arrow\]'"):
+    with pytest.raises(FileError, match=r"wanted pip install 'bridle-nlp\[arrow\]'"):
         write(tmp_path / "y", [], "arrow")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -17,11 +16,13 @@ import pytest
 import bridle
 from bridle import Decoder, Labels, Lattice, SpanDecoder, SpanLattice
 from bridle import rules as r
-from bridle.deadline import NEVER, Deadline, OutOfTime
+from bridle._native import Stop
+from bridle.deadline import NEVER, Deadline, OutOfTime, stopping
 from bridle.engines import Ilp, Search, TwoStage
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.rules import Rule
 from contract import hard_lattice
+from stopwatch import Stopwatch
 
 LIMITS = [0.0, 0.002, 0.05]
 SLACK = 0.25  # seconds: machines that run tests are busy. Measured by hand it is 0.05
@@ -60,12 +61,12 @@ def optimum(problem: str) -> float:
 def in_time(call: Callable[[], Any], seconds: float) -> Any:
     """What a call returns or raises, within so many seconds; it may try twice, as others use the machine too."""
     for last in (False, True):
-        began = time.perf_counter()
+        watch = Stopwatch()
         try:
             out = call()
         except (LimitReached, Infeasible) as error:
             out = error
-        took = time.perf_counter() - began
+        took = watch.seconds
         if took < seconds + SLACK or last:
             assert took < seconds + SLACK
             return out
@@ -79,8 +80,13 @@ def test_a_deadline() -> None:
     assert 59 < (soon.left or 0) <= 60 and not soon.passed() and soon.passed(ahead=61)
     with pytest.raises(OutOfTime):
         Deadline.after(0).check()
-    with pytest.raises(KeyboardInterrupt):
-        Deadline.after(60, lambda: True).check()
+    stop = Stop()
+    with stopping(stop), stopping(None):
+        soon.check()
+        stop.set()
+        with pytest.raises(KeyboardInterrupt):
+            soon.check()
+    soon.check()  # outside of it nobody was stopped
     assert Deadline.after(0).left == 0.0 and Deadline.after(None) == NEVER
 
 
@@ -161,7 +167,8 @@ def test_explanations_end_in_time(limit: float) -> None:
     labels, rules, lattice = soft_problem()
     told = in_time(lambda: Decoder(labels, rules, time_limit=limit).explain(lattice), limit)
     assert told.best.score <= optimum("soft") + 1e-9 <= told.best.bound + 2e-9
-    assert told.effects and not all(effect.proved for effect in told.effects)
+    assert told.effects or not told.best.optimal  # beside a busy machine, not one rule is priced before the time is up
+    assert not told.effects or not all(effect.proved for effect in told.effects)
     for effect in told.effects:
         assert (
             effect.without is None or bridle.check(lattice, [x for x in rules if x != effect.rule], effect.without).ok

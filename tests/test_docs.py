@@ -223,9 +223,9 @@ def test_figures_about_harm_are_those_of_the_results() -> None:
         0,
         9,
     )
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "entirely right on seven, and change nothing on the other two" in readme
-    assert "it does significant harm on six" in readme
+    pages = [" ".join((ROOT / page).read_text(encoding="utf-8").split()) for page in ("README.md", "docs/speed.md")]
+    assert all("entirely right on seven, and change nothing on the other two" in text for text in pages)
+    assert "it does significant harm on six" in pages[1]
     measured = (DOCS / "integrations" / "usaddress.md").read_text(encoding="utf-8")
     told = " ".join((DOCS / "when_rules_hurt.md").read_text(encoding="utf-8").split())
     right, wrong = re.findall(r"\| each component once \| [\d,]+ \| (\d+), (\d+) \|", measured)[0]
@@ -235,11 +235,14 @@ def test_figures_about_harm_are_those_of_the_results() -> None:
 
 
 def test_ratios_are_those_of_the_benchmarks() -> None:
-    """The comparison with other tools and the landing page quote the tables of docs/how_it_works.md, some rounded."""
+    """Other pages quote the tables of docs/how_it_works.md, some rounded."""
     tables = prose("docs/how_it_works.md").partition("<!-- figures -->")[2]
     measured = [float(one.replace(",", "")) for one in re.findall(r"([\d,]+(?:\.\d+)?)x", tables)]
     quoted = re.findall(r"([\d,.]+\d) times\b", prose("docs/comparison.md"))
     quoted += re.findall(r"\| ([\d,.]+)x[ |]", prose("docs/index.md"))
+    quoted += re.findall(r"[ |]([\d,.]+)x\b", prose("docs/speed.md"))
+    for rate in re.findall(r"[\d,]{9}", prose("docs/speed.md")):
+        assert f"| {rate} tokens/s |" in tables
     assert len(quoted) > 10
     for ratio in quoted:
         digits = len(ratio.partition(".")[2])
@@ -270,7 +273,7 @@ def anchors(name: str) -> set[str]:
 
 
 def test_anchors_are_spelled_as_headings() -> None:
-    assert {"how-fast", "bring-your-own-model"} <= anchors("docs/integrations/crfsuite.md") | anchors("README.md")
+    assert {"how-fast", "three-ways-to-use-it"} <= anchors("docs/integrations/crfsuite.md") | anchors("README.md")
 
 
 @pytest.mark.parametrize("name", MARKDOWN)

@@ -17,7 +17,9 @@ def test_a_package_that_is_there() -> None:
 
 
 def test_a_missing_package_names_its_extra() -> None:
-    with pytest.raises(MissingExtra, match=r"Spans need X; got no package nowhere; wanted pip install 'bridle\[x\]'\."):
+    with pytest.raises(
+        MissingExtra, match=r"Spans need X; got no package nowhere; wanted pip install 'bridle-nlp\[x\]'\."
+    ):
         needed("nowhere.at_all", "x", "Spans need X")
 
 

@@ -367,7 +367,7 @@ ONE, TWO = ["word[0]"], "chunking"
         (ONE, ["a sentence"], "cut into tokens"),
         (ONE, [{"word": "ab"}], "should be a list"),
         (ONE, [[1, 2]], "not a string"),
-        (ONE, [["a", None]], "not a string"),
+        (ONE, [["a", None]], "is null"),
         (ONE, [[b"a"]], "not a string"),
         (ONE, [{"word": [1]}], "not a string"),
         (ONE, [5], "sequence 0"),
@@ -409,7 +409,7 @@ def test_what_features_cannot_be_made_of(spec: Any, X: Any, says: str, call: str
 
 def test_a_missing_text_is_refused_in_every_form() -> None:
     """None in a table is a hole in the data, not the text "None"; columns refuse it too."""
-    with pytest.raises(FeatureError, match="not a string"):
+    with pytest.raises(FeatureError, match="is null"):
         features_of(ONE).fit([[{"word": None}]])
 
 

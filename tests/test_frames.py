@@ -46,7 +46,7 @@ def test_what_only_speaks_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows(Stream()) == rows(TABLE)
     assert cells(Stream(TABLE.select(["word"]))) == WORDS
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"bridle\[arrow\]"):
+    with pytest.raises(MissingExtra, match=r"bridle-nlp\[arrow\]"):
         rows(Stream())
 
 
@@ -163,7 +163,7 @@ def test_models_take_tables() -> None:
             pa.table({"word": [["a"], ["b"]], "text__pos": [["a"], ["b"]]}),
             r"function 'pos'(.|\n)*'text__pos' has the name of a step(.|\n)*verbose_feature_names_out=False",
         ),
-        (pa.table({"word": [["a"], [None]], "pos": [["a"], ["b"]]}), "sequence 1: a token is not a string; got None"),
+        (pa.table({"word": [["a"], [None]], "pos": [["a"], ["b"]]}), "sequence 1: a token in .* is null"),
         (pa.table({"word": ["a", "b"], "pos": ["a", "b"]}), r"bridle\.frames\.sequences"),
     ],
 )

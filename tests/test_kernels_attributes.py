@@ -64,12 +64,19 @@ def test_strings_of_every_length() -> None:
     assert Interned().add(texts).tolist() == numbered(texts, {})
 
 
-def test_pieces_must_be_as_many_as_places() -> None:
-    for text, count in [(b"a\nb", 1), (b"a\nb", 3), (b"", 2), (b"a", 0), (b"\n", 1), (b"a\n", 1)]:
-        assert not _native.Strings().add(text, np.empty(count, dtype=np.int32)), (text, count)
-        assert not _native.Strings().find(text, np.empty(count, dtype=np.int32)), (text, count)
-    for text, count in [(b"", 0), (b"", 1), (b"\n", 2), (b"a\n\nb", 3)]:
-        assert _native.Strings().add(text, np.empty(count, dtype=np.int32)), (text, count)
+def test_files_keep_nulls_and_line_feeds_escaped() -> None:
+    """As all versions have written them."""
+    texts = ["a\nb", "\0", "\0n", "n", ""]
+    arrays = Interned.restored("", made := _interned(texts).arrays("")).arrays("")
+    assert made["bytes"].tobytes() == b"a\0nb\0\0\0\0nn" and made["ends"].tolist() == [4, 6, 9, 10, 10]
+    assert all(np.array_equal(arrays[name], made[name]) for name in made)
+    assert Interned.restored("", made).texts() == texts and Interned.restored("", made).same(_interned(texts))
+
+
+def _interned(texts: list[str]) -> Interned:
+    strings = Interned()
+    strings.add(texts)
+    return strings
 
 
 @pytest.mark.parametrize(
@@ -87,7 +94,6 @@ def test_pieces_must_be_as_many_as_places() -> None:
 )
 def test_bad_arrays_are_refused(text: bytes, ends: list[int]) -> None:
     data, cuts = np.frombuffer(text, dtype=np.uint8), np.array(ends, dtype=np.int64)
-    assert not _native.Strings().fill(data, cuts)
     with pytest.raises(FeatureError, match="do not fit together"):
         Interned.restored("word.", {"word.bytes": data, "word.ends": cuts})
 

@@ -176,7 +176,7 @@ def test_without_matplotlib_drawing_says_so(tmp_path: Path, monkeypatch: pytest.
     modules: Any = sys.modules
     monkeypatch.setitem(modules, "matplotlib", None)
     monkeypatch.setitem(modules, "matplotlib.figure", None)
-    with pytest.raises(FileError, match=r"pip install 'bridle\[plot\]'"):
+    with pytest.raises(FileError, match=r"pip install 'bridle-nlp\[plot\]'"):
         example().plot(tmp_path / "gains.svg")
 
 

@@ -143,5 +143,8 @@ def test_the_result_as_a_table_a_picture_and_json(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path) -> None:
     found = search(model(), *TRAIN, {"c2": [1.0]})
-    with patch.dict("sys.modules", {"matplotlib.figure": None}), pytest.raises(MissingExtra, match=r"bridle\[plot\]"):
+    with (
+        patch.dict("sys.modules", {"matplotlib.figure": None}),
+        pytest.raises(MissingExtra, match=r"bridle-nlp\[plot\]"),
+    ):
         found.plot(tmp_path / "s.svg")

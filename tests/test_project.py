@@ -154,9 +154,21 @@ def test_wheels_refuses_what_is_no_python() -> None:
     assert done.returncode == 1 and "not a CPython of 3.11" in done.stderr
 
 
-def test_a_taken_name_is_not_published() -> None:
+def test_only_the_addresses_are_missing_for_a_release() -> None:
     done = tool("release.py")
-    assert done.returncode == (1 if SETTINGS["project"]["name"] == "bridle" else 0), done.stdout
+    placeholder = any("OWNER" in url for url in SETTINGS["project"]["urls"].values())
+    wanted = ["pyproject.toml: [project.urls] has a placeholder; write where the repository is"] * placeholder
+    assert (done.returncode, done.stdout.splitlines()) == (int(placeholder), wanted)
+
+
+def test_no_page_installs_the_package_of_another_project() -> None:
+    """On PyPI, `bridle` and `bridle-ai` are other projects: pages, messages and comments install bridle-nlp."""
+    files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "Makefile")]
+    for folder in ("src", "docs", "benchmarks", "tools", "tests", ".github"):
+        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".sh", ".yml")]
+    wrong = re.compile(r"pip install[^\n`|;]*[ '\"]bridle(?!-nlp)[\s'\"`\[]|(?<![\w.])bridle\[[a-z{]")
+    found = [path for path in files if "_build" not in path.parts and wrong.search(path.read_text(encoding="utf-8"))]
+    assert found == []
 
 
 # ---- prose ----------------------------------------------------------------------------------------------------------
@@ -232,13 +244,13 @@ def test_the_documentation_is_plain_english() -> None:
 
 
 def test_the_papers_are_cited_alike() -> None:
-    """CITATION.cff, README and the page of the documentation name the same papers, with the same links."""
+    """CITATION.cff and docs/cite.md name the same papers, with the same links; the README leads there."""
     citation = read(ROOT / "CITATION.cff")
     assert {"cff-version", "title", "message", "authors", "version", "license", "type"} <= set(citation)
     assert len(citation["references"]) == 4
-    for page in ("README.md", "docs/cite.md"):
-        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-        for paper in citation["references"]:
-            assert {"type", "title", "authors", "year"} <= set(paper)
-            assert paper["title"] in text and f"({paper['year']})" in text
-            assert paper.get("doi", "") in text and paper.get("url", "") in text
+    assert "](docs/cite.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    text = " ".join((ROOT / "docs/cite.md").read_text(encoding="utf-8").split())
+    for paper in citation["references"]:
+        assert {"type", "title", "authors", "year"} <= set(paper)
+        assert paper["title"] in text and f"({paper['year']})" in text
+        assert paper.get("doi", "") in text and paper.get("url", "") in text

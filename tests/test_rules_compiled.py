@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import tracemalloc
 import weakref
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from bridle import Decoder, GivenError, Labels, Lattice, RuleError, _native
 from bridle import rules as r
 from bridle.decoding.problem import Limits
 from bridle.rules.compiled import CompiledRules
+from stopwatch import Stopwatch
 
 LABELS = Labels(["O", "A", "B"])
 N = 5
@@ -188,7 +188,7 @@ def test_texts_may_come_end_to_end() -> None:
     native = compiled.native("masks")
     bound = compiled.bind(native, offsets, None, texts=["a", "b", "a"])
     assert (np.asarray(bound.allowed)[:, 0] >> 1 & 1).tolist() == [0, 1, 0]
-    with pytest.raises(ValueError, match="one text per token"):
+    with pytest.raises(ValueError, match="the text of each token"):
         compiled.bind(native, offsets, None, texts=["a"])
 
 
@@ -210,7 +210,7 @@ def test_many_places_and_many_marks() -> None:
 def test_what_is_bound_belongs_to_its_rules() -> None:
     first, second = (CompiledRules(LABELS, [r.at_most(1, of=r.given("x"))], Limits().native()) for _ in range(2))
     offsets = np.array([0, N])
-    bound = first.native("masks").bind(offsets, [{"x": "A"}], None)
+    bound = first.native("masks").bind(offsets, [{"x": "A"}], None, None)
     with pytest.raises(ValueError, match="bound by others"):
         _native.Problem(second.native("masks"), bound, FLAT.unary, offsets, None, [(None, None, None)], None)
 
@@ -258,9 +258,9 @@ def test_rules_that_are_never_violated_are_left_out(rules: list[str], kept: int)
 def test_many_rules_are_compiled_in_time() -> None:
     names = [f"L{k}" for k in range(40)]
     rules = [r.before(a, b) for a in names for b in names if a < b]
-    began = time.perf_counter()
+    watch = Stopwatch()
     decoder = Decoder(names, rules)
-    assert time.perf_counter() - began < 5 and decoder.compiled.native("masks").n_automata == len(rules)
+    assert watch.seconds < 5 and decoder.compiled.native("masks").n_automata == len(rules)
 
 
 def test_the_automata_of_all_rules_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

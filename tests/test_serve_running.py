@@ -22,6 +22,7 @@ import bridle
 from bridle.serve.embedded import embedded_rules
 from commands import Cli
 from serving import service_of
+from stopwatch import patience
 
 pytestmark = pytest.mark.slow
 TEXTS = ["Knuth, D. E.: The TeXbook. Addison-Wesley, 1984.", "Lamport, L.: LaTeX. Addison-Wesley, 1986.", "x"]
@@ -150,7 +151,7 @@ def test_a_stop_answers_what_is_in_flight(server: Server, model: Path, how: sign
     time.sleep(1)
     begun = time.perf_counter()
     assert server.stop(how) == code
-    assert time.perf_counter() - begun < 5
+    assert time.perf_counter() - begun < patience(5)
     go_on.clear()
     for thread in threads:
         thread.join(10)
@@ -176,7 +177,7 @@ def test_long_work_is_answered_before_the_end_and_a_second_ctrl_c_does_not_wait(
         assert server.process.poll() is None
         begun = time.perf_counter()
         assert server.stop(signal.SIGINT) == 130
-        assert time.perf_counter() - begun < 1
+        assert time.perf_counter() - begun < patience(1)
         assert isinstance(answer.exception(30), (ConnectionError, HTTPException))
 
 
@@ -198,7 +199,39 @@ def test_work_that_takes_too_long_is_stopped_and_holds_up_nobody(run: Cli, model
     assert server.post("/tag", long)[0] == 504
     begun = time.perf_counter()
     assert server.post("/tag", {"texts": TEXTS})[0] == 200
-    assert time.perf_counter() - begun < 1
+    assert time.perf_counter() - begun < patience(1)
     assert server.post("/tag", long)[0] == 504
     assert server.stop() == 0
     assert "terminate called" not in "".join(server.said)
+
+
+def test_a_client_that_closes_its_connection_stops_its_work(server: Server) -> None:
+    hard = {"tokens": [[f"w{k % 50}" for k in range(2000)]] * 60, "rules": ["same label for equal tokens"]}
+    body = json.dumps(hard).encode()
+    lines = ["POST /tag HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    head = "".join(f"{line}\r\n" for line in [*lines, ""])
+    for _ in range(8):  # twice as many as there are threads for such work
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(head.encode() + body)
+            time.sleep(0.3)
+    easy = {"texts": TEXTS, "rules": ["present AUTHOR"]}
+    assert server.post("/tag", easy)[0] == 200  # a thread is free, long before the time of the others is up
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/metrics")
+    assert b'bridle_requests_total{path="/tag",status="499"} 8' in connection.getresponse().read()
+    connection.close()
+    assert server.stop() == 0
+
+
+def test_a_stop_does_not_wait_for_work_whose_time_is_up(run: Cli, model: Path) -> None:
+    """A rule that takes long to compile, and the server is told to stop while it is at it."""
+    parts = [f"(at most {k + 5} tokens of TITLE) or (at least {k + 7} tokens of AUTHOR)" for k in range(60)]
+    server = Server(run, model, "--seconds", "1")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.post, "/rules/check", {"rules": "\n".join(parts)})
+        time.sleep(0.5)
+        begun = time.perf_counter()
+        assert server.stop() == 0
+        assert time.perf_counter() - begun < patience(5)  # it is the time of the request that it takes
+        assert answer.result(30)[0] == 504
+    assert "Traceback" not in "".join(server.said)

@@ -1,4 +1,7 @@
-"""May this be published? `make release-check` names what is missing, and exits with 1 if something is."""
+"""Check that a release can be published.
+
+`make release-check` prints a line for everything that is missing, and exits with code 1 if there is one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TAKEN = {"bridle"}  # names on PyPI that belong to other projects
+TAKEN = {"bridle", "bridle-ai"}  # names on PyPI that belong to other projects
 
 
 def missing() -> list[str]:
@@ -22,6 +25,10 @@ def missing() -> list[str]:
         found.append("pyproject.toml: [project.urls] has a placeholder; write where the repository is")
     if f"## [{version}]" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
         found.append(f"CHANGELOG.md: no section [{version}]")
+    if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
+        found.append(f"CITATION.cff: the version is not {version}")
+    if f'\n__version__ = "{version}"\n' not in (ROOT / "src/bridle/__init__.py").read_text(encoding="utf-8"):
+        found.append(f"src/bridle/__init__.py: the version is not {version}")
     if tag.startswith("v") and tag != f"v{version}":
         found.append(f"the tag is {tag}, the version in pyproject.toml is {version}")
     return found

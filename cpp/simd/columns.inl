@@ -37,50 +37,20 @@ BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, 
     for (int v = 0; v < kVectors; ++v) top[v].store(out + v * D::lanes);
 }
 
+// The strip of so many vectors, one of k.
+template <int... k>
+BRIDLE_INLINE void strip_of(Counts<k...>, int vectors, const double* columns, int width, const int32_t* list, int count,
+                            const double* w, double* out) {
+    (void)((vectors == k && (strip<k>(columns, width, list, count, w, out), true)) || ...);
+}
+
 BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* list, int count, const double* w,
                               double* out) {
     int left = width / D::lanes;
     while (left > 0) {
         const int strips = (left + kStrip - 1) / kStrip, now = (left + strips - 1) / strips;  // of about the same size
-        switch (now) {
-            case 1:
-                strip<1>(columns, width, list, count, w, out);
-                break;
-            case 2:
-                strip<2>(columns, width, list, count, w, out);
-                break;
-            case 3:
-                strip<3>(columns, width, list, count, w, out);
-                break;
-            case 4:
-                strip<4>(columns, width, list, count, w, out);
-                break;
-            case 5:
-                strip<5>(columns, width, list, count, w, out);
-                break;
-            case 6:
-                strip<6>(columns, width, list, count, w, out);
-                break;
-            case 7:
-                strip<7>(columns, width, list, count, w, out);
-                break;
-            case 8:
-                strip<8>(columns, width, list, count, w, out);
-                break;
-            case 9:
-                strip<9>(columns, width, list, count, w, out);
-                break;
-            case 10:
-                strip<10>(columns, width, list, count, w, out);
-                break;
-            case 11:
-                strip<11>(columns, width, list, count, w, out);
-                break;
-            default:
-                strip<12>(columns, width, list, count, w, out);
-                break;
-        }
         const int done = now < 12 ? now : 12;
+        strip_of(UpToTwelve(), done, columns, width, list, count, w, out);
         columns += done * D::lanes;
         out += done * D::lanes;
         left -= done;

@@ -6,9 +6,11 @@
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
 #define BRIDLE_INLINE __forceinline
+#define BRIDLE_NOINLINE __declspec(noinline)
 #define BRIDLE_PREFETCH(address) ((void)0)
 #else
 #define BRIDLE_INLINE __attribute__((always_inline)) inline
+#define BRIDLE_NOINLINE __attribute__((noinline))
 #define BRIDLE_PREFETCH(address) __builtin_prefetch(address)
 #endif
 

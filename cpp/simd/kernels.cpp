@@ -12,6 +12,11 @@ namespace {
 BRIDLE_INLINE D wide(const double* x) { return D::load(x); }
 BRIDLE_INLINE D wide(const float* x) { return D::widen(x); }
 
+// Numbers of vectors that a loop is compiled for.
+template <int... k>
+struct Counts {};
+using UpToTwelve = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
+
 }  // namespace
 
 #include "keys.inl"

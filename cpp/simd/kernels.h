@@ -177,25 +177,15 @@ struct Kernels {
 const Kernels& kernels();
 
 template <class History>
-const HistoryKernels<History>& history_kernels();
-template <>
-inline const HistoryKernels<double>& history_kernels() {
-    return kernels().history_in_double;
-}
-template <>
-inline const HistoryKernels<float>& history_kernels() {
-    return kernels().history_in_single;
+const HistoryKernels<History>& history_kernels() {
+    if constexpr (sizeof(History) == sizeof(double)) return kernels().history_in_double;
+    else return kernels().history_in_single;
 }
 
 template <class Real>
-const SumKernels<Real>& sum_kernels();
-template <>
-inline const SumKernels<double>& sum_kernels() {
-    return kernels().in_double;
-}
-template <>
-inline const SumKernels<float>& sum_kernels() {
-    return kernels().in_single;
+const SumKernels<Real>& sum_kernels() {
+    if constexpr (sizeof(Real) == sizeof(double)) return kernels().in_double;
+    else return kernels().in_single;
 }
 
 // m rounded up to whole vectors of the tier in use

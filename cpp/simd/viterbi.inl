@@ -159,10 +159,11 @@ BRIDLE_INLINE void best_columns(const double* columns, int width, int m, uint64_
     for (int v = 0; v < kVectors; ++v) row[v] = top[v];
 }
 
-// Few labels: the row under way stays in registers, and what can win is one word of bits.
+// Few labels: the row under way stays in registers, and what can win is one word of bits. One function per number of vectors:
+// all of them in one took compilers most of the time that a tier takes.
 template <int kVectors, class Score>
-BRIDLE_INLINE void scan_few(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V,
-                            uint64_t* few, double* H) {
+BRIDLE_NOINLINE void scan_few(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V,
+                              uint64_t* few, double* H) {
     constexpr int width = kVectors * D::lanes;
     const int m = x.m, whole = m / D::lanes;
     const auto bound_of = [](const D* row, const TableView& table) {  // L
@@ -254,67 +255,23 @@ BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, in
     }
 }
 
+// By rows of so many vectors; false: that is none of k.
+template <class Score, int... k>
+BRIDLE_INLINE bool scan_few_of(Counts<k...>, int vectors, const RawScores& x, const Score* unary, int low, int high,
+                               const double* after, double* V, uint64_t* few, double* H) {
+    return ((vectors == k && (scan_few<k>(x, unary, low, high, after, V, few, H), true)) || ...);
+}
+
 template <class Score>
 void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few,
              double* H, int32_t* room) {
     for (int t = 0; t <= high - low; ++t) few[t] = 0;
-    if (x.width > 64) return scan_many(x, unary, low, high, after, V, H, room);
-    switch (x.width / D::lanes) {
-        case 1:
-            return scan_few<1>(x, unary, low, high, after, V, few, H);
-        case 2:
-            return scan_few<2>(x, unary, low, high, after, V, few, H);
-        case 3:
-            return scan_few<3>(x, unary, low, high, after, V, few, H);
-        case 4:
-            return scan_few<4>(x, unary, low, high, after, V, few, H);
-        case 5:
-            return scan_few<5>(x, unary, low, high, after, V, few, H);
-        case 6:
-            return scan_few<6>(x, unary, low, high, after, V, few, H);
-        case 7:
-            return scan_few<7>(x, unary, low, high, after, V, few, H);
-        case 8:
-            return scan_few<8>(x, unary, low, high, after, V, few, H);
-        case 9:
-            return scan_few<9>(x, unary, low, high, after, V, few, H);
-        case 10:
-            return scan_few<10>(x, unary, low, high, after, V, few, H);
-        case 11:
-            return scan_few<11>(x, unary, low, high, after, V, few, H);
-        case 12:
-            return scan_few<12>(x, unary, low, high, after, V, few, H);
-        default:
-            break;
+    const int vectors = x.width > 64 ? 0 : x.width / D::lanes;
+    if (scan_few_of(UpToTwelve(), vectors, x, unary, low, high, after, V, few, H)) return;
+    if constexpr (D::lanes == 2) {  // so that as many labels are few as with wider vectors
+        using More = Counts<13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24>;
+        if (scan_few_of(More(), vectors, x, unary, low, high, after, V, few, H)) return;
     }
-    if constexpr (D::lanes == 2) switch (x.width / D::lanes) {  // so that as many labels are few as with wider vectors
-            case 13:
-                return scan_few<13>(x, unary, low, high, after, V, few, H);
-            case 14:
-                return scan_few<14>(x, unary, low, high, after, V, few, H);
-            case 15:
-                return scan_few<15>(x, unary, low, high, after, V, few, H);
-            case 16:
-                return scan_few<16>(x, unary, low, high, after, V, few, H);
-            case 17:
-                return scan_few<17>(x, unary, low, high, after, V, few, H);
-            case 18:
-                return scan_few<18>(x, unary, low, high, after, V, few, H);
-            case 19:
-                return scan_few<19>(x, unary, low, high, after, V, few, H);
-            case 20:
-                return scan_few<20>(x, unary, low, high, after, V, few, H);
-            case 21:
-                return scan_few<21>(x, unary, low, high, after, V, few, H);
-            case 22:
-                return scan_few<22>(x, unary, low, high, after, V, few, H);
-            case 23:
-                return scan_few<23>(x, unary, low, high, after, V, few, H);
-            case 24:
-                return scan_few<24>(x, unary, low, high, after, V, few, H);
-            default:
-                break;
-        }
     scan_many(x, unary, low, high, after, V, H, room);
 }
 

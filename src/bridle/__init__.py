@@ -55,7 +55,8 @@ if TYPE_CHECKING:
         select,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+__distribution__ = "bridle-nlp"  # on PyPI, `bridle` is another project: see bridle.installation
 
 __all__ = [  # noqa: RUF022  (plainly sorted)
     "Batch",
@@ -155,12 +156,18 @@ if not TYPE_CHECKING:  # type checkers would take any name for one that exists
     def __getattr__(name: str) -> "Any":
         from importlib import import_module
 
-        if name in _HOME_OF:
-            value = getattr(import_module(_HOME_OF[name]), name)
-        elif name in __all__:
-            value = import_module(f"bridle.{name}")
-        else:
-            raise AttributeError(f"module 'bridle' has no attribute {name!r}")
+        try:
+            if name in _HOME_OF:
+                value = getattr(import_module(_HOME_OF[name]), name)
+            elif name in __all__ or name == "_native":
+                value = import_module(f"bridle.{name}")
+            else:
+                raise AttributeError(f"module 'bridle' has no attribute {name!r}")
+        except ImportError as problem:
+            from bridle.installation import explain
+
+            explain(problem)
+            raise
         globals()[name] = value
         return value
 

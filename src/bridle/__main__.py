@@ -6,8 +6,13 @@ from bridle.interrupts import stop_at_once
 def main() -> None:
     """Import a command, which takes a moment, and run it."""
     stop_at_once()
-    from bridle.cli import app
+    try:
+        from bridle.cli import app
+    except ImportError as problem:
+        from bridle.installation import explain
 
+        explain(problem)
+        raise
     app(prog_name="bridle")
 
 

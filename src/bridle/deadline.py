@@ -1,28 +1,78 @@
-"""A point in time by which a call must be over."""
+"""When a call must be over: a point in time, and a `Stop` that another thread may set before it."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
+
+from bridle import _native
+
+_stop: ContextVar[_native.Stop | None] = ContextVar("bridle_stop", default=None)
 
 
 class OutOfTime(Exception):  # noqa: N818
     """The deadline has passed; whoever set it answers with what there is."""
 
 
+class stopping:  # noqa: N801 - it reads as a statement: with stopping(stop): ...
+    """Let a `Stop` end the work inside; who has set it gets `KeyboardInterrupt` out of the work, as with Ctrl-C.
+
+    Kernels take the stop as an argument. Loops in Python that can be long ask `check_stopped()` instead, because an
+    argument would have to pass through everything between a call and its loops: parsers, all kinds of rules, automata,
+    the linter. Threads that work on parts of a call get its stop by `decoding.threads`.
+
+    None leaves the stop of the work around it in place.
+
+    Examples
+    --------
+    >>> from bridle._native import Stop
+    >>> stop = Stop()
+    >>> stop.set()
+    >>> with stopping(stop):
+    ...     try:
+    ...         check_stopped()
+    ...     except KeyboardInterrupt:
+    ...         print("stopped")
+    stopped
+    """
+
+    __slots__ = ("_stop", "_token")
+
+    def __init__(self, stop: _native.Stop | None) -> None:
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        self._token: Token[_native.Stop | None] | None = None if self._stop is None else _stop.set(self._stop)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _stop.reset(self._token)
+
+
+def current_stop() -> _native.Stop | None:
+    """The stop of the work around the call; None: nobody can stop it."""
+    return _stop.get()
+
+
+def check_stopped() -> None:
+    """Raise `KeyboardInterrupt` if the work around the call was stopped."""
+    stop = _stop.get()
+    if stop is not None and stop.is_set():
+        raise KeyboardInterrupt
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A point in time, on the clock of `time.perf_counter`; by default never. Others may stop the work before it."""
+    """A point in time, on the clock of `time.perf_counter`; by default never."""
 
     at: float = math.inf
-    is_stopped: Callable[[], bool] | None = None  # has another thread given up what this is a part of?
 
     @classmethod
-    def after(cls, seconds: float | None, is_stopped: Callable[[], bool] | None = None) -> Deadline:
+    def after(cls, seconds: float | None) -> Deadline:
         """The deadline of a call that begins now; None: it may take as long as it likes."""
-        return cls(math.inf if seconds is None else time.perf_counter() + seconds, is_stopped)
+        return cls(math.inf if seconds is None else time.perf_counter() + seconds)
 
     @property
     def left(self) -> float | None:
@@ -35,14 +85,9 @@ class Deadline:
 
     def check(self, ahead: float = 0.0) -> None:
         """Raise `OutOfTime` if it has passed, or will have; `KeyboardInterrupt` if the work was stopped."""
-        self.check_stopped()
+        check_stopped()
         if self.passed(ahead):
             raise OutOfTime
-
-    def check_stopped(self) -> None:
-        """Raise `KeyboardInterrupt` if the work was stopped, whatever the time."""
-        if self.is_stopped is not None and self.is_stopped():
-            raise KeyboardInterrupt
 
 
 NEVER = Deadline()

@@ -22,9 +22,15 @@ from __future__ import annotations
 
 import re
 import reprlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+if getattr(sys.modules["bridle"], "__distribution__", None) != "bridle-nlp":  # another project's __init__.py, or none
+    from bridle.installation import conflict, other_distributions
+
+    raise conflict(other_distributions())
 
 LONGEST = 1000  # characters of each part of a message: files may hold names and values of any length
 

@@ -35,7 +35,8 @@ def needed(module: str, extra: str, what: str, error: type[BridleError] = Missin
     --------
     >>> needed("nowhere", "spacy", "components need spaCy")
     Traceback (most recent call last):
-    bridle.errors.MissingExtra: components need spaCy; got no package nowhere; wanted pip install 'bridle[spacy]'.
+    bridle.errors.MissingExtra: components need spaCy; got no package nowhere; wanted pip install 'bridle-nlp[spacy]'.
+    In a clone, run pip install '.[spacy]' instead.
     """
     try:
         return import_module(module)
@@ -49,4 +50,5 @@ def needed(module: str, extra: str, what: str, error: type[BridleError] = Missin
             got = f"{package} without {missing}: {problem}"
         else:
             got = f"{package}, which cannot be imported: {problem}"
-        raise error(what, got=got, wanted=f"pip install 'bridle[{extra}]'") from (None if absent else problem)
+        wanted, cause = f"pip install 'bridle-nlp[{extra}]'", f"In a clone, run pip install '.[{extra}]' instead."
+        raise error(what, got=got, wanted=wanted, cause=cause) from (None if absent else problem)

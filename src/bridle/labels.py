@@ -73,13 +73,12 @@ class Labels:
     [Segment(start=0, end=2, type='PER'), Segment(start=3, end=4, type='PER')]
     """
 
-    __slots__ = ("__dict__", "_ids", "automata", "names", "outside", "scheme")
+    __slots__ = ("__dict__", "_ids", "names", "outside", "scheme")
 
     def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
         if not isinstance(names, Iterable) or (isinstance(names, str) and not names.isalpha()):  # "BMES" is a list too
             raise LabelError("labels are not a list of names", got=shown(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
-        self.automata = RecentCache(4096, 1 << 26)  # of rules about these labels, for all decoders (rules/compiled.py)
         self.scheme: Scheme | None = scheme
         self.outside = outside
         if not self.names:
@@ -125,6 +124,11 @@ class Labels:
         if self.scheme == "IO":
             return "I", name
         return name, UNTYPED
+
+    @cached_property
+    def automata(self) -> RecentCache:
+        """Automata of rules about these labels, for all decoders (rules/compiled.py)."""
+        return RecentCache(4096, 1 << 26)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.names, self.scheme, self.outside)
@@ -265,6 +269,11 @@ class Labels:
     def types(self) -> frozenset[str]:
         """All segment types, the outside label not among them."""
         return frozenset(kind for tag, kind in zip(self.tag_of, self.type_of, strict=True) if tag)
+
+    @cached_property
+    def span_labels(self) -> Labels:
+        """The same labels, such that the outside label is never a segment, even without a scheme."""
+        return self if self.scheme is not None else Labels(self.names, "IO", outside=self.outside)
 
     @cached_property
     def _typed(self) -> dict[str, frozenset[int]]:

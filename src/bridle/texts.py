@@ -44,10 +44,23 @@ class Texts(Sequence[str]):
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
         """The same strings; half characters, which UTF-8 does not have, are kept."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-        np.cumsum(list(map(len, encoded)), out=offsets[1:])
-        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+        return cls(*_native.packed(texts))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sequence[str]]) -> Sequence[str]:
+        """Join lists of strings end to end; a plain list if all of them are."""
+        if len(parts) == 1:
+            return parts[0]
+        if not any(isinstance(part, Texts) for part in parts):
+            return [text for part in parts for text in part]
+        packed = [part if isinstance(part, Texts) else cls.of(part) for part in parts]
+        lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in packed)])
+        data = [part.data[part.offsets[0] : part.offsets[-1]] for part in packed]
+        return cls(np.concatenate(data), np.cumsum(lengths))
+
+    def take(self, at: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> Texts:
+        """Take the strings at these places, in this order; a place may occur more than once."""
+        return Texts(*_native.taken(self.data, self.offsets, at))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -79,6 +92,16 @@ class Texts(Sequence[str]):
             return [text[low:high] for low, high in pairwise(cuts)]
         return [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(cuts)]
 
+    def equal(self, text: str) -> npt.NDArray[np.bool_]:
+        """Tell for each string whether it is this one."""
+        data = text.encode("utf-8", "surrogatepass")
+        at = np.flatnonzero(np.diff(self.offsets) == len(data))
+        for k, byte in enumerate(data):
+            at = at[self.data[self.offsets[at] + k] == byte]
+        same = np.zeros(len(self), dtype=bool)
+        same[at] = True
+        return same
+
     def distinct(self, at: npt.NDArray[np.int64] | None = None) -> tuple[Texts, npt.NDArray[np.int32]]:
         """Each text once, in the order of first appearance, and which of them is at each place.
 
@@ -86,7 +109,7 @@ class Texts(Sequence[str]):
         """
         strings = _native.Strings()
         which = np.empty(len(self) if at is None else len(at), dtype=np.int32)
-        strings.add_texts(self.data, self.offsets, at, which)
+        strings.add(self.data, self.offsets, at, which)
         data, offsets = np.empty(strings.n_bytes, dtype=np.uint8), np.zeros(len(strings) + 1, dtype=np.int64)
         strings.dump(data, offsets[1:])
         return Texts(data, offsets), which

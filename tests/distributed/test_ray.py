@@ -14,17 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 import bridle
 from blocks import ROOT, run_page
 from bridle.arrow import Tag
-from bridle.cli import ray_run
 from bridle.errors import FileError, ModelError
-from bridle.integrations.ray import RunSummary, run, tag
-from bridle.integrations.ray.counts import counted, parquet_files
-from bridle.integrations.ray.ledger import Ledger, inside
-from bridle.integrations.ray.pool import cpus_per_actor
+from bridle.integrations.ray import RunSummary, counted, cpus_per_actor, parquet_files, reconcile, run, tag
+from bridle.runs import ArrowFolder, checksum
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 scale_data = importlib.import_module("scale_data")
@@ -135,11 +131,13 @@ def test_a_run_is_resumed_checked_and_bound_to_its_settings(
     monkeypatch.chdir(tmp_path)  # Ray deletes nothing below a path that is not absolute
     first = run(rows, "out", model, RULES, **SMALL)
     assert (first.rows, first.resumed, first.status) == (600, 0, {"optimal": 600})
+    assert first.checksum == checksum(pq.read_table(rows)["id"])
     files = sorted((tmp_path / "out").iterdir())
     assert len(files) == first.files > 3
     times = [file.stat().st_mtime_ns for file in files]
     again = run([str(rows)], tmp_path / "out", bridle.load(model), RULES, **SMALL)
-    assert again == RunSummary(600, 600, first.status, first.files, first.checksum)
+    wanted = (RunSummary, 600, 600, first.status, first.files, first.checksum, "nothing to do")
+    assert (type(again), again.rows, again.resumed, again.status, again.files, again.checksum, again.state) == wanted
     assert [file.stat().st_mtime_ns for file in files] == times
 
     gone = pq.read_metadata(files[0]).num_rows
@@ -152,9 +150,13 @@ def test_a_run_is_resumed_checked_and_bound_to_its_settings(
     expected = {name: labels for name, labels in scale_ray.prepared(folder, 3000)[2].items() if name in some}
     assert scale_data.judge(found, expected).ok
 
-    with pytest.raises(FileError, match="had another rules"):
+    with pytest.raises(FileError, match="this run was started with other rules; got"):
         run(rows, "out", model, RULES[:1], **SMALL)
-    with pytest.raises(FileError, match="no checkpoint of the run"):
+    with pytest.raises(FileError, match="other options; got id_column: key; wanted id"):
+        keyed = pq.read_table(rows)
+        pq.write_table(keyed.append_column("key", keyed["id"]), tmp_path / "keyed.parquet")
+        run("keyed.parquet", "out", model, RULES, id_column="key", **SMALL)
+    with pytest.raises(FileError, match="the folder holds other files; got"):
         run(rows, "out", model, RULES, checkpoint=tmp_path / "elsewhere", **SMALL)
     with pytest.raises(FileError, match="cannot lie in the output"):
         run(rows, "out", model, RULES, checkpoint=tmp_path / "out" / "ids", **SMALL)
@@ -170,25 +172,25 @@ NAME = "0abc_" + "0" * 32 + "_00000"
 
 
 def test_rows_and_ids_without_a_counterpart_are_removed(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "out"), str(tmp_path / "check"))
     ids = tmp_path / "check" / "ids"
+    folders = ArrowFolder(str(tmp_path / "out")), ArrowFolder(str(ids))
     ids.mkdir(parents=True)
     (tmp_path / "out").mkdir()
     for k in range(7):
         pq.write_table(pa.table({"id": [str(k), "x"]}), tmp_path / "out" / f"{NAME}{k}-0.parquet")
         pq.write_table(pa.table({"id": [str(k), "x"]}), ids / f"{NAME}{k}.parquet")
-    assert ledger.reconcile() == 0
+    assert reconcile(*folders) == 0
     (tmp_path / "out" / f"{NAME}0-0.parquet").unlink()
     (ids / f"{NAME}1.parquet").unlink()
     (tmp_path / "out" / f"{NAME}2-0.parquet").write_bytes(b"PAR1 and no more")
     pq.write_table(pa.table({"id": ["3"]}), ids / f"{NAME}3.parquet")
     (ids / f"{NAME}4.parquet").rename(ids / f"{NAME}4.pending.parquet")
     (ids / f"{NAME}5.pending.parquet").write_bytes(b"")  # of a task that was tried again
-    assert ledger.reconcile() == 1 + 1 + 2 + 2 + 2 + 3
+    assert reconcile(*folders) == 1 + 1 + 2 + 2 + 2 + 3
     assert [path.name for path in tmp_path.rglob("*.parquet")] == [f"{NAME}6-0.parquet", f"{NAME}6.parquet"]
     (tmp_path / "out" / "mine.parquet").write_bytes(b"")
     with pytest.raises(FileError, match="not of this run"):
-        ledger.reconcile()
+        reconcile(*folders)
 
 
 def test_ids_are_counted(tmp_path: Path) -> None:
@@ -198,8 +200,8 @@ def test_ids_are_counted(tmp_path: Path) -> None:
     files, paths = parquet_files([str(tmp_path / "[a-c].parquet")])
     assert [Path(path).name for path in paths] == ["a.parquet", "b.parquet", "c.parquet"]
     assert parquet_files([str(tmp_path)])[1] == [*paths, str(tmp_path / "d.parquet")]
-    a, b, c = (counted(files, [path], "id", "status") for path in paths)
-    assert a.same_ids(b) and not a.same_ids(c) and c.rows == 3 and c.status == {"optimal": 3}
+    a, b, c = (counted(files, [path], "id") for path in paths)
+    assert a == b and a.checksum == checksum("123") != c.checksum and c.status == {"optimal": 3}
     with pytest.raises(FileError, match="rows have no id"):
         counted(files, [str(tmp_path / "d.parquet")], "id")
     (tmp_path / "empty").mkdir()
@@ -207,42 +209,24 @@ def test_ids_are_counted(tmp_path: Path) -> None:
         parquet_files([str(tmp_path / "empty")])
 
 
-def test_inside() -> None:
-    assert inside("/a/b", "/a") and inside("/a/", "/a") and not inside("/ab", "/a")
-
-
 # ---- kills ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kill", ["actor", "worker", "driver"])
 def test_nothing_is_lost_or_doubled_after_a_kill(folder: Path, kill: str) -> None:
-    found = scale_ray.trial(folder, 3000, kill, seed=1, block_bytes=60_000)
-    assert found["verdict"] == {"rows": 3000, "lost": 0, "doubled": 0, "wrong": 0, "unknown": 0, "ok": True}, found
+    found = scale_ray.trial(folder, 9000, kill, seed=1, block_bytes=60_000)
+    assert found["verdict"] == {"rows": 9000, "lost": 0, "doubled": 0, "wrong": 0, "unknown": 0, "ok": True}, found
     assert 0 < found["killed"]["files_done"] < found["killed"]["files"]
     assert (found["summary"]["resumed"] > 0) == (kill == "driver")
 
 
-# ---- the command line, and prose ------------------------------------------------------------------------------------
-
-
-def test_the_command_line(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], ray: Any) -> None:
-    """In a process of its own cluster, after that of the other tests."""
-    ray.shutdown()
-    table = pq.read_table(folder / "rows-3000.parquet").slice(0, 30)
-    pq.write_table(table, tmp_path / "some.parquet")
-    options = {"on": "ray:local", "actors": "1"}
-    with pytest.raises(typer.Exit) as ended:
-        ray_run.run(folder / "refs.bridle", [str(tmp_path / "*.parquet")], str(tmp_path / "out"), RULES, options)
-    assert ended.value.exit_code == 0
-    assert f"finished: 30 rows in {tmp_path / 'out'} (30 optimal); checksum of ids" in capfd.readouterr().err
-    with pytest.raises(FileError, match="--on-option actors is not a number"):
-        ray_run.run(folder / "refs.bridle", [], "out", [], {"on": "ray:local", "actors": "many"})
+# ---- prose ------------------------------------------------------------------------------------
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
     run_page("docs/integrations/ray.md", tmp_path, seconds=600)
 
 
-def test_doctests() -> None:
-    for name in ("pool", "files", "ledger", "counts"):
-        assert doctest.testmod(importlib.import_module(f"bridle.integrations.ray.{name}")).failed == 0
+def test_doctests(ray: Any) -> None:
+    ray.shutdown()  # examples start a cluster of their own
+    assert doctest.testmod(importlib.import_module("bridle.integrations.ray")).failed == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -24,12 +25,13 @@ from bridle.errors import FileError, LabelError, ModelError, ModelFileError
 
 if shutil.which("java") is None:
     pytest.skip("there is no Java: Spark needs 17 or newer", allow_module_level=True)
-pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'bridle[spark]'")
+pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'bridle-nlp[spark]'")
 
-from bridle.integrations.spark import remove_orphans, shipping, tag, tag_stream
-from bridle.integrations.spark.runs import Run
-from bridle.integrations.spark.shipping import Model, Place, function, tag_of
+from bridle.integrations import spark as on_spark
+from bridle.integrations.spark import Place, Run, checksum, function, remove_orphans, tag, tag_of, tag_stream
 from bridle.recent import RecentCache
+from bridle.runs import NAME
+from bridle.runs import checksum as checksum_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -147,6 +149,9 @@ def test_the_id_is_kept(spark: Any, data: Any) -> None:
     assert tag(df, data.model, id_column="id", keep=["id"]).columns == ["id", "labels", "status", "error"]
     with pytest.raises(FileError, match="column of id_column='key' does not exist; got 'id', 'tokens'; wanted 'key'"):
         tag(df, data.model, id_column="key")
+    with pytest.raises(FileError, match="column of id_column='key' does not exist"):
+        checksum(df, "key")
+    assert checksum(df.withColumnRenamed("id", "a.b"), "a.b") == checksum(df) == checksum_of(list(data.expected))
 
 
 def test_what_cannot_work_is_said_before_a_job_starts(spark: Any, data: Any) -> None:
@@ -193,12 +198,12 @@ def test_spark_connect(trials: ModuleType, data: Any, tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def new_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process has met no job yet."""
-    monkeypatch.setattr(shipping, "_tags", RecentCache(4, 1 << 30))
+    monkeypatch.setattr(on_spark, "_tags", RecentCache(4, 1 << 30))
 
 
 def made(data: Any, at: Path | None = None) -> Any:
-    model = Model.of(data.model)
-    return function(Place("path", model.path if at is None else str(at), model.digest), [TITLES], {})
+    digest = hashlib.sha256(data.model.read_bytes()).hexdigest()
+    return function(Place("path", str(at or data.model), digest), [TITLES], {})
 
 
 def test_a_worker_loads_a_model_once(data: Any) -> None:
@@ -291,19 +296,24 @@ def test_a_stream_of_your_own(spark: Any, data: Any, tmp_path: Path) -> None:
 
 def test_a_folder_belongs_to_one_run(spark: Any, data: Any, tmp_path: Path) -> None:
     inputs = shutil.copytree(data.inputs, tmp_path / "in")
-    model, rules, out = Model.of(data.model), bridle.rules.load(data.rules), str(tmp_path / "out")
+    model, rules, out = data.model.read_bytes(), bridle.rules.load(data.rules), str(tmp_path / "out")
     both = [str(inputs / "part000[0-1].parquet"), str(inputs / "part000[2-3].parquet")]
     run = Run(spark, both, out, model, rules, "parquet", {}, {})
     run.start().awaitTermination()
-    summary = run.finish()
-    assert (summary.rows, summary.statuses, summary.removed) == (ROWS, {"optimal": ROWS}, [])
+    result = run.finish()
+    assert (result.rows, result.status, result.ids) == (ROWS, {"optimal": ROWS}, checksum_of(list(data.expected)))
+    assert result.files == len(list((tmp_path / "out").glob("part-*"))) and (tmp_path / "out" / NAME).exists()
     assert rows_in(tmp_path / "out") == data.expected
-    with pytest.raises(FileError, match="the output folder belongs to another run; got other rules and other options"):
+    with pytest.raises(FileError, match="this run was started with other rules"):
         Run(spark, both, out, model, rules[:1], "parquet", {}, {"k": 2}).start()
+    with pytest.raises(FileError, match="this run was started with other options; got k: 2; wanted nothing"):
+        Run(spark, both, out, model, rules, "parquet", {}, {"k": 2}).start()
+    with pytest.raises(FileError, match=r"the input is not what it was .*part000\[2-3\].parquet: nothing"):
+        Run(spark, both[:1], out, model, rules, "parquet", {}, {}).start()
     (inputs / "part0000.parquet").unlink()
-    with pytest.raises(FileError, match="not have the rows of the inputs; got 600 rows; wanted 450 rows"):
+    with pytest.raises(FileError, match=r"not have the rows of the input; got 600 rows, .*; wanted 450 rows, checksum"):
         run.finish()
-    with pytest.raises(FileError, match=r"the output folder holds other files; got part0001\.parquet"):
+    with pytest.raises(FileError, match=r"the folder holds other files; got part0001\.parquet"):
         Run(spark, both, str(inputs), model, rules, "parquet", {}, {}).start()
     with pytest.raises(FileError, match="cannot read these inputs as one stream; got /a,b"):
         Run(spark, ["/c", "/a,b"], out, model, rules, "parquet", {}, {}).start()

@@ -45,7 +45,7 @@ def _chromium() -> str:
 def address(run: Cli) -> Iterator[str]:
     """The address of `bridle explore` on the embedded references."""
     for package in ("starlette", "uvicorn", "msgspec"):
-        pytest.importorskip(package, reason="the explorer needs bridle[serve]")
+        pytest.importorskip(package, reason="the explorer needs bridle-nlp[serve]")
     process = run.start("explore", "--no-browser", "--port", "0")
     assert process.stderr is not None
     lines: list[str] = []

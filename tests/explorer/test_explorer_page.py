@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import bridle
+from stopwatch import patience
 
 expect = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright").expect
 expect.set_options(timeout=15_000)  # milliseconds; a machine under load is slow
@@ -141,7 +142,7 @@ def test_long_text_stays_usable(page: Any) -> None:
     begun = time.perf_counter()
     page.locator("#text").press("End")
     page.evaluate("new Promise(requestAnimationFrame)")
-    assert time.perf_counter() - begun < 2
+    assert time.perf_counter() - begun < patience(2)
     page.locator("#plain .fold").first.click()
     expect(page.locator("#plain .fold")).to_have_count(0)
 
@@ -205,7 +206,7 @@ def test_figures_of_500_sequences_follow_the_rules(page: Any) -> None:
     page.fill("#rules", page.input_value("#rules") + "forbid PAGES  # not a good idea\n")
     expect(rows).to_have_count(12)
     expect(rows.last).to_contain_text("hurts")
-    assert time.perf_counter() - begun < 5  # about 0.4 s on an idle machine
+    assert time.perf_counter() - begun < patience(5)  # about 0.4 s on an idle machine
     assert page.locator("#scores").inner_text() != scores
     rows.nth(1).get_by_role("button").click()
     selected = "field => field.value.slice(0, field.selectionStart).split('\\n').length"

@@ -11,7 +11,7 @@ import pytest
 
 from serving import Client, service_of
 
-schemathesis = pytest.importorskip("schemathesis", reason="pip install 'bridle[explorer]'")
+schemathesis = pytest.importorskip("schemathesis", reason="pip install 'bridle-nlp[explorer]'")
 from hypothesis import HealthCheck, settings  # noqa: E402  (after the package that is asked for)
 from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
 

@@ -173,7 +173,7 @@ def test_sentences_that_are_numbered_on_their_first_row() -> None:
         (pl.LazyFrame({"word": [["a"], ["b"]]}), r"got LazyFrame(.|\n)*X\.collect\(\)"),
         (pd.Series([["a"], np.nan]), r"sequence 1: .* got nan(.|\n)*The cell is empty"),
         (pl.Series([["a"], None]), r"sequence 1: .* got None(.|\n)*The cell is empty"),
-        (pl.Series([["a"], [None]]), "sequence 1: a token is not a string; got None"),
+        (pl.Series([["a"], [None]]), "sequence 1: a token in .* is null"),
         (pl.Series([[1], [2]]), "sequence 0: a token is not a string; got 1"),
         (pd.Series(["a", "b"]), "cut into tokens first"),
         (pd.DataFrame({"text": [["a"], ["b"]]}), "no column or function 'word'; got .*one of the columns text"),

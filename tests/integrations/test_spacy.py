@@ -122,7 +122,7 @@ def test_without_spacy() -> None:
     code = "import sys; sys.modules['spacy'] = None; import bridle.integrations.spacy"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "MissingExtra: Bridle's spaCy components need spaCy; got no package spacy" in done.stderr
-    assert "pip install 'bridle[spacy]'" in done.stderr
+    assert "pip install 'bridle-nlp[spacy]'" in done.stderr
 
 
 def test_a_pipeline_needs_no_other_files(model: bridle.models.Tagger, texts: list[str], tmp_path: Path) -> None:

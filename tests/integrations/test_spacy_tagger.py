@@ -180,6 +180,18 @@ def test_features_of_ones_own() -> None:
         with_tagger(model, columns={"word": "text"}, features={"@misc": "test_features.v1"})("the cat")
 
 
+def test_rules_speak_of_columns_and_of_tokens_with_features(parts_of_speech: Model) -> None:
+    X = [{"word": ["Rose", "rose"], "pos": ["N", "V"]}]
+    model = bridle.LocalTagger(features=["pos[0]"]).fit(X * 3, [["X", "Y"]] * 3)
+    nlp = with_tagger(model, columns={"pos": "tag_"}, rules=["fix Y at pos /N/", "fix X at tokens /runs/"])
+    nlp.add_pipe("bridle_tagger", name="first", first=True).model = parts_of_speech
+    assert [token.tag_ for token in nlp("dog runs")] == ["Y", "X"]
+    own = bridle.CRF().fit([[["lower=the"], ["lower=cat"]]] * 2, [["D", "N"]] * 2)
+    spacy.registry.misc("test_lower.v1", func=lambda: lambda tokens: [[f"lower={token.lower_}"] for token in tokens])
+    nlp = with_tagger(own, features={"@misc": "test_lower.v1"}, rules=["fix N at tokens /THE/"])
+    assert [[token.tag_ for token in doc] for doc in nlp.pipe(["THE Cat", "the cat"])] == [["N", "N"], ["D", "N"]]
+
+
 def test_rules_speak_of_the_text_of_tokens(names: Model) -> None:
     doc = with_tagger(names, sets="ents", rules=["well formed", "fix LOC at tokens /Ada/"])("Ada met London .")
     assert ents(doc) == [("Ada", "LOC"), ("London", "LOC")]
@@ -321,6 +333,35 @@ def test_one_document_does_not_take_its_batch_with_it(
     assert failed == bad and [doc.text for doc in done] == [text for text in texts if text not in dict(bad)]
     assert [[token.tag_ for token in doc] for doc in done] == [[token.tag_ for token in nlp(doc.text)] for doc in done]
     Token.remove_extension("fragile")
+
+
+def test_a_batch_that_fails_is_not_tried_again(statistical: spacy.Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp, failed, calls = spacy.blank("en"), list[tuple[str, str]](), list[int]()
+    nlp.add_pipe("tagger", source=statistical)
+    tagger = nlp.add_pipe("bridle_tagger", config={"scores_from": "tagger"})
+    nlp.disable_pipe("tagger")
+    model = nlp.get_pipe("tagger").model
+
+    def fail(self: Any, docs: list[Doc]) -> Any:
+        calls.append(len(docs))
+        raise OSError("out of memory")
+
+    monkeypatch.setattr(type(model), "predict", fail)
+    tagger.set_error_handler(lambda name, _, docs, error: failed.extend((doc.text, str(error)) for doc in docs))
+    assert not list(nlp.pipe(["a dog", "the cat", ""], batch_size=3))
+    assert calls == [2] and failed == [(text, "out of memory") for text in ("a dog", "the cat", "")]
+
+
+def test_errors_of_a_batch_do_not_number_its_sequences(parts_of_speech: Model) -> None:
+    """The error handler gets the document; a number in the batch would mean nothing to it."""
+    nlp, errors = with_tagger(parts_of_speech, rules=["fix N at 2", *CLASH]), list[bridle.BridleError]()
+    nlp.set_error_handler(lambda *found: errors.append(found[-1]))
+    assert not list(nlp.pipe(["a dog", "the cat sleeps", "the cat"]))
+    assert [(type(error).__name__, error.sequence) for error in errors] == [
+        ("RuleError", None),
+        ("Infeasible", None),
+        ("RuleError", None),
+    ]
 
 
 def test_documents_without_tokens_are_not_decoded(parts_of_speech: Model) -> None:

@@ -616,4 +616,4 @@ def test_without_the_extra(missing: str) -> None:
         "import bridle.integrations.transformers"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"got no package {missing}; wanted pip install 'bridle[transformers]'" in done.stderr
+    assert f"got no package {missing}; wanted pip install 'bridle-nlp[transformers]'" in done.stderr

@@ -1,6 +1,6 @@
 """What Tag and Decode have in common: a function of tables that works part by part and reports faults by row.
 
-table -> parts of bounded size -> columns that can be read, errors of the other rows -> decodings -> columns
+table -> parts of bounded size -> blocks -> `tag` -> columns
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from bridle.arrow.answering import Ask, Given, Readable, isolated
 from bridle.arrow.kinds import as_table
-from bridle.arrow.output import OUTPUTS, Answer, Answers, Layout, Output
-from bridle.arrow.reading import Errors, Places, arrow, given_of, is_object, is_texts, parts_of, select
 from bridle.checks import is_integer
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import Limits, bad_option
 from bridle.decoding.threads import over_parts, thread_count
-from bridle.errors import BridleError, EngineError, FeatureError, clipped, shown
+from bridle.errors import EngineError, FeatureError, clipped, shown
 from bridle.rules.base import Rule
 from bridle.rules.files import as_rules
 from bridle.rules.loading import load
+from bridle.tagging import Block, tag
+from bridle.tagging.arrow import OUTPUTS, Layout, Output, arrow, is_object, is_texts, parts_of
+from bridle.tagging.labelling import Scorer, Want
 
 OnError = Literal["row", "raise"]
 Rules = Rule | str | os.PathLike[str] | Iterable[Rule | str]
@@ -80,13 +80,13 @@ class TableFunction:
         """The type that a column of the table should have if this type can never work."""
         return None if is_texts(kind) else "list<string>"
 
-    def _read(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> tuple[Any, Errors]:
-        """The columns of some rows, and the errors of rows that cannot be read."""
+    def _block(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> Block:
+        """Some rows as a block; what is wrong with a row is its error."""
         raise NotImplementedError
 
-    def _readable(self, read: Any, given: Given) -> tuple[Readable, Places | None]:
-        """Rows that were read without errors, and where their tokens are in a text."""
-        raise NotImplementedError
+    def _scorer(self) -> Scorer | None:
+        """The model; None if the rows have scores."""
+        return None
 
     def _is_text(self, schema: Any) -> bool:
         """Do tokens come from a text, so that spans can say where they are in it?"""
@@ -240,40 +240,19 @@ class TableFunction:
 
     def _part(self, arrays: dict[str, Any], inputs: Mapping[str, str], first: int, chars: bool) -> list[Any]:
         """The new columns of some rows, which are numbered from `first`."""
-        count = len(next(iter(arrays.values())))
-        texts = {name: array for name, array in arrays.items() if name != GIVEN}
-        read, errors = self._read(texts, inputs)
-        given: Given = None
-        if GIVEN in arrays:
-            given, wrong = given_of(arrays[GIVEN], inputs[GIVEN])
-            errors |= {row: error for row, error in wrong.items() if row not in errors}
-        rows = np.arange(count)
-        if errors:
-            rows = np.array([row for row in range(count) if row not in errors], dtype=np.int64)
-            read, _ = self._read(select(texts, rows), inputs)
-            given = None if given is None else [given[row] for row in rows.tolist()]
-        self._raise_first(errors, first)
-        answers: list[Answer] = []
-        if len(rows):
-            readable, places = self._readable(read, given)
-            ask = Ask(self._decoder(), self.layout, explain=self.options["on_infeasible"] == "raise")
-            for low, high, found in isolated(readable, ask):
-                if isinstance(found, BridleError):
-                    errors[int(rows[low])] = found
-                    continue
-                found.rows = rows[low:high]
-                found.chars = None if places is None else places.between(low, high)
-                answers.append(found)
-                errors |= {int(rows[low + b]): error for b, error in found.errors.items()}
-        self._raise_first(errors, first)
-        return Answers(self.layout, self._decoder().labels, count, answers, errors, chars).arrays()
-
-    def _raise_first(self, errors: Errors, first: int) -> None:
-        """The error of the first row that has one, if errors are to be raised."""
-        if errors and self.on_error == "raise":
-            row, error = min(errors.items(), key=lambda pair: pair[0])
+        decoder, layout = self._decoder(), self.layout
+        want: list[Want] = []
+        want += ["probabilities"] if layout.scores else []
+        want += ["k_best"] if layout.k > 1 else []
+        outcomes = tag(self._block(arrays, inputs), self._scorer(), decoder, want=want, k=layout.k)
+        if self.options["on_infeasible"] == "raise":  # rows without labels say why
+            for row, unanswered in outcomes.decodings.unanswered.items():
+                outcomes.errors.setdefault(row, unanswered.error)
+        if outcomes.errors and self.on_error == "raise":
+            row, error = min(outcomes.errors.items(), key=lambda pair: pair[0])
             error.sequence = first + row
             raise error.at(where=f"row {first + row}")
+        return layout.arrays(outcomes, chars)
 
     def _decoder_options(self) -> dict[str, Any]:
         """The options of the decoder, which never raises because of a row."""

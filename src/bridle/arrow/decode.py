@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle.arrow.answering import Given, Readable
-from bridle.arrow.base import OnError, Rules, TableFunction
-from bridle.arrow.output import Output
-from bridle.arrow.reading import Column, Errors, Places, TextColumn, check_lengths
-from bridle.arrow.scores import ScoreColumn, wrong_type
+from bridle.arrow.base import GIVEN, OnError, Rules, TableFunction
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.result import Decodings
-from bridle.features.columns import Packed
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
+from bridle.tagging import Block
+from bridle.tagging.arrow import Errors, Output, given_of, scores_of, texts_of, wrong_type
 
 SCORES = "scores"
 
@@ -108,50 +103,10 @@ class Decode(TableFunction):
     def _wanted(self, name: str, column: str, kind: Any) -> str | None:
         return wrong_type(kind, len(self.labels)) if name == SCORES else super()._wanted(name, column, kind)
 
-    def _read(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> tuple[Any, Errors]:
-        found: dict[str, Column] = {}
-        scores = ScoreColumn.of(arrays[SCORES], inputs[SCORES], len(self.labels))
-        errors = dict(scores.errors)
-        found[SCORES] = scores
-        for name, array in arrays.items():
-            if name != SCORES:
-                found[name] = column = TextColumn.of(array, inputs[name])
-                errors = column.errors | errors
-        check_lengths(found, errors)
-        return found, errors
-
-    def _readable(self, read: Any, given: Given) -> tuple[Readable, Places | None]:
-        scores: ScoreColumn = read[SCORES]
-        batch = Batch(scores.unary, scores.offsets, self.pairwise, start=self.start, end=self.end)
-        texts = Packed({name: column.texts for name, column in read.items() if name != SCORES}, scores.offsets)
-        return _Rows(self._decoder(), batch, texts, given), None
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows whose scores could be read, with the columns that rules look at."""
-
-    decoder: Decoder
-    batch: Batch
-    texts: Packed
-    given: Given
-
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def part(self, low: int, high: int) -> _Rows:
-        given = None if self.given is None else self.given[low:high]
-        return _Rows(self.decoder, self.batch.part(low, high), self.texts[low:high], given)
-
-    def decode(self) -> Decodings:
-        own = self.given is not None and any("tokens" in one for one in self.given)
-        if own or self.decoder.compares_tokens or set(self.texts.texts) - {"tokens"}:
-            return self.decoder.decode_batch(*self.scored(), threads=1)
-        rows = self.batch, self.given, self.texts.texts.get("tokens")
-        return self.decoder.decode_parts(lambda low, high, stop: rows, len(self), 1)
-
-    def scored(self) -> tuple[Batch, Given]:
-        if not self.texts.texts:
-            return self.batch, self.given
-        given: Sequence[Mapping[str, Any]] = [{}] * len(self) if self.given is None else self.given
-        return self.batch, [{**columns, **one} for columns, one in zip(self.texts, given, strict=True)]
+    def _block(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> Block:
+        errors: Errors = {}
+        columns = {name: texts_of(x, inputs[name], errors) for name, x in arrays.items() if name not in (SCORES, GIVEN)}
+        given = given_of(arrays[GIVEN], inputs[GIVEN], errors) if GIVEN in arrays else None
+        unary, offsets = scores_of(arrays[SCORES], inputs[SCORES], len(self.labels), errors)
+        batch = Batch(unary, offsets, self.pairwise, start=self.start, end=self.end)
+        return Block(len(batch), columns, scores=batch, errors=errors, given=given)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from bridle.arrow.answering import Given, Readable
-from bridle.arrow.base import OnError, Rules, TableFunction, field_of
+from bridle.arrow.base import GIVEN, OnError, Rules, TableFunction, field_of
 from bridle.arrow.loading import LoadedModel, Model, loaded
-from bridle.arrow.output import Output
-from bridle.arrow.reading import LONGEST, Errors, Places, TextColumn, check_lengths, is_text, is_texts, split_text
+from bridle.data.tokenizer import tokenize
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.result import Decodings
 from bridle.errors import ModelError, shown
 from bridle.features import TemplateFeatures
-from bridle.features.columns import Packed
 from bridle.labels import Labels
-from bridle.lattice import Batch
 from bridle.models import Tagger
 from bridle.models.checks import templates_of
+from bridle.tagging import Block, Column
+from bridle.tagging.arrow import Errors, Output, given_of, is_text, is_texts, split_text, texts_of
 
 
 class Tag(TableFunction):
@@ -93,8 +90,6 @@ class Tag(TableFunction):
     >>> found.column("error")[1].as_py()
     "'tokens' is null; got null; wanted a list of tokens, which may be empty."
     """
-
-    longest = LONGEST  # bytes of a token
 
     def __init__(
         self,
@@ -182,44 +177,19 @@ class Tag(TableFunction):
 
     # ---- how it is read ---------------------------------------------------------------------------------------------
 
-    def _read(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> tuple[Any, Errors]:
-        columns: dict[str, TextColumn] = {}
+    def _scorer(self) -> Tagger:
+        return self.tagger
+
+    def _block(self, arrays: Mapping[str, Any], inputs: Mapping[str, str]) -> Block:
+        columns: dict[str, Column] = {}
         errors: Errors = {}
-        places = None
+        chars = given = None
         for name, array in arrays.items():
-            if is_text(array.type):
-                columns[name], places = split_text(array, inputs[name], self._model().tokens)
+            if name == GIVEN:
+                given = given_of(array, inputs[name], errors)
+            elif is_text(array.type):
+                split = partial(tokenize, how=self._model().tokens)
+                columns[name], chars = split_text(array, inputs[name], split, errors)
             else:
-                columns[name] = TextColumn.of(array, inputs[name], self.longest)
-            errors = columns[name].errors | errors
-        check_lengths(columns, errors)
-        return (columns, places), errors
-
-    def _readable(self, read: Any, given: Given) -> tuple[Readable, Places | None]:
-        columns, places = read
-        offsets = next(iter(columns.values())).offsets
-        packed = Packed({name: column.texts for name, column in columns.items()}, offsets)
-        return _Rows(self.tagger, self._decoder(), packed, given), places
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows whose tokens could be read."""
-
-    tagger: Tagger
-    decoder: Decoder
-    packed: Packed
-    given: Given
-
-    def __len__(self) -> int:
-        return len(self.packed)
-
-    def part(self, low: int, high: int) -> _Rows:
-        given = None if self.given is None else self.given[low:high]
-        return _Rows(self.tagger, self.decoder, self.packed[low:high], given)
-
-    def decode(self) -> Decodings:
-        return self.tagger.decode(self.packed, self.decoder, given=self.given, threads=1)
-
-    def scored(self) -> tuple[Batch, Given]:
-        return self.tagger.lattices(self.packed), self.tagger.given(self.packed, self.decoder, self.given)
+                columns[name] = texts_of(array, inputs[name], errors)
+        return Block(len(next(iter(columns.values()))), columns, errors=errors, given=given, chars=chars)

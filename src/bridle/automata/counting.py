@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from bridle.automata.dfa import DFA
 from bridle.automata.refine import first_of, number, refine
+from bridle.deadline import check_stopped
 from bridle.errors import RuleError
 
 State = Hashable
@@ -124,20 +125,20 @@ def _explore(automaton: LazyAutomaton, labels: list[int], marks: Sequence[int]) 
     """All states that can be reached, reading one label of each class."""
     ids: dict[State, int] = {automaton.start: 0}
     todo: list[State] = [automaton.start]
-    step: list[list[list[int]]] = []
-    violations: list[list[list[int]]] = []
+    step, violations, final = list[Ints](), list[Ints](), list[int]()
     for state in todo:  # grows while we walk
+        check_stopped()
         moves = [[automaton.step(state, y, mark) for y in labels] for mark in marks]
         for nxt, _ in (move for row in moves for move in row):
             if nxt not in ids:
                 ids[nxt] = len(todo)
                 todo.append(nxt)
-        step.append([[ids[nxt] for nxt, _ in row] for row in moves])
-        violations.append([[v for _, v in row] for row in moves])
+        step.append(np.array([[ids[nxt] for nxt, _ in row] for row in moves], dtype=np.int64))
+        violations.append(np.array([[v for _, v in row] for row in moves], dtype=np.int64))
+        final.append(automaton.final(state))
         if len(todo) > MAX_STATES or len(todo) * len(marks) * len(labels) > MAX_CELLS:
             raise _too_large(len(todo))
-    final = np.array([automaton.final(s) for s in todo], dtype=np.int64)
-    return np.array(step, dtype=np.int64), np.array(violations, dtype=np.int64), final, np.zeros_like(final)
+    return np.stack(step), np.stack(violations), np.array(final, dtype=np.int64), np.zeros(len(final), dtype=np.int64)
 
 
 def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) -> CountingAutomaton:
@@ -192,6 +193,7 @@ def _reached(step: Ints, start: int) -> Ints:
     known[start] = True
     levels = [np.array([start])]
     while len(levels[-1]):
+        check_stopped()
         after = step[levels[-1]].ravel()
         states, first = np.unique(after[~known[after]], return_index=True)
         known[states] = True

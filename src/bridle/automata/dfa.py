@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.automata.refine import refine
+from bridle.deadline import check_stopped
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +60,7 @@ class DFA:
         ids: dict[tuple[int, int], int] = {(0, 0): 0}
         todo, rows = [(0, 0)], []
         for a, b in todo:  # grows while we walk
+            check_stopped()
             row = []
             for pair in zip(self.step[a].tolist(), other.step[b].tolist(), strict=True):
                 if pair not in ids:
@@ -74,6 +76,7 @@ class DFA:
         """The smallest automaton of the same language."""
         reached, frontier = {0}, [0]
         while frontier:
+            check_stopped()
             fresh = set(self.step[frontier].ravel().tolist()) - reached
             reached |= fresh
             frontier = sorted(fresh)
@@ -94,6 +97,7 @@ class DFA:
         came: dict[int, tuple[int, int] | None] = {0: None}
         todo = [0]
         for s in todo:  # breadth first
+            check_stopped()
             if self.accepting[s]:
                 path: list[int] = []
                 while (back := came[s]) is not None:

@@ -12,8 +12,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bridle.deadline import check_stopped
+
 Ints = npt.NDArray[np.int64]
 _ROUNDS = 8  # over all states, before blocks are split one by one
+_STRETCH = 1024  # states between two looks at whether the work was stopped
 
 
 def refine(output: Ints, step: Ints) -> Ints:
@@ -23,11 +26,12 @@ def refine(output: Ints, step: Ints) -> Ints:
     """
     block = number(output)
     for _ in range(_ROUNDS):
+        check_stopped()
         finer = number(np.concatenate([block[:, None], block[step]], axis=1))
         if finer.max(initial=0) == block.max(initial=0):
             return block
         block = finer
-    return number(_split(block.tolist(), np.unique(step, axis=1))[:, None])
+    return number(_split(block.tolist(), step[:, first_of(number(step.T))])[:, None])
 
 
 def _split(block: list[int], step: Ints) -> Ints:
@@ -35,10 +39,11 @@ def _split(block: list[int], step: Ints) -> Ints:
     members: list[set[int]] = [set() for _ in range(max(block) + 1)]
     for s, b in enumerate(block):
         members[b].add(s)
-    before = [_predecessors(column.tolist()) for column in step.T]
+    before = [_predecessors(column) for column in step.T]
     todo = list(range(len(members)))
     waiting = set(todo)
     while todo:
+        check_stopped()
         splitter = todo.pop()
         waiting.discard(splitter)
         states = list(members[splitter])  # as it is now: it may be split by itself
@@ -62,10 +67,11 @@ def _split(block: list[int], step: Ints) -> Ints:
     return np.array(block, dtype=np.int64)
 
 
-def _predecessors(column: list[int]) -> list[list[int]]:
+def _predecessors(column: Ints) -> list[list[int]]:
     """The states that lead to each state."""
+    check_stopped()
     before: list[list[int]] = [[] for _ in column]
-    for s, to in enumerate(column):
+    for s, to in enumerate(column.tolist()):
         before[to].append(s)
     return before
 
@@ -78,4 +84,9 @@ def first_of(block: Ints) -> Ints:
 def number(rows: Ints) -> Ints:
     """A number for each distinct row, in order of first appearance."""
     known: dict[bytes, int] = {}
-    return np.array([known.setdefault(row.tobytes(), len(known)) for row in rows], dtype=np.int64)
+    out = np.empty(len(rows), dtype=np.int64)
+    for low in range(0, len(rows), _STRETCH):
+        check_stopped()
+        some = rows[low : low + _STRETCH]
+        out[low : low + _STRETCH] = [known.setdefault(row.tobytes(), len(known)) for row in some]
+    return out

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.automata.dfa import DFA
+from bridle.deadline import check_stopped
 from bridle.errors import RuleSyntaxError
 
 _TOKEN = re.compile(
@@ -88,6 +89,7 @@ class _Parser:
         )
 
     def spend(self, links: int) -> None:
+        check_stopped()
         self.links += links
         if self.links > MAX_LINKS:
             raise self.too_large()
@@ -245,6 +247,7 @@ def _determinised(parser: _Parser, part: _Part, labels: list[int]) -> tuple[list
     """
 
     def bits(places: Iterable[int]) -> int:
+        check_stopped()
         return sum(2 << p for p in set(places))
 
     after = [bits(part.first), *(bits(parser.follow.get(p, ())) for p in range(len(parser.places)))]
@@ -253,6 +256,7 @@ def _determinised(parser: _Parser, part: _Part, labels: list[int]) -> tuple[list
     cost = 1 + len(parser.places) // 512  # of one operation on a set
     ids, todo, rows = {1: 0}, [1], []
     for state in todo:  # grows while we walk
+        check_stopped()
         reach, left = 0, state
         while left:
             reach |= after[(left & -left).bit_length() - 1]

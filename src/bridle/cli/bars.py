@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class Source(Protocol):
@@ -37,12 +37,18 @@ def shown(asked: bool | None) -> bool:
     return on_terminal(sys.stderr) if asked is None else asked
 
 
+def may_show(asked: bool | None, out: str | None) -> bool:
+    """May there be a bar? If the options ask for it, or if stderr is a terminal that shows nothing else."""
+    if asked is not None:
+        return asked
+    return on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
+
+
 @contextmanager
 def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
-    """A bar on stderr: if the options ask for it, or after a second if stderr is a terminal that shows nothing else."""
+    """A bar on stderr: at once if the options ask for it, or after a second if there may be one."""
     step = Bar(source, doing)
-    free = on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
-    if asked is True or (asked is None and free):
+    if may_show(asked, out):
         step.wait = 0.0 if asked else 1.0
     try:
         yield step
@@ -66,7 +72,10 @@ class Bar:
     def __call__(self) -> None:
         if time.monotonic() - self.begun < self.wait:
             return
-        if self.bar is None:
+        if self.bar is None:  # Rich takes long to import
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
             more = (TextColumn("{task.description}"),) if hasattr(self.source, "note") else ()
             parts = (TextColumn(self.doing), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *more)
             self.bar = Progress(*parts, console=Console(stderr=True))

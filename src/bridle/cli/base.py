@@ -7,9 +7,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from importlib import import_module
 from io import TextIOWrapper
@@ -24,7 +24,6 @@ from bridle.errors import Argument, BridleError, FileError, Infeasible, LabelErr
 from bridle.interrupts import INTERRUPTED, stop_as_usual
 
 if TYPE_CHECKING:
-    from bridle.cli.stream import Tally
     from bridle.labels import Scheme as KnownScheme
 
 LOOK, BAD, NO_ANSWER, NO_READER = 1, 2, 3, 141  # exit codes, described below
@@ -378,9 +377,27 @@ def labels_of(names: tuple[str, ...], scheme: Scheme) -> bridle.Labels:
     return bridle.Labels(names, None if scheme is Scheme.NONE else cast("KnownScheme", scheme.value))
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of sequences by their status."""
+
+    sequences: int
+    status: Mapping[str, int]
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Are there sequences without a proper labelling?"""
+        return any(self.status.get(name) for name in ("infeasible", "relaxed", "nothing_found"))
+
+    def __str__(self) -> str:
+        words = {"nothing_found": "stopped before any labelling", "limit": "not proved optimal"}
+        names = ("infeasible", "relaxed", "nothing_found", "limit")
+        parts = [f"{count:,} {words.get(name, name)}" for name in names if (count := self.status.get(name, 0))]
+        return ", ".join([f"{self.sequences:,} sequences", *parts])
+
+
 def ended(tally: Tally) -> NoReturn:
     """Report sequences without a proper labelling, and exit with the matching code."""
-    look = tally.infeasible or tally.relaxed or tally.unfound
-    if look or tally.unproved:
+    if tally.needs_a_look or tally.status.get("limit"):
         warn(str(tally))
-    raise typer.Exit(LOOK if look else 0)
+    raise typer.Exit(LOOK if tally.needs_a_look else 0)

@@ -11,8 +11,7 @@ from typing import Any
 import bridle
 from bridle.cli.base import Scheme, labels_of, warn
 from bridle.cli.decoding import agreed
-from bridle.cli.matching import model_reader
-from bridle.cli.reading import Reader, at_the_keyboard, called, reader_of, reading, tell_unknown
+from bridle.cli.reading import Reader, at_the_keyboard, called, model_reader, reader_of, reading, tell_unknown
 from bridle.data import Example, open_scores
 from bridle.data.tokenizer import TOKENS, tokenize
 from bridle.decoding.decoder import Decoder

@@ -1,6 +1,10 @@
 """`bridle tag --on`: the same on a cluster. The engine is known by the first word of its address.
 
---on spark://host:7077 | yarn | k8s://... | local[4] | local-cluster[2,1,1024] | ray | ray:local | ray://host:10001
+--on spark://host:7077 | yarn | k8s://... | local[4] | local-cluster[2,1,1024]
+--on ray              the cluster of Ray that this machine belongs to, or that RAY_ADDRESS names
+--on ray:local        a cluster of this machine alone, for this command
+--on ray:HOST:PORT    a cluster that this machine belongs to
+--on ray://HOST:PORT  a Ray Client server
 """
 
 from __future__ import annotations
@@ -9,7 +13,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
@@ -24,12 +29,13 @@ from bridle.cli.options import bytes_of
 from bridle.cli.reading import rules_for
 from bridle.errors import BridleError, FileError
 from bridle.extras import needed
+from bridle.runs import RunResult, absolute
 
 # Options of `bridle tag` that mean something on a cluster: to Tag, and to this module.
 _OF_TAG = ("k", "scores", "engine", "on_infeasible", "on_error", "time_limit", "max_memory", "threads")
 _OF_RUN = ("model", "data", "rules", "lenient", "format", "out", "progress", "on", "on_option", "resume")
 _FORMATS = {"parquet": "parquet", "jsonl": "json", "json": "json"}  # as Spark calls them
-_STATUSES_TO_LOOK_AT = {"relaxed", "infeasible", "nothing_found", "error"}
+_NUMBERS: Mapping[str, Any] = {"actors": int, "num_cpus": float, "batch_size": int, "block_bytes": int}  # of Ray
 
 
 @dataclass(frozen=True)
@@ -55,10 +61,9 @@ class Job:
                 flag = next(one for one in context.command.params if one.name == name).opts[0]
                 raise FileError(f"{flag} has no meaning with --on", got=flag, wanted=f"the command without {flag}")
         if given["out"] in (None, "-") or not given["data"] or "-" in given["data"]:
-            raise FileError(
-                "a cluster reads and writes files", got="a stream", wanted="DATA and -o FOLDER, seen by all machines"
-            )
-        inputs, out = [_absolute(one) for one in given["data"]], _absolute(given["out"])
+            wanted = "DATA and -o FOLDER, seen by all machines"
+            raise FileError("a cluster reads and writes files", got="a stream", wanted=wanted)
+        inputs, out = [absolute(path) for path in given["data"]], absolute(given["out"])
         _check_places(inputs, out)
         tagger = bridle.load(given["model"])
         options = {name: given[name] for name in _OF_TAG if given.get(name) is not None}
@@ -85,18 +90,23 @@ def tag_on(context: typer.Context) -> NoReturn:
     if engine is None:
         wanted = "spark://HOST:PORT, yarn, k8s://..., local[N], local-cluster[N,CORES,MEGABYTES], or ray, ray:local, ray://..."
         raise FileError("unknown cluster", got=f"--on {on}", wanted=wanted)
-    engine(on, Job.of(context))
+    result = engine(on, Job.of(context))
+    statuses = sorted(result.status.items(), key=lambda pair: -pair[1])
+    text = ", ".join(f"{count:,} {status}" for status, count in statuses) or "none"
+    before = f", {result.rows_before:,} of them by an earlier run" if result.rows_before else ""
+    ids = "no column id, so no checksum" if result.ids is None else f"checksum of ids {result.ids}"
+    warn(f"finished: {result.rows:,} rows in {result.out} ({text}){before}; {ids}")
+    raise typer.Exit(LOOK if result.has_bad_rows else 0)
 
 
-def _on_spark(on: str, job: Job) -> NoReturn:
+def _on_spark(on: str, job: Job) -> RunResult:
     """Run a job on Spark; it goes on if it was stopped."""
     needed("pyspark", "spark", "--on needs PySpark")
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from bridle.integrations.spark.runs import Run
-    from bridle.integrations.spark.shipping import Model
+    from bridle.integrations.spark import Run
 
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     if on.startswith("local"):
@@ -109,51 +119,64 @@ def _on_spark(on: str, job: Job) -> NoReturn:
     except Exception as problem:  # of py4j or PySpark, or RuntimeError: there is no Java
         raise _explained(problem, f"cannot start Spark on {on}") from None
     try:
-        run = Run(spark, job.inputs, job.out, Model.of(job.model), job.rules, job.format, read, job.options)
+        run = Run(spark, job.inputs, job.out, job.model.read_bytes(), job.rules, job.format, read, job.options)
         query = run.start()
         try:
-            progress = _Progress()
+            rows, batch = 0, -1
             while not query.awaitTermination(1):
-                if progress.more(query) and job.progress:
-                    warn(f"tagged {progress.rows:,} rows")
+                for done in query.recentProgress:  # of the last hundred batches
+                    if done["batchId"] > batch:
+                        rows, batch = rows + done["numInputRows"], done["batchId"]
+                        if job.progress:
+                            warn(f"tagged {rows:,} rows")
         finally:
             query.stop()
-        summary = run.finish()
+        return run.finish()
     except (PySparkException, Py4JError) as problem:
         raise _explained(problem, "Spark could not finish; the same command goes on") from None
     finally:
         spark.stop()
-    told = ", ".join(f"{count:,} {status}" for status, count in summary.statuses.items())
-    ids = "" if summary.checksum is None else f"; checksum of ids {summary.checksum}"
-    warn(f"finished: {summary.rows:,} rows in {job.out} ({told or 'none'}){ids}")
-    raise typer.Exit(LOOK if summary.statuses.keys() & _STATUSES_TO_LOOK_AT else 0)
 
 
-@dataclass
-class _Progress:
-    """How many rows have been tagged since the start; Spark remembers the last hundred batches."""
-
-    rows: int = 0
-    batch: int = -1
-
-    def more(self, query: Any) -> bool:
-        """Count the rows of batches that have ended since the last look; are there any?"""
-        new = [one for one in query.recentProgress if one["batchId"] > self.batch]
-        self.rows += sum(one["numInputRows"] for one in new)
-        self.batch = max([self.batch, *(one["batchId"] for one in new)])
-        return bool(new)
-
-
-def _on_ray(on: str, job: Job) -> NoReturn:
+def _on_ray(on: str, job: Job) -> RunResult:
     """Run a job on Ray; it goes on if it was stopped."""
-    from bridle.cli.ray_run import run
+    from bridle.integrations.ray import run
 
     if job.format != "parquet":
         raise FileError("Ray reads Parquet files here", got=f"--format {job.format}", wanted="Parquet files")
-    run(job.model, job.inputs, job.out, job.rules, {"on": on, **job.settings, **job.options})
+    settings = {name: _number(name, value) for name, value in job.settings.items()}
+    with _ray_cluster(on, settings.get("actors", 2)):
+        return run(job.inputs, job.out, job.model, job.rules, **settings, **job.options)
 
 
-_ENGINES: Mapping[str, Callable[[str, Job], NoReturn]] = {
+@contextmanager
+def _ray_cluster(on: str, actors: int) -> Iterator[None]:
+    """Be connected to a cluster of Ray."""
+    ray = needed("ray", "ray", "--on ray needs Ray")
+    address = on if on.startswith("ray://") else on.removeprefix("ray").removeprefix(":") or "auto"
+    # Ray's processors are what tasks may reserve: a machine with few must still have some beside those of the actors.
+    sizes = {"num_cpus": max(os.cpu_count() or 1, actors + 2)} if address == "local" else {}
+    try:
+        ray.init(address=address, log_to_driver=False, **sizes)
+    except (ConnectionError, ValueError) as problem:
+        got = str(problem).strip().partition("\n")[0]
+        wanted = "ray:local, or the address of a running cluster"
+        raise FileError(f"cannot reach the cluster of --on {on}", got=got, wanted=wanted) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _number(name: str, value: str) -> Any:
+    """A setting of Ray; numbers come as text."""
+    try:
+        return _NUMBERS.get(name, str)(value)
+    except ValueError:
+        raise FileError(f"--on-option {name} is not a number", got=repr(value), wanted=f"{name}=NUMBER") from None
+
+
+_ENGINES: Mapping[str, Callable[[str, Job], RunResult]] = {
     **dict.fromkeys(("spark", "local", "yarn", "k8s"), _on_spark),
     "ray": _on_ray,
 }
@@ -179,20 +202,14 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _absolute(path: str) -> str:
-    """A path from the root, because executors have other working directories; addresses stay as they are."""
-    return path if re.match(r"[\w.+-]+:/", path) else os.path.abspath(path)  # noqa: PTH100  (of a glob too)
-
-
 def _check_places(inputs: Sequence[str], out: str) -> None:
     """Refuse an output that would be read, and inputs that would be read twice."""
     above = [str(one) for one in (PurePath(out), *PurePath(out).parents)]
     bare = [one.rstrip("/") for one in inputs]
     for k, one in enumerate(bare):
         if f"{out}/".startswith(f"{one}/") or any(fnmatch(folder, one) for folder in above):
-            raise FileError(
-                "the output would be read as input", got=f"-o {out}", wanted="a folder outside of the input"
-            )
+            wanted = "a folder outside of the input"
+            raise FileError("the output would be read as input", got=f"-o {out}", wanted=wanted)
         if any(f"{one}/".startswith(f"{other}/") for other in (*bare[:k], *bare[k + 1 :])):
             raise FileError("an input is named twice", got=one, wanted="every input once")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from bridle.cli.base import (
     NamesFile,
     OnInfeasible,
     Scheme,
+    Tally,
     TheScheme,
     app,
     ended,
@@ -35,9 +37,11 @@ from bridle.cli.options import (
     bytes_of,
 )
 from bridle.cli.reading import at_the_keyboard, rules_of
-from bridle.cli.stream import Stream, Work, to_json
-from bridle.data import Chunk, Lines, Pace, open_scores
+from bridle.data import Lines, Pace, open_scores
+from bridle.data.jsonl import JsonLines
 from bridle.errors import LabelError
+from bridle.tagging import Block, tag
+from bridle.tagging.labelling import Want
 
 
 @app.command()
@@ -114,25 +118,21 @@ def decode(
             max_memory=memory,
             on_infeasible=on_infeasible.value,
         )
-        stream = Stream(decoder, k)
+        want: list[Want] = [] if k is None else ["k_best"]
+        status, lines_format = Counter[str](), JsonLines()
         with Lines(out, warn, on_screen) as lines, progress_bar(progress, source, out) as step:
             for chunk in source.chunks:
                 begun = time.perf_counter()
-                records, wrong = stream.records(_work(chunk, decoder, threads))
-                lines.write(map(to_json, records))
-                if wrong is not None:
-                    raise wrong
+                block = Block(len(chunk), scores=chunk.lattices, given=chunk.givens, ids=chunk.ids)
+                outcomes = tag(block, None, decoder, want=want, k=k or 1, threads=threads)
+                n, error = outcomes.first_error(infeasible=on_infeasible is OnInfeasible.RAISE)
+                lines.put(lines_format.encode(block, outcomes, n))
+                if error is not None:
+                    raise error.at(where=chunk.where[n])
+                status.update(outcomes.status.tolist())
                 step()
                 pace.took(time.perf_counter() - begun)
-    ended(stream.tally)
-
-
-def _work(chunk: Chunk, decoder: bridle.Decoder, threads: int) -> Work:
-    def decode(n: int) -> bridle.Decodings:
-        some = chunk.cut(0, n)
-        return decoder.decode_batch(some.lattices, some.givens, threads)
-
-    return Work(chunk.ids, chunk.where, decode, lambda b: (chunk.lattices[b], chunk.givens[b]))
+    ended(Tally(status.total(), status))
 
 
 def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:

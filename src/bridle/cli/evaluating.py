@@ -16,7 +16,6 @@ import bridle
 from bridle.atomic import write_text
 from bridle.cli.base import app, json_line, keep, show, warn
 from bridle.cli.comparing import Comparison, Pair
-from bridle.cli.matching import model_reader
 from bridle.cli.options import FORMATS, AsJson, TheLenient, TheProgress, TheThreads
 from bridle.cli.reading import (
     Reader,
@@ -27,6 +26,7 @@ from bridle.cli.reading import (
     called,
     given_of,
     labels_in,
+    model_reader,
     reader_of,
     reading,
     rules_for,

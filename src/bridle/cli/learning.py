@@ -27,7 +27,6 @@ from bridle.cli.base import (
 )
 from bridle.cli.learned_file import Found, keep_edited, plain
 from bridle.cli.learners import tell_choice
-from bridle.cli.matching import model_reader
 from bridle.cli.options import (
     AnyScheme,
     AsJson,
@@ -49,6 +48,7 @@ from bridle.cli.reading import (
     TheOptions,
     gold_of,
     groups_of,
+    model_reader,
     read_all,
     reader_of,
     split,

@@ -17,7 +17,11 @@ from bridle.cli.bars import Bar, on_terminal, progress_bar
 from bridle.cli.base import look_at_it, warn
 from bridle.cli.options import FORMATS, HoldOut
 from bridle.data import Example, Examples, read
-from bridle.data.base import format_named
+from bridle.data.base import Format, format_kind, lacks_column
+from bridle.data.conllu import NAMES
+from bridle.data.files import Guess, opened, opened_chosen, read_chosen
+from bridle.data.source import Source
+from bridle.data.standoff import Standoff
 from bridle.errors import FileError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
@@ -25,6 +29,7 @@ from bridle.rules.base import Rule
 from bridle.rules.files import Line
 from bridle.rules.loading import Loaded, read_files
 from bridle.rules.unknown import unknown_labels, without_unknown
+from bridle.tagging.labelling import ModelColumns
 
 TheFormat = Annotated[
     str | None,
@@ -74,8 +79,8 @@ class Reader:
     @property
     def tokens(self) -> str | None:
         """The tokenizer, if the format contains text."""
-        made = None if self.format is None else format_named(self.format, {})
-        return str(self.options.get("tokens", vars(made)["tokens"])) if made is not None and made.cuts else None
+        kind: Any = None if self.format is None else format_kind(self.format)
+        return str(self.options.get("tokens", kind.tokens)) if kind is not None and kind.cuts else None
 
     def notes(self) -> dict[str, Any]:
         """What a model records about its reader."""
@@ -313,3 +318,115 @@ def read_all(
             f"the other {len(found):,} are used; pass --option missing=none if ? is a label like others"
         )
     return found, reader.settled(found[0])
+
+
+# ---- data for a model -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelReader(Reader):
+    """Reads data for a model: in the format of its training data, unless a file clearly has another one.
+
+    The first column gets the name that the tokens had in training.
+    """
+
+    asked: Reader  # what the command line asks for; its format takes precedence
+    model: Tagger
+    labels: Literal["there", "missing"] = "there"  # "missing": they may be
+    cuts: list[str] = field(default_factory=list, compare=False)  # tokenizers that were reported
+
+    def open(self, path: str) -> Examples:
+        """Open a file. Its columns are checked with the first sequence."""
+        if self.asked.format is not None:
+            examples = read(path, self.format, **self.options)
+        else:
+            examples = read_chosen(path, self._chosen, self.format)
+        examples.items = self._fitted(examples.items, examples.format)
+        return examples
+
+    def opened(self, path: str) -> tuple[Source, Format]:
+        """Open a file, to be read in blocks."""
+        if path == "-":
+            at_the_keyboard()
+        if self.asked.format is not None:
+            return opened(path, self.format, self.options)
+        return opened_chosen(path, self._chosen, self.format)
+
+    def read_as(self, format: str) -> Reader:
+        """The format of each file is detected separately."""
+        return self
+
+    def _chosen(self, guess: Guess) -> tuple[str, dict[str, Any]]:
+        """The format of a file, and its options.
+
+        Warns once if text is split into tokens in a way that the training data does not determine.
+        """
+        if self.format is None and guess.format is None and guess.error is not None:
+            raise guess.error
+        found: Reader = self
+        if guess.format not in (None, self.format) and (self.format is None or self._is_other(guess)):
+            cut = reader_of(guess.format, None, None, None, Reader(self.format, self.options)).options
+            found = Reader(guess.format, {**cut, **self.asked.options})
+            found = found.unlabelled() if self.labels == "missing" else found
+            how = found.tokens
+            if how is not None and self.tokens is None and "tokens" not in self.asked.options and how not in self.cuts:
+                self.cuts.append(how)
+                warn(f"text is split at {how}; pass --option tokens=NAME if the training data was split in another way")
+        return str(found.format), found.options
+
+    def _is_other(self, guess: Guess) -> bool:
+        """Does a file clearly have another format than the training data?"""
+        if not guess.sure or guess.format is None or self.format is None:
+            return False
+        if issubclass(format_kind(guess.format), format_kind(self.format)):  # CoNLL-U is CoNLL too
+            ten = len(self.options.get("columns") or NAMES) in (len(NAMES), len(NAMES) + 1)  # with names of one's own
+            return guess.format == "conllu" and not ten
+        bare = guess.format == "spans" and '"spans"' not in guess.first_line  # a text, which other formats have too
+        return not (bare and issubclass(format_kind(self.format), Standoff))
+
+    def _fitted(self, examples: Iterator[Example], format: str) -> Iterator[Example]:
+        """The same sequences, with the names that the model has for their columns."""
+        try:
+            first = next(examples, None)
+        except FileError as error:
+            raise self.doubted(error, format) from None
+        if first is None:
+            return
+        columns = ModelColumns.of(self.model)
+        names = columns.renamed(list(first.columns))
+        if missing := [name for name in columns.needed if name not in names]:
+            raise lacks_column(format, missing[0], names, columns.needed, first.where)
+        everything = chain([first], examples)
+        if names == list(first.columns):
+            yield from everything
+            return
+        for example in everything:
+            yield replace(example, columns={names[0]: example.tokens, **dict(list(example.columns.items())[1:])})
+
+    def doubted(self, error: FileError, format: str) -> FileError:
+        """An error of the first sequence of a file whose format was detected: perhaps it has another one."""
+        if self.asked.format is None and (error.argument is None or error.argument.name not in ("format", "columns")):
+            advice = f"It was read as {format}; if it is not, pass --format text, --format conll, ..."
+            error.cause = advice if error.cause is None else f"{error.cause} {advice}"
+        return error
+
+
+def model_reader(
+    tagger: Tagger,
+    format: str | None,
+    columns: str | None,
+    label: str | None,
+    options: list[str] | None,
+    labels: Literal["there", "missing"] = "there",
+) -> ModelReader:
+    """How to read data for a model: as the options say, and otherwise in the same way as the training data.
+
+    labels="missing": the data may have no labels.
+    """
+    before = Reader.noted(tagger.notes_, labels)
+    made, asked = before, Reader()
+    if format is not None or columns is not None or label is not None or options:
+        asked = Reader(format, reader_of(None, columns, label, options).options)
+        made = reader_of(format, columns, label, options, before)
+        made = made.unlabelled() if labels == "missing" else made
+    return ModelReader(made.format, made.options, asked=asked, model=tagger, labels=labels)

@@ -13,7 +13,6 @@ from rich.text import Text
 
 import bridle
 from bridle.cli.base import LOOK, Names, NamesFile, json_line, keep, names_of, show
-from bridle.cli.matching import model_reader
 from bridle.cli.options import (
     AnyScheme,
     AsJson,
@@ -36,6 +35,7 @@ from bridle.cli.reading import (
     gold_of,
     known_lines,
     labels_in,
+    model_reader,
     read_all,
     reader_of,
 )

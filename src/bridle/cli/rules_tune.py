@@ -13,7 +13,6 @@ from bridle.atomic import claimed
 from bridle.cli.base import LOOK, check_kind, check_place, json_line, keep, on_screen, show, tell
 from bridle.cli.learned_file import keep_edited, plain
 from bridle.cli.learning import scores_of
-from bridle.cli.matching import model_reader
 from bridle.cli.options import (
     AsJson,
     HoldOut,
@@ -33,6 +32,7 @@ from bridle.cli.reading import (
     TheOptions,
     groups_of,
     known_lines,
+    model_reader,
     read_all,
     split,
 )

@@ -12,9 +12,8 @@ import typer
 
 import bridle
 from bridle.cli.base import app, tell, warn
-from bridle.cli.matching import model_reader
 from bridle.cli.options import SplitAs, TheRules, TheThreads, TheTokens, bytes_of
-from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions
+from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, model_reader
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
 from bridle.models import Tagger

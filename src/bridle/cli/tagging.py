@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-import bridle
-from bridle.bulk.inputs import files
-from bridle.cli.bars import Bar
-from bridle.cli.base import OnInfeasible, app, ended, keep, on_screen, warn
-from bridle.cli.bulk import (
-    Asked,
-    Bulk,
-    JsonProgress,
-    TheOnError,
-    TheResume,
-    TheRunMemory,
-    TheShardSize,
-    tag_into_file,
-    tag_into_shards,
-)
-from bridle.cli.matching import model_reader
-from bridle.cli.naming import Names
+from bridle.cli.bars import may_show, progress_bar
+from bridle.cli.base import OnInfeasible, Tally, app, ended, json_line, keep, look_at_it, on_screen, tell, warn
 from bridle.cli.options import (
     FORMATS,
     TheEngine,
@@ -44,30 +31,74 @@ from bridle.cli.reading import (
     TheFormat,
     TheLabel,
     TheOptions,
-    reading,
+    model_reader,
     rules_for,
+    settings_of_format,
 )
-from bridle.cli.stream import Record, Stream
-from bridle.cli.tagging_output import (
-    WITH_SCORES,
-    answered,
-    format_by_suffix,
-    json_lines,
-    json_of,
-    output_format,
-    tagged_examples,
-    work_of,
-)
-from bridle.data import Example, Examples, Lines, Pace
-from bridle.data.base import plain_path, save_lines
-from bridle.data.source import PACKED
+from bridle.data.base import Format, format_guessed, format_named, has_suffix
+from bridle.data.inputs import check_places, files
+from bridle.data.standoff import Standoff
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
-from bridle.errors import ModelError
-from bridle.models import Tagger
+from bridle.errors import FileError, ModelError
+from bridle.models import load
+from bridle.runs.counts import RunResult
+from bridle.runs.output import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
+from bridle.runs.run import MEMORY, Progress, Run, want_of
 
-# formats without a header or footer, whose lines are written as soon as they are ready
-STREAMED = ("conll", "conllu", "slashed", "segmented", "segments", "tagged", "spans", "doccano")
+# formats that are also the default of the output; whose spans may have probabilities
+_ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
+_WITH_SCORES = ("jsonl", "spans", "labelstudio")
+# formats that are written without the options of the input and of the training data: they get one more column
+_WITHOUT_OPTIONS = ("conll", "jsonl", "parquet", "arrow")
+_EVERY = 1.0  # seconds between two lines of --json-progress
+
+
+class OnError(StrEnum):
+    """What --on-error takes."""
+
+    ROW, RAISE = "row", "raise"
+
+
+TheResume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Write shards into the folder -o, or go on with a run that was stopped there. Pass it from the start.",
+    ),
+]
+TheShardSize = Annotated[
+    str | None,
+    typer.Option(
+        "--shard-size",
+        metavar="SIZE",
+        help="Size of a shard: rows (100000), or bytes before compression (256MB). A shard ends with the block of up "
+        "to 4096 rows that reaches it. Default: 256MB.",
+    ),
+]
+TheRunMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory for all rows that are being read, labelled and written, besides the model; --max-memory is "
+        "about the search for a single sequence. Default: 1GB.",
+    ),
+]
+TheOnError = Annotated[
+    OnError | None,
+    typer.Option(
+        help="What to do with a sequence that cannot be labelled, such as a null token: write it with the status "
+        "error and a message, or stop. Default: row for shards (unless --on-infeasible raise), otherwise raise."
+    ),
+]
+JsonProgress = Annotated[
+    bool,
+    typer.Option(
+        "--json-progress",
+        help="Print progress on stderr as a JSON line per second, and a last one at the end, for scripts.",
+    ),
+]
 
 
 @app.command()
@@ -163,8 +194,8 @@ def tag(
 
     The output has one more column. With --json, --k or --scores it is JSON lines; with --to spans, doccano, labelstudio
     or brat, spans of characters. It is written as soon as it is labelled, so files of any size and endless streams need
-    the same memory. Sequences keep their ids; sequences without an id are numbered through all files, in shards even if
-    another sequence has that number as its id. A file whose name ends in .gz or .zst is packed.
+    the same memory. Sequences keep their ids; a sequence without an id gets its number among all of them, even if
+    another one has that number as its id. A file whose name ends in .gz or .zst is packed.
 
     With -o FOLDER/ or --resume, the output is shards in a folder, part-00000.parquet and so on, with a manifest. If the
     command is stopped or killed, the same command with --resume continues after the last finished shard. In shards,
@@ -196,84 +227,175 @@ def tag(
         from bridle.cli.cluster import tag_on
 
         tag_on(context)
-    bulk = Bulk(resume, shard_size, memory, on_error, json_progress, progress, threads)
-    named = data or ["-"]
-    shards = bulk.shards(out)  # which have no row twice; otherwise, a file that is named twice is read twice
-    data = files(named) if shards else [one for path in named for one in files([path])]
-    keep(out, model, *(rules or ()), *data)
-    tagger = bridle.load(model)
+    named, shards = data or ["-"], resume or (out is not None and is_folder(out))
+    if (as_json or k is not None) and to not in (None, "jsonl", "json") and not shards:
+        raise ModelError("--json and --k write JSON lines", got=f"--to {to}", wanted="--to jsonl")
+    if resume and out in (None, "-"):
+        raise FileError("--resume needs a folder for its output", got="no -o", wanted="-o FOLDER")
+    if shard_size is not None and not shards:
+        got, wanted = f"--shard-size {shard_size} with one file", "-o FOLDER/, or --resume"
+        raise FileError("the output has no shards", got=got, wanted=wanted)
+    # shards have no row twice; otherwise, a file that is named twice is read twice
+    paths = files(named) if shards else [path for name in named for path in files([name])]
+    keep(out, model, *(rules or ()), *paths)
+    tagger = load(model)
     reader = model_reader(tagger, format, columns, label, option, "missing")
-    readers = reader.settled_on(data[0]), Reader.noted(tagger.notes_, "missing")
-    obeyed = [] if not rules else rules_for(rules, tagger, lenient=lenient)
-    options: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "engine": engine,
         "time_limit": time_limit,
         "max_memory": MOST_MEMORY if max_memory is None else bytes_of(max_memory),
         "on_infeasible": on_infeasible.value,
     }
-    decoder = Decoder(tagger.labels_, obeyed, **options)
-    asked = Asked(tagger, obeyed, options, named, data, reader, out or "")
-    if shards:
-        more = {"--k": k is not None, "--scores": scores, "--to-option": bool(to_option)}
-        tag_into_shards(bulk, asked, "jsonl" if as_json else to, [name for name, there in more.items() if there])
-    to = to if to or as_json or k is not None or scores else format_by_suffix(out)
-    made = output_format("jsonl" if as_json or k is not None else to, readers, tagger, to_option, scores)
-    if made is None and to not in (None, "jsonl", "json"):
-        wanted = "--to jsonl" if as_json or k is not None else f"--to jsonl, {', '.join(WITH_SCORES)}"
-        raise ModelError("--json, --k and --scores write JSON lines", got=f"--to {to}", wanted=wanted)
-    tag_into_file(bulk, asked, made, plain=not scores and k is None)
-    stream = Stream(decoder, k, "labels" if made is not None and not scores else "all")
-    names = Names(len(data))
-    is_packed = out is not None and out.endswith(PACKED)
-    if is_packed or (made is not None and made.name not in STREAMED):
-        opened = ((path, reading(reader, path, progress, "tagging", out)) for path in data)
-        work = _worked(opened, stream, names, tagger, threads)
-        if made is None:
-            save_lines(plain_path(out), json_lines(work, tagger, decoder if scores else None))
+    best, size = k or 1, None if shard_size is None else _shard_size(shard_size)
+    shown = _Shown(json_progress) if json_progress or may_show(progress, out) else None
+    run = Run(
+        tagger,
+        Decoder(tagger.labels_, rules_for(rules, tagger, lenient=lenient) if rules else (), **settings),
+        paths,
+        reader.opened,
+        want_of(scores=scores, k=0 if k is None else 2),
+        best,
+        on_error=on_error.value
+        if on_error
+        else "row"
+        if shards and on_infeasible is not OnInfeasible.RAISE
+        else "raise",
+        threads=threads,
+        memory=MEMORY if memory is None else bytes_of(memory, "memory"),
+        progress=shown,
+    )
+    result = None
+    with nullcontext() if shown is None else shown.showing(progress, out):
+        if shards:
+            shape = shard_format("jsonl" if as_json else to, str(out), run)
+            check_places(named, str(out), f"part-00000.{shape.name}")
+            asked: dict[str, Any] = {"format": format, "columns": columns, "label": label, "option": option}
+            asked |= {"scores": scores, "k": best, **settings}
+            result = write_shards(run, str(out), shape, options=asked, resume=resume, size=size, on_stop=_report_stop)
         else:
-            made.save(plain_path(out), tagged_examples(work, tagger, made, decoder if scores else None))
-        _ended(stream, names)
-    pace = Pace(sequences=1, most=4096)  # the first answer comes at once
-    with Lines(out, warn, on_screen) as lines:
-        for path in data:
-            with reading(reader, path, progress, "tagging", out) as (examples, bar):
-                while some := examples.take(pace.sequences, pace.tokens):  # at most a chunk of them is held
-                    begun = time.perf_counter()
-                    records, wrong = stream.records(work_of(some, tagger, decoder, threads, names.of(some, path)))
-                    if made is None:
-                        lines.write(
-                            json_of(example, record, tagger, decoder if scores else None)
-                            for example, record in zip(some, records, strict=False)  # an error may have left fewer
-                        )
-                    else:
-                        lines.write(list(made.text(answered(some, records, tagger, made, decoder if scores else None))))
-                    if wrong is not None:
-                        raise wrong
-                    bar()
-                    pace.took(time.perf_counter() - begun)
-    _ended(stream, names)
+            shape = _output_format(run, "jsonl" if as_json or k is not None else to, out, to_option, scores)
+            if isinstance(shape, Standoff) and scores:
+                run.want = ["segment_probabilities"]
+            run.ids = "number" if shape.name == "jsonl" else "fill"
+            try:
+                write_one(run, None if out == "-" else out, shape, warn=warn, show=on_screen)
+            except FileError as error:
+                of_input = str(error.where or "").startswith("<stdin>" if paths[0] == "-" else paths[0])
+                raise (reader.doubted(error, run.first_format().name) if of_input else error) from None
+    _report(run, result)
 
 
-def _ended(stream: Stream, names: Names) -> NoReturn:
-    if told := names.told():
-        warn(told)
-    ended(stream.tally)
+def _output_format(run: Run, to: str | None, out: str | None, options: list[str] | None, scores: bool) -> Format:
+    """The format of the output: what is asked for, what the name of the file says, or that of the input."""
+    tagger = run.tagger
+    if to is None and not scores and out not in (None, "-") and has_suffix(str(out)):
+        with suppress(FileError):  # several formats share the suffix
+            to = None if (by_suffix := format_guessed(str(out))) == "text" else by_suffix
+    first = run.first_format()
+    name = "jsonl" if to == "json" else to or (first.name if first.name in _ALIKE else None)
+    if name is None:
+        name = "segmented" if tagger.labels_.scheme == "BMES" and first.name == "text" else "conll"
+    if scores and name not in _WITH_SCORES:
+        if to is not None:
+            wanted = f"--to {', '.join(_WITH_SCORES)}"
+            raise ModelError("--scores writes probabilities", got=f"--to {to}", wanted=wanted)
+        name = "jsonl"
+    if name == "text":
+        raise FileError("the output cannot have this format", got=name, wanted="a format with labels")
+    asked = settings_of_format(options, "--to-option") if options else {}
+    if name not in _WITHOUT_OPTIONS:
+        noted = Reader.noted(tagger.notes_, "missing")
+        asked = (vars(first) if name == first.name else noted.options if name == noted.format else {}) | asked
+    shape = format_named(name, asked)
+    # O is never a span, whatever the scheme of the model is
+    return replace(shape, scheme=tagger.labels_.scheme or "IO") if isinstance(shape, Standoff) else shape
 
 
-def _worked(
-    opened: Iterable[tuple[str, AbstractContextManager[tuple[Examples, Bar]]]],
-    stream: Stream,
-    names: Names,
-    tagger: Tagger,
-    threads: int,
-) -> Iterator[tuple[list[Example], list[Record]]]:
-    """Examples and their records, for a file that is not written line by line."""
-    for path, file in opened:
-        with file as (examples, bar):
-            while some := examples.take(1024, 1 << 16):
-                work = work_of(some, tagger, stream.decoder, threads, names.of(some, path))
-                records, wrong = stream.records(work)
-                yield some, records
-                if wrong is not None:
-                    raise wrong
-                bar()
+class _Shown:
+    """Shows the progress of a run: in a bar, or as lines of JSON."""
+
+    total = 1000
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json, self.progress, self.bar = as_json, None, None  # type: tuple[bool, Progress | None, Any]
+        self._due = time.monotonic() + _EVERY
+
+    @contextmanager
+    def showing(self, asked: bool | None, out: str | None) -> Iterator[None]:
+        """Show progress until the end of the block."""
+        with progress_bar(False if self.as_json else asked, self, out, "tagging") as self.bar:
+            yield
+        self.finish()
+
+    def __call__(self, progress: Progress) -> None:
+        """Note how far the run is."""
+        self.progress = progress
+        if self.bar is not None:
+            self.bar()
+        if self.as_json and time.monotonic() >= self._due:
+            self._due = time.monotonic() + _EVERY
+            self.finish()
+
+    def done(self) -> int:
+        """Thousandths of the input."""
+        return 0 if self.progress is None else int(self.progress.share * self.total)
+
+    def note(self) -> str:
+        """The rate."""
+        return "" if self.progress is None else f"{self.progress.rate:,.0f} tokens/s"
+
+    def finish(self) -> None:
+        """Print a line of JSON, if that is asked for."""
+        if self.as_json and self.progress is not None:
+            facts = asdict(self.progress).items()
+            tell(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
+
+
+def _shard_size(size: str) -> ShardSize:
+    if size.strip().isdecimal() and int(size) > 0:
+        return ShardSize(rows=int(size))
+    return ShardSize(bytes=bytes_of(size, "shard_size"))
+
+
+def _report_stop(shards: Shards) -> None:
+    """Say what is left of a run that was stopped."""
+    warn(
+        f"{shards.count:,} finished shards ({shards.counts.rows:,} rows) are kept in {shards.path}; "
+        "run the same command with --resume to go on"
+    )
+
+
+def _report(run: Run, result: RunResult | None) -> None:
+    """Report what was written, and exit with the matching code. result: of shards."""
+    for verb, counts in (("left out", run.left_out), ("changed", run.changed)):
+        for (path, what), count in counts.items():
+            warn(f"{path}: {verb} {count:,} {what}")
+    if run.repeated:
+        warn(
+            f"sequences in different files have the same id ({run.repeated:,}, such as {run.repeated_example}); "
+            "tag the files one by one to distinguish them"
+        )
+    done = run.counts if result is None else result
+    status = done.status
+    if failed := status.get("error", 0):
+        look_at_it()
+        more = "; ..." if failed > len(done.errors) else ""
+        warn(f"{failed:,} sequences failed and have no labels: {'; '.join(done.errors)}{more}")
+    elif done.errors:
+        look_at_it()
+        warn(f"some sequences have labels, but lack probabilities or k best: {'; '.join(done.errors)}")
+    tally = Tally(done.rows, status)
+    if result is None or not result.shards:
+        if status.keys() - {"optimal"}:
+            ended(tally)
+        return
+    others = ", ".join(f"{count:,} {name}" for name, count in status.items() if name != "optimal")
+    about = f"{result.rows:,} rows, {result.tokens:,} tokens" + (f" ({others})" if others else "")
+    ids = f"{result.shards:,} shards in {result.out}, checksum of ids {result.ids}"
+    if result.state == "nothing to do":
+        warn(f"this run has finished already: {about}; {ids}")
+    else:
+        rate = (result.tokens - result.tokens_before) / max(result.seconds, 1e-9)
+        earlier = f", {result.rows_before:,} of the rows by earlier calls" if result.rows_before else ""
+        warn(f"{about} in {result.seconds:,.1f} s ({rate:,.0f} tokens/s{earlier}); {ids}")
+    raise typer.Exit(1 if tally.needs_a_look else 0)

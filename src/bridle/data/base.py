@@ -5,7 +5,6 @@ A file in this folder that defines a subclass of `Format` with a name is found a
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,14 +13,17 @@ from difflib import get_close_matches
 from inspect import cleandoc
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from bridle.atomic import replacing
+from bridle.data.blocks import example_blocks, labelled_examples
+from bridle.data.chunk import Pace
 from bridle.data.examples import Example
 from bridle.data.output import Lines
 from bridle.data.source import PACKED, Source
 from bridle.errors import Argument, FileError, shown
-from bridle.extras import needed
+from bridle.tagging.arrow import Layout
+from bridle.tagging.block import Block
+from bridle.tagging.outcomes import Outcomes
 
 _FORMATS: dict[str, type[Format]] = {}
 _TOKENS = {"word", "words", "token", "tokens"}  # what columns are called
@@ -48,6 +50,9 @@ class Format:
     shared: ClassVar[tuple[str, ...]] = ()  # suffixes that belong to another format; how a file begins tells them apart
     cuts: ClassVar[bool] = False  # does it cut text into tokens, with an option `tokens` that says how?
     gaps: ClassVar[Literal["text", "null", "never"]] = "text"  # how it writes a label that is missing, if it can
+    with_gold: ClassVar[bool] = False  # has it a column for gold labels beside predicted ones?
+    streams: ClassVar[bool] = False  # can its lines be written as soon as they are ready, without header and footer?
+    blank: ClassVar[bool] = True  # does a sequence without labels need some in their place?
     missing: str | None = "?"
     encoding: str = "utf-8"
 
@@ -78,6 +83,23 @@ class Format:
     def read(self, source: Source) -> Iterator[Example]:
         """The sequences of a source."""
         raise NotImplementedError
+
+    def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
+        """Yield blocks of sequences of a source, from a place on where an earlier block ended."""
+        return example_blocks(self.read(source), source, self.missing, start, pace)
+
+    def labelled(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> Iterator[Example]:
+        """The sequences first .. n-1 of a block with their labels, as this format writes them."""
+        examples = labelled_examples(block, outcomes, n, gold=self.with_gold, blank=self.blank, first=first)
+        return map(self.without_gaps, examples)
+
+    def encode(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> bytes:
+        """The lines of sequences first .. n-1 with their labels, for formats without header and footer."""
+        return encoded("".join(f"{line}\n" for line in self.text(self.labelled(block, outcomes, n, first))))
+
+    def encode_rows(self, block: Block, outcomes: Outcomes, n: int, _layout: Layout) -> bytes:
+        """The lines of the first n sequences, as shards hold them: with what the layout has, if the format can."""
+        return self.encode(block, outcomes, n)
 
     def lines(self, example: Example) -> Iterable[str]:
         """The lines of one sequence."""
@@ -130,38 +152,15 @@ class Format:
                 )
 
 
-def _packing(path: str, file: IO[bytes]) -> Any:
-    """A file that packs what is written into another one, as the suffix asks for."""
-    if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0)
-    pa = needed("pyarrow", "arrow", "files packed with zstd need PyArrow", FileError)
-    return pa.output_stream(Kept(file), compression="zstd")
-
-
-class Kept:
-    """A file that somebody else may not close."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.write, self.flush, self.closed = file.write, file.flush, False
-
-    def close(self) -> None:
-        """It stays open."""
-
-
 def save_lines(path: str | None, lines: Iterator[str]) -> None:
     """Write lines to a file (packed if it ends in .gz or .zst), or to standard output (None)."""
-    if path is not None and path.endswith(PACKED):
-        with replacing(path, patience=0.0) as file, _packing(path, file) as packed:
-            while some := list(islice(lines, 4096)):
-                packed.write(_encoded("".join(line + "\n" for line in some)))
-        return
     with Lines(path) as out:
         while some := list(islice(lines, 4096)):
-            _encoded("".join(some))
-            out.write(some)
+            out.put(encoded("".join(line + "\n" for line in some)))
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """A text in UTF-8; raises `FileError` for half a character."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -287,6 +286,28 @@ def beginning(source: Source) -> str:
     text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     goes_on = len(head) >= 1 << 16 or not source.waits
     return text[: text.rindex("\n") + 1] if goes_on and "\n" in text else text
+
+
+def lacks_column(
+    format: str, missing: str, there: Sequence[str], needed: Sequence[str], where: str | None
+) -> FileError:
+    """Make the error for data without a column that a model needs."""
+    kind = format_kind(format)
+    if format == "conll":
+        names = ",".join([*needed, "label"])
+        cause = f"If the file has it, name the columns in their order, such as --columns {names}."
+    elif kind.cuts or "columns" not in kind.__dataclass_fields__:
+        cause = f"{format} has tokens only. Use a format with more columns, such as --format jsonl, csv or conll."
+    else:
+        cause = f"Add {missing!r} to the data, a string per token; or train a model that uses {there[0]!r} only."
+    return FileError(
+        f"the model needs the column {missing!r}",
+        got=f"{', '.join(there)} (read as {format})",
+        wanted=", ".join(needed),
+        cause=cause,
+        where=where,
+        argument=Argument("columns"),
+    )
 
 
 def names_columns(head: str) -> bool:

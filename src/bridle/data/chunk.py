@@ -67,11 +67,14 @@ class Pace:
         Maximum number of sequences of a chunk.
     tokens : int, default 200000
         A chunk ends when it has this many tokens.
+    bytes : int, default 4194304
+        Bytes that are read from a file at once.
     """
 
     sequences: int = 16
     most: int = 1024
     tokens: int = 200_000
+    bytes: int = 1 << 22
 
     def took(self, seconds: float) -> None:
         """Adapt to the last chunk: aim at a quarter of a second to one second.

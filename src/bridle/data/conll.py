@@ -19,14 +19,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, cast
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, ClassVar, Literal, cast
 
+import numpy as np
+
+from bridle._native import ConllReader, end_of_sequence, write_conll
 from bridle.data import limits
 from bridle.data.base import Format, are_labels, names_columns, other_format
+from bridle.data.blocks import (
+    ABSENT,
+    ROWS,
+    Builder,
+    Text,
+    filled,
+    is_utf8,
+    label_parts,
+    parts_of,
+    text_blocks,
+    with_gaps,
+)
+from bridle.data.chunk import Pace
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
+from bridle.tagging.arrow import Layout
+from bridle.tagging.block import Block, Column
+from bridle.tagging.outcomes import Outcomes
+from bridle.texts import Texts
 
 DOCSTART = "-DOCSTART-"
 BLANK = " \t"
@@ -60,6 +81,7 @@ class Conll(Format):
     """
 
     name = "conll"
+    with_gold, streams = True, True
     suffixes: ClassVar[tuple[str, ...]] = (".conll", ".iob", ".iob2", ".bio", ".bioes")
     ids: ClassVar[bool] = False  # does each line begin with the number of its token?
 
@@ -109,6 +131,12 @@ class Conll(Format):
     def read(self, source: Source) -> Iterator[Example]:
         return self.table(source).examples()
 
+    def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
+        """A kernel reads sequences about which nothing is unusual, `Table` the others."""
+        if type(self) is not Conll or not is_utf8(self.encoding):
+            return super().blocks(source, start, pace)
+        return _Blocks(self, source).read(start, pace)
+
     def table(self, source: Source) -> Table:
         """What is known about a file before its first line is read."""
         prefix = "# " if self.comment == "auto" else "\n" if self.comment is None else self.comment
@@ -137,6 +165,48 @@ class Conll(Format):
         if not _plain(rows, lines, between):
             self._check_rows(example, rows, lines, prefix)
         return [*example.comments, *lines, ""]
+
+    def encode_rows(self, block: Block, outcomes: Outcomes, n: int, _layout: Layout) -> bytes:
+        """As `encode`, for shards, in which a row without tokens is a token "_" too."""
+        return self.encode(block, outcomes, n, fill="empty")
+
+    def encode(
+        self,
+        block: Block,
+        outcomes: Outcomes,
+        n: int,
+        first: int = 0,
+        *,
+        fill: Literal["failed", "empty"] = "failed",
+    ) -> bytes:
+        """A kernel writes rows about which nothing is unusual, `lines` the others. A row that failed is a token "_".
+
+        A row that lacks a column of others has "_" there.
+        """
+        if type(self) is not Conll:
+            return super().encode(block, outcomes, n, first)
+        empty = np.flatnonzero(np.diff(block.tokens.offsets[: n + 1]) == 0).tolist()
+        blank = [row for row in empty if fill == "empty" or row in outcomes.errors]
+        columns = [*block.columns.values()]
+        if block.gold is not None:
+            columns.append(block.gold)
+        columns = [filled(column, self.missing, block.tokens) for column in columns]
+        between, alone = " " if self.separator == "blanks" else "\t", self.separator == "auto"
+        prefix = "# " if self.comment in ("auto", None) else str(self.comment)
+        pieces, at = list[bytes](), 0
+        for stop in sorted({*blank, n}):
+            parts = [*(parts_of(column, stop) for column in columns), label_parts(outcomes, stop)]
+            above = None if block.comments is None else parts_of(block.comments, stop)
+            while at < stop:
+                text, at = write_conll(parts, above, stop, at, between, True, ABSENT, prefix, alone)
+                pieces.append(text)
+                if at < stop:
+                    pieces.append(super().encode(block, outcomes, at + 1, at))
+                    at += 1
+            if stop < n:
+                pieces.append((between.join([ABSENT] * (len(columns) + 1)) + "\n\n").encode())
+                at = stop + 1
+        return b"".join(pieces)
 
     def _check_rows(self, example: Example, rows: list[tuple[str, ...]], lines: list[str], prefix: str) -> None:
         blanks = self.separator == "blanks"
@@ -263,11 +333,9 @@ class Table:
         """The fields of each token, and the line of the first one."""
         first, rows = 0, list[list[str]]()
         for at, line in enumerate(lines, number):
-            if self.tab is None:
-                self.tab = "\t" in line
-            row = line.split("\t") if self.tab else _FIELD.findall(line)
             if not self.names:
-                self.settle(at, len(row))
+                self.settle(at, line)
+            row = _cut(line, bool(self.tab))
             if self.tab and len(row) == 1 < self.width and line.startswith(self.prefix):
                 self.comments.append(line)
                 continue
@@ -311,8 +379,11 @@ class Table:
             argument=Argument("comment", self.prefix),
         )
 
-    def settle(self, number: int, width: int) -> None:
-        """Name the columns, after the first token line."""
+    def settle(self, number: int, line: str) -> None:
+        """Name the columns, as the first token line has them."""
+        if self.tab is None:
+            self.tab = "\t" in line
+        width = len(_cut(line, self.tab))
         if width > MOST:
             raise self.source.error(
                 number,
@@ -352,8 +423,131 @@ class Table:
             )
         self.names = names
         for at, line in self.doubtful:
-            if len(_cut(line, bool(self.tab))) == self.width:
+            if len(_cut(line, self.tab)) == self.width:
                 raise self.unclear(at, line)
+
+    def kernel(self) -> ConllReader:
+        """The kernel for the lines of the file, once the columns are known."""
+        slots = [-1] * self.width
+        for slot, (_, k) in enumerate(self.inputs):
+            slots[k] = slot
+        if self.at >= 0:
+            slots[self.at] = len(self.inputs)
+        comment, docstart = self.format.comment, self.format.docstart == "skip"
+        prefix = "" if comment is None else self.prefix
+        return ConllReader(bool(self.tab), self.at, slots, prefix, comment != "auto", docstart)
+
+
+_MORE, _FULL, _ODD = range(3)  # why a kernel stopped
+
+
+class _Blocks:
+    """A file while it is read block by block. A block ends between two sequences; its end is counted in bytes."""
+
+    def __init__(self, format: Conll, source: Source) -> None:
+        self.format, self.text = format, Text(source)
+        self.builder, self.table = Builder(source, format.missing), format.table(source)
+        self.kernel: ConllReader | None = None  # once the table knows the columns
+        self.fits = False  # has a sequence been read?
+        self.behind = 0  # bytes of sequences before the start whose labels the table lacks
+
+    def read(self, start: int, pace: Pace) -> Iterator[Block]:
+        """Yield all blocks from a place on."""
+        if start:  # the first sequence says what the columns are
+            next(text_blocks(self.text, self.builder, self._read, Pace(1)), None)
+            self.table = replace(self.table, comments=[], doubtful=[])
+            self.builder, self.behind = Builder(self.text.source, self.format.missing), start
+            self.text.source.left_out.clear()
+            self.text.jump(start)
+        yield from text_blocks(self.text, self.builder, self._read, pace)
+        if self.table.doubtful:
+            self.table.finish()
+        if self.text.source.left_out:  # behind the last sequence
+            yield self.builder.block(self.text.place(), self.text.share)
+
+    def _read(self, rows: int) -> bool:
+        """Read the sequences of the window, until there are enough rows; False if more text is needed."""
+        text = self.text
+        while (left := rows - self.builder.count) > 0:
+            if self.kernel is None or self.table.comments:
+                end = end_of_sequence(text.data, text.at, text.final)
+                if end <= text.at:
+                    return False
+                self._read_one(end)
+                continue
+            stop, text.at, end = self.kernel.read(text.data, text.at, text.final, left)
+            self._take(self.kernel)
+            if stop == _MORE:
+                return False
+            if stop == _ODD:
+                self._read_one(end)
+        return True
+
+    def _take(self, kernel: ConllReader) -> None:
+        """Add the rows that the kernel has read."""
+        count = len(kernel)
+        rows, columns, comment_rows, comments, skipped, places = kernel.take()
+        self.text.source.leave_out(f"{DOCSTART} lines", skipped)
+        if not count:
+            return
+        self.fits = True
+        table, values = self.table, [Column(Texts(*column), rows) for column in columns]
+        pieces: dict[str, Any] = {name: column for (name, _), column in zip(table.inputs, values, strict=False)}
+        if table.at >= 0:
+            if self._needs_labels and len(table.seen) < MOST:
+                table.seen.update(values[-1].texts.distinct()[0])  # type: ignore[attr-defined]
+            pieces[":gold"] = with_gaps(values[-1], self.format.missing)
+        if comment_rows[-1]:
+            pieces[":comments"] = Column(Texts(*comments), comment_rows)
+        self.builder.extend(count, pieces, self.text.places(places))
+
+    def _read_one(self, end: int) -> None:
+        """Read one sequence, and comments above it, line by line; of the first one, what the kernel must know."""
+        text, table = self.text, self.table
+        try:
+            lines = text.decoded(end).replace("\r\n", "\n").split("\n")
+            if self.behind and self._needs_labels and any(line.startswith(table.prefix) for line in lines):
+                self._catch_up()
+            for is_empty, group in groupby(enumerate(lines, text.line()), lambda line: not line[1].strip(BLANK)):
+                some = list(group)
+                if is_empty:
+                    continue
+                if not (table.names or some[0][1].startswith(table.odd)):
+                    table.settle(*some[0])
+                    self.kernel = table.kernel()  # which reads it
+                    return
+                if (example := table.example(some[0][0], [line for _, line in some])) is not None:
+                    self.builder.add(example)
+                    self.fits = True
+        except FileError as error:
+            if not self.fits:  # then nothing fits
+                raise
+            self.builder.fail(error)
+            table.comments.clear()
+        text.at = end
+        if self.kernel is None and table.names:
+            self.kernel = table.kernel()
+
+    @property
+    def _needs_labels(self) -> bool:
+        """Does it depend on the labels so far whether a line is a comment?"""
+        return not self.table.tab and self.table.at >= 0 and self.format.comment == "auto"
+
+    def _catch_up(self) -> None:
+        """Note the labels of all sequences before the start."""
+        start, self.behind, at = self.behind, 0, 0
+        for pace in (Pace(ROWS), Pace(1)):  # the start may be within what is a block now
+            source = Source(self.text.source.name)
+            try:
+                for block in _Blocks(self.format, source).read(at, pace):
+                    if block.end > start or len(self.table.seen) >= MOST:
+                        break
+                    self.table.seen.update(() if block.gold is None else block.gold.texts)
+                    at = block.end
+            finally:
+                source.close()
+            if at == start:
+                return
 
 
 def _widths(head: str) -> dict[int, int]:

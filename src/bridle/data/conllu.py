@@ -39,6 +39,7 @@ class Conllu(Conll):
     """
 
     name = "conllu"
+    with_gold = False
     suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
     ids: ClassVar[bool] = True
 

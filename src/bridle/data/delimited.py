@@ -56,6 +56,8 @@ class Delimited(Format):
         Encoding of the input; the output is always UTF-8.
     """
 
+    with_gold = True
+
     tokens: str = "word"
     label: str | None = "label"
     sequence: str | None = None

@@ -31,6 +31,7 @@ class Doccano(Standoff):
     """Texts with spans, as doccano exports them."""
 
     name = "doccano"
+    streams = True
     shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     @classmethod

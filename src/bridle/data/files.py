@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +59,8 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     FileError
         If the file cannot be read, the format cannot be told, or there is no such option. While you iterate: if the
         file is not of the format, with the line.
+    FeatureError
+        While you iterate: if tokens of a record or a row are not strings, or its columns differ in length.
 
     Examples
     --------
@@ -72,10 +73,42 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
     ...         print(example.columns["word"], example.labels)
     ['He', 'left'] ['B-NP', 'B-VP']
     """
-    source = _source(path, format)
-    with _closed_on_error(source):
+    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and pathlib.Path(path).is_dir()
+    source = Folder(path) if saved else Source(path)
+    try:
         chosen = format_named(format or _guessed(source), options)
         return Examples(chosen.read(source), source, chosen.name, chosen.missing)
+    except BaseException:
+        source.close()
+        raise
+
+
+def opened(path: Path, format: str | None, options: dict[str, Any]) -> tuple[Source, Format]:
+    """Open a file whose format is known or detected, to be read in blocks."""
+    return opened_chosen(path, lambda guess: (format or _sure(guess), options), format)
+
+
+def opened_chosen(
+    path: Path, choose: Callable[[Guess], tuple[str, dict[str, Any]]], usual: str | None = None
+) -> tuple[Source, Format]:
+    """Open a file whose format and options depend on its first lines, to be read in blocks. Works for pipes too.
+
+    usual: the format to prefer if a file could have several.
+    """
+    source = Folder(path) if pathlib.Path(path).is_dir() else Source(path)
+    source.waits = source.total is not None  # what comes through a pipe is handed on at once
+    try:
+        name, options = choose(_guess(source, usual))
+        return source, format_named(name, options)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _sure(guess: Guess) -> str:
+    if guess.format is None:
+        raise guess.error or FileError("the format of this file is unknown")
+    return guess.format
 
 
 def read_chosen(
@@ -85,12 +118,8 @@ def read_chosen(
 
     usual: the format to prefer if a file could have several.
     """
-    source = _source(path, None)
-    source.waits = source.total is not None  # what comes through a pipe is handed on at once
-    with _closed_on_error(source):
-        name, options = choose(_guess(source, usual))
-        chosen = format_named(name, options)
-        return Examples(chosen.read(source), source, name, chosen.missing)
+    source, chosen = opened_chosen(path, choose, usual)
+    return Examples(chosen.read(source), source, chosen.name, chosen.missing)
 
 
 @dataclass(frozen=True)
@@ -104,13 +133,14 @@ class Guess:
 
 
 def _guess(source: Source, usual: str | None) -> Guess:
-    line = source.head().lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    head = beginning(source)
+    line = head.lstrip().partition("\n")[0]
     marked = line.startswith(("{", "[", "<", "PAR1", "ARROW1"))  # JSON, markup, tables
     told = marked or has_suffix(source.name)
     sure = told or "\t" in line
-    if usual is not None and not told and (seen := sure_format(beginning(source))) is not None:
+    if usual is not None and not told and (seen := sure_format(head)) is not None:
         return Guess(seen, True, line)
-    if usual is not None and not told and (not sure or format_kind(usual).looks_like(beginning(source))):
+    if usual is not None and not told and (not sure or format_kind(usual).looks_like(head)):
         return Guess(usual, sure, line)
     try:
         name = _guessed(source)
@@ -119,22 +149,8 @@ def _guess(source: Source, usual: str | None) -> Guess:
     return Guess(name, sure, line)
 
 
-def _source(path: Path, format: str | None) -> Source:
-    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and pathlib.Path(path).is_dir()
-    return Folder(path) if saved else Source(path)
-
-
 def _guessed(source: Source) -> str:
     return "arrow" if isinstance(source, Folder) else format_guessed(source.name, source)
-
-
-@contextmanager
-def _closed_on_error(source: Source) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        source.close()
-        raise
 
 
 def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:

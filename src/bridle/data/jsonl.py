@@ -16,11 +16,31 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
+from bridle._native import JsonReader, write_json
 from bridle.data.base import Format, other_format
+from bridle.data.blocks import (
+    Builder,
+    Text,
+    flags,
+    is_utf8,
+    label_parts,
+    own_name,
+    parts_of,
+    text_blocks,
+    with_gaps,
+)
+from bridle.data.chunk import Pace
 from bridle.data.examples import Example
 from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
-from bridle.errors import Argument, BridleError, FileError, shown
+from bridle.errors import Argument, BridleError, FeatureError, FileError, shown
+from bridle.features.columns import null_token
+from bridle.tagging.arrow import Layout, statuses_of
+from bridle.tagging.block import INTEGER, TEXT, Block, Column, Ids, JsonObjects
+from bridle.tagging.outcomes import Outcomes
+from bridle.texts import Offsets, Texts
 
 _KEY = re.compile(r'[\s,]*+("(?:[^"\\]|\\.)*+")\s*+:\s*+', re.DOTALL)
 _LABELLED = {"label", "labels", "entities", "annotations"}  # keys of doccano
@@ -75,9 +95,11 @@ class Keyed(Format):
                 argument=Argument("tokens"),
             )
         words = _strings(record[self.tokens])
+        if words is not None and None in words:
+            raise null_token(self.tokens)
         if words is None:
             got = shown(record[self.tokens])
-            raise FileError("tokens are not a list of strings", got=got, wanted='["He", "left"]')
+            raise FeatureError("tokens are not a list of strings", got=got, wanted='["He", "left"]')
         labels = None if self.label is None else record.get(self.label)
         known = [x for x in labels if x is not None] if isinstance(labels, list) else labels
         if labels is not None and _strings(known) is None:
@@ -89,11 +111,21 @@ class Keyed(Format):
         columns = {"word": words}
         for name, value in record.items():
             asked = name not in BROKEN_RULES if self.columns is None else name in self.columns
+            if name == "gold" and self.columns is None and isinstance(value, list) and None in value:
+                continue  # labels with gaps, which `bridle tag` writes
             if asked and name not in (self.tokens, self.label, *KEYS):
                 column = _strings(value)
-                if column is not None and len(column) == len(words):
+                if column is not None and len(column) != len(words):
+                    raise FeatureError(
+                        "the columns differ in length",
+                        got=f"{len(column)} in {name!r}",
+                        wanted=f"{len(words)}, as in {self.tokens!r}",
+                        cause="Pass {argument} with the columns to read; others are skipped.",
+                        argument=Argument("columns", [...]),
+                    )
+                if column is not None:
                     columns[name] = column
-                elif column is not None or self.columns is not None:
+                elif self.columns is not None:
                     raise FileError(
                         f"{name!r} is not a column",
                         got=shown(value),
@@ -149,6 +181,7 @@ class JsonLines(Keyed):
     """
 
     name = "jsonl"
+    streams = True
     suffixes = (".jsonl", ".ndjson")
 
     @classmethod
@@ -173,6 +206,212 @@ class JsonLines(Keyed):
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
         for example in examples:  # empty ones too
             yield json_line(example, self.record(example))
+
+    def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
+        """A kernel reads lines about which nothing is unusual, `line` the others."""
+        if not is_utf8(self.encoding):
+            return super().blocks(source, start, pace)
+        return _Blocks(self, source).read(start, pace)
+
+    def encode(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> bytes:
+        """Lines with scores, bounds, broken rules and what else was computed."""
+        return write_json([*_data_fields(block, n), *_record_fields(outcomes, n)], n)
+
+    def encode_rows(self, block: Block, outcomes: Outcomes, n: int, layout: Layout) -> bytes:
+        """Lines with labels, status and error, and what else the layout has, as shards hold them."""
+        fields = _data_fields(block, n)
+        fields.insert(1 if block.ids is None else 2, _labels_field(outcomes, n))
+        if block.given is not None:
+            given = [block.given[row] for row in range(n)]
+            fields.append(_values(_RAW, "given", [_json(dict(values)) if values else None for values in given]))
+        return write_json([*fields, *_status_fields(outcomes, n, layout)], n)
+
+
+_MORE, _FULL, _ODD = range(3)  # why a kernel stopped
+_TOKENS, _LABELS, _ID, _GIVEN, _COLUMN, _WANTED, _SKIP = range(7)  # what a key is for
+_MOST = 64  # keys that the kernel knows
+_RAW, _STRING, _STRINGS = range(3)  # how the kernel writes a field
+
+
+class _Blocks:
+    """A file while it is read block by block. The kernel learns the keys as they come: `line` reads a line with a new
+    one. The end of a block is counted in bytes of the decompressed file."""
+
+    def __init__(self, format: JsonLines, source: Source) -> None:
+        self.format, self.text, self.builder = format, Text(source), Builder(source, format.missing)
+        self.kernel = JsonReader()
+        self.roles: dict[str, int] = {}  # of the keys that the kernel knows, in their order
+
+    def read(self, start: int, pace: Pace) -> Iterator[Block]:
+        """Yield all blocks from a place on."""
+        if start:
+            self.text.jump(start)
+        return text_blocks(self.text, self.builder, self._read, pace)
+
+    def _read(self, rows: int) -> bool:
+        """Read the lines of the window, until there are enough rows; False if more text is needed."""
+        text = self.text
+        while (left := rows - self.builder.count) > 0:
+            stop, text.at, end = self.kernel.read(text.data, text.at, text.final, left)
+            self._take()
+            if stop == _MORE:
+                return False
+            if stop == _ODD:
+                self._read_one(end)
+        return True
+
+    def _read_one(self, end: int) -> None:
+        """Read one line as Python reads JSON."""
+        text, source, line = self.text, self.text.source, ""
+        try:
+            line = text.decoded(end).removesuffix("\n").removesuffix("\r")
+            if line.strip():
+                example = self.format.line(source, text.line(), line)
+                if len(self.roles) < _MOST and self._learn(json_object(source, text.line(), line, "{...}")):
+                    return  # the kernel can read it now
+                self.builder.add(example)
+        except BridleError as error:
+            self.builder.fail(error, _id_of(line))
+        text.at = end
+
+    def _learn(self, record: dict[str, Any]) -> bool:
+        """Tell the kernel about the keys of a line that is a sequence; are there new ones?"""
+        form, before = self.format, len(self.roles)
+        known = (form.tokens, form.label or "labels", "id", "given")
+        for key in [*(form.columns or ()), *record]:
+            near = near_key(key, known) if form.columns is None else None
+            role = self._role(key)
+            if key == "word" and role in (_COLUMN, _WANTED):  # it replaces the tokens; the kernel would keep both
+                continue
+            if key not in self.roles and len(self.roles) < _MOST:
+                self.roles[key] = role
+                self.kernel.add_key(key, self.roles[key], near or "")
+        return len(self.roles) > before
+
+    def _role(self, key: str) -> int:
+        form = self.format
+        roles = {"id": _ID, "given": _GIVEN, form.tokens: _TOKENS}
+        if form.label is not None and form.label not in roles:
+            roles[form.label] = _LABELS
+        if key in roles:
+            return roles[key]
+        if key in KEYS or (form.columns is None and key in BROKEN_RULES):
+            return _SKIP
+        return _COLUMN if form.columns is None else _WANTED if key in form.columns else _SKIP
+
+    def _take(self) -> None:
+        """Add the rows that the kernel has read."""
+        if not (count := len(self.kernel)):
+            return
+        pieces: dict[str, Any] = {"word": None}
+        columns, places = self.kernel.take()
+        for (key, role), (rows, known, whole, *strings) in zip(self.roles.items(), columns, strict=True):
+            if role == _SKIP or (role != _TOKENS and not known.any()):
+                continue
+            texts = Texts(*strings)
+            if role == _ID:
+                pieces[":id"] = Ids(_one_each(rows, texts, known), known)
+            elif role == _GIVEN:
+                pieces[":given"] = JsonObjects(_one_each(rows, texts, known))
+            elif role == _LABELS:
+                pieces[":gold"] = with_gaps(Column(texts, rows, flags(known), flags(whole)), self.format.missing)
+            else:
+                pieces["word" if role == _TOKENS else key] = Column(texts, rows, flags(known))
+        self.builder.extend(count, pieces, self.text.places(places))
+
+
+def _one_each(rows: Offsets, texts: Texts, known: Any) -> Sequence[str]:
+    """A string per row, empty where there is none, from lists with one string or none."""
+    if known.all():
+        return texts
+    return [texts[at] if is_there else "" for at, is_there in zip(rows[:-1].tolist(), known.tolist(), strict=True)]
+
+
+def _id_of(line: str) -> Any:
+    """The id in a line that is not a sequence, if it can be told."""
+    try:
+        record = json.loads(line)
+        json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\\ud800", fails
+    except (ValueError, RecursionError):  # which UnicodeError is, too
+        return None
+    return record.get("id") if isinstance(record, dict) else None
+
+
+# ---- fields of lines that kernels write -----------------------------------------------------------------------------
+
+
+def _field(kind: int, name: str, parts: tuple[Any, ...], nulls: bool = False) -> tuple[Any, ...]:
+    return kind, f"{json.dumps(name, ensure_ascii=False)}: ", parts, nulls
+
+
+def _values(kind: int, name: str, texts: Sequence[str | None], which: Any = None) -> tuple[Any, ...]:
+    """One string, or text of JSON, per row; None leaves it out. which: of the texts each row has."""
+    known = None
+    if not isinstance(texts, Texts):
+        known = None if None not in texts else np.array([text is not None for text in texts], dtype=np.uint8)
+        texts = Texts.of([text or "" for text in texts])
+    return _field(kind, name, (None, known, texts.offsets, None, texts.data, which))
+
+
+def _ids_field(ids: Sequence[Any], n: int) -> tuple[Any, ...]:
+    """Ids as they are: text in quotes, numbers and other JSON without."""
+    if isinstance(ids, Ids) and isinstance(ids.texts, Texts):
+        kinds = set(ids.kinds[:n].tolist())
+        if kinds == {TEXT} or kinds == {INTEGER}:
+            return _values(_STRING if kinds == {TEXT} else _RAW, "id", ids.texts[:n])
+    return _values(_RAW, "id", [None if name is None else _json(name) for name in ids[:n]])
+
+
+def _data_fields(block: Block, n: int) -> list[tuple[Any, ...]]:
+    """Id, tokens, other columns, gold labels and given values of the rows of a block."""
+    fields = []
+    if block.ids is not None:
+        fields.append(_ids_field(block.ids, n))
+    for k, (name, column) in enumerate(block.columns.items()):
+        fields.append(_field(_STRINGS, "tokens" if k == 0 else own_name(name), parts_of(column, n)))
+    if block.gold is not None:
+        fields.append(_field(_STRINGS, "gold", parts_of(block.gold, n)))
+    return fields
+
+
+def _labels_field(outcomes: Outcomes, n: int) -> tuple[Any, ...]:
+    return _field(_STRINGS, "labels", label_parts(outcomes, n), nulls=True)
+
+
+def _status_fields(outcomes: Outcomes, n: int, layout: Layout) -> list[tuple[Any, ...]]:
+    fields = []
+    if layout.scores or layout.k > 1:
+        records = [outcomes.record(row, rounded=False) for row in range(n)]
+        names = ("score", "bound", "probability")[: 3 if layout.scores else 0] + ("k_best",)[: layout.k > 1]
+        for name in names:
+            texts = [_json(r[name]) if r.get(name) is not None else None for r in records]
+            fields.append(_values(_RAW, "probabilities" if name == "probability" else name, texts))
+    statuses, which = statuses_of(outcomes)
+    fields.append(_values(_STRING, "status", statuses, which[:n]))
+    if outcomes.errors:
+        messages = [None if (error := outcomes.errors.get(row)) is None else str(error) for row in range(n)]
+        fields.append(_values(_STRING, "error", messages))
+    return fields
+
+
+def _record_fields(outcomes: Outcomes, n: int) -> list[tuple[Any, ...]]:
+    """What `Decoding.to_dict` says, field by field."""
+    records = [outcomes.record(row) for row in range(n)]
+    names = dict.fromkeys(name for record in records for name in record)
+    texts = {name: [_json(record[name]) if name in record else None for record in records] for name in names}
+    return [_labels_field(outcomes, n), *(_values(_RAW, name, some) for name, some in texts.items())]
+
+
+def _json(value: Any) -> str:
+    """JSON of a value; an id that JSON or UTF-8 cannot represent is escaped or becomes text."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    except ValueError:
+        return json.dumps(str(value))
+    return text
 
 
 def json_lines(source: Source, encoding: str, wanted: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -271,4 +510,5 @@ def near_key(key: str, known: Sequence[str]) -> str | None:
 
 
 def _strings(value: Any) -> list[str] | None:
-    return value if isinstance(value, list) and all(isinstance(x, str) for x in value) else None
+    """A list of strings, some of which may be null; None if it is something else."""
+    return value if isinstance(value, list) and all(x is None or isinstance(x, str) for x in value) else None

@@ -5,6 +5,7 @@ A file is written under a temporary name and renamed at the end; `bridle.atomic`
 
 from __future__ import annotations
 
+import gzip
 import signal
 import sys
 import threading
@@ -12,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from bridle.atomic import FULL, Replacement
+from bridle.data.source import PACKED
 from bridle.errors import FileError
+from bridle.extras import needed
 
 
 class Lines(AbstractContextManager["Lines"]):
@@ -28,11 +31,13 @@ class Lines(AbstractContextManager["Lines"]):
     Parameters
     ----------
     path : str or None
-        The file; None or ``"-"`` is standard output.
+        The file, packed if its name ends in ``.gz`` or ``.zst``; None or ``"-"`` is standard output.
     warn : callable, optional
         Called with a message if the block ends with an error and lines are kept.
     show : callable, optional
         Escapes lines for a terminal, if standard output is one; files and pipes get them unchanged.
+    flush_to : {"cache", "disk"}, default "cache"
+        "disk": the finished file is there even if the power fails.
 
     Raises
     ------
@@ -45,12 +50,14 @@ class Lines(AbstractContextManager["Lines"]):
         path: str | None,
         warn: Callable[[str], None] | None = None,
         show: Callable[[str], str] | None = None,
+        flush_to: Literal["cache", "disk"] = "cache",
     ) -> None:
-        self.warn = warn
+        self.warn, self.flush_to = warn, flush_to
         self._show: Callable[[str], str] | None = None
         self.count = 0  # lines written
         self.kept: Path | None = None  # where the lines are if the work did not end
         self.file: Replacement | None = None
+        self._packer: Any = None
         if path is None or path == "-":
             if sys.stdout is None:
                 raise FileError("there is no standard output", got="a closed stream", wanted="-o FILE")
@@ -61,6 +68,8 @@ class Lines(AbstractContextManager["Lines"]):
             return
         self.file = Replacement(path)
         self.raw = self.file.raw
+        if path.endswith(PACKED):
+            self._packer = packing(path, self.raw)
 
     def write(self, lines: Iterable[str]) -> None:
         """Write lines; a line is written completely or not at all.
@@ -75,9 +84,28 @@ class Lines(AbstractContextManager["Lines"]):
         FileError
             If the disk is full, for example. `count` says how many lines are written.
         """
+        self.put("".join(line + "\n" for line in lines).encode())
+
+    def put(self, data: bytes) -> None:
+        """Write complete lines in UTF-8.
+
+        Parameters
+        ----------
+        data : bytes
+            The lines, each with its line end.
+
+        Raises
+        ------
+        FileError
+            As `write`.
+        """
         if self._show is not None:
-            lines = map(self._show, lines)
-        data = "".join(line + "\n" for line in lines).encode()
+            shown = (self._show(line) + "\n" for line in data.decode().split("\n")[:-1])
+            data = "".join(shown).encode()
+        if self._packer is not None:
+            self._packer.write(data)
+            self.count += data.count(b"\n")
+            return
         done = 0
         with deferred_interrupt():
             try:
@@ -111,8 +139,10 @@ class Lines(AbstractContextManager["Lines"]):
         try:
             with deferred_interrupt():
                 if kind is None:
-                    self.file.finish()
-                elif self.count:
+                    if self._packer is not None:
+                        self._packer.close()
+                    self.file.finish(self.flush_to)
+                elif self.count and self._packer is None:  # a part of a packed file is of no use
                     self.kept = self.file.keep()
                 else:
                     self.file.discard()
@@ -123,6 +153,24 @@ class Lines(AbstractContextManager["Lines"]):
             raise
         if self.kept is not None and self.warn is not None:
             self.warn(f"{self.count:,} lines were written; they are kept in {self.kept}")
+
+
+def packing(path: str, file: Any) -> Any:
+    """A file that packs what is written into another one, which stays open, as the suffix of a path asks for."""
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0, compresslevel=6)
+    pa = needed("pyarrow", "arrow", "files packed with zstd need PyArrow", FileError)
+    return pa.output_stream(_Kept(file), compression="zstd")
+
+
+class _Kept:
+    """A file that somebody else may not close."""
+
+    def __init__(self, file: Any) -> None:
+        self.write, self.flush, self.closed = file.write, file.flush, False
+
+    def close(self) -> None:
+        """It stays open."""
 
 
 @contextmanager

@@ -12,24 +12,32 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import IO, Any, ClassVar, Literal, cast
 
+import numpy as np
+
 from bridle.atomic import replacing
+from bridle.data.blocks import ABSENT, ROWS, own_name, with_gaps
+from bridle.data.chunk import Pace
 from bridle.data.examples import Example
 from bridle.data.huggingface import TAGS, Folder, class_names, described, named
-from bridle.data.jsonl import Keyed
+from bridle.data.jsonl import BROKEN_RULES, Keyed
 from bridle.data.limits import PIPED
 from bridle.data.packed import check_messages, check_pages, chunks_of
 from bridle.data.source import Source, located
-from bridle.data.tables import Part, is_integers, is_null, is_plain, is_strings, slices
-from bridle.errors import Argument, BridleError, FileError, clipped, shown
+from bridle.data.tables import Part, decoded, is_integers, is_null, is_plain, is_strings, slices
+from bridle.errors import Argument, BridleError, FeatureError, FileError, clipped, shown
 from bridle.extras import needed
+from bridle.tagging.arrow import Errors, Layout, given_of, ids_of, list_array, string_array, texts_of
+from bridle.tagging.block import Block, Column, Ids
+from bridle.tagging.outcomes import Outcomes
 
 BATCH = 1024  # rows
 ARROW = "ARROW1"
@@ -66,6 +74,7 @@ class Parquet(Keyed):
     """
 
     name = "parquet"
+    with_gold = True
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
     names: Sequence[str] | None = None
@@ -119,7 +128,7 @@ class Parquet(Keyed):
             batch.validate(full=True)
             names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
             for rows in slices(batch):
-                for row in rows.to_pylist():
+                for row in decoded(rows).to_pylist():
                     yield self.sequence(source, count, row, names, label)
                     count += 1
             source.reached(share)
@@ -132,14 +141,18 @@ class Parquet(Keyed):
         with located(f"{source.name}: sequence {number}") as where:
             return self.example(self.with_names(_plain(row, where), names, label), where)
 
-    def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
-        """Record batches of a file, each with the share of the file that has been read."""
+    def batches(self, file: IO[bytes], size: int, start: int = 0) -> Iterator[tuple[Any, float]]:
+        """Record batches of a file from a row on, each with the share of the file that has been read."""
         table, names = self.opened(file, size)
         done, rows = 0, max(table.metadata.num_rows, 1)
         for group in range(table.num_row_groups):  # pyarrow cannot join dictionaries of several in one batch
-            for batch in table.iter_batches(BATCH, row_groups=[group], columns=names, use_threads=False):
+            if done + (count := table.metadata.row_group(group).num_rows) < start:
+                done += count
+                continue
+            for batch in table.iter_batches(ROWS, row_groups=[group], columns=names, use_threads=False):
                 done += batch.num_rows
-                yield batch, done / rows
+                if done >= start:  # rows, or none where an earlier call ended
+                    yield batch.slice(max(batch.num_rows - (done - start), 0)), done / rows
 
     def opened(self, file: IO[bytes], size: int) -> tuple[Any, list[str]]:
         """A file whose pages are checked, and the columns to read."""
@@ -266,9 +279,94 @@ class Parquet(Keyed):
                     count += 1
                 out.write(pa.RecordBatch.from_pylist(some, schema=schema))
 
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+
+    def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
+        """Record batches of the file, without an object per value; the end of a block counts rows."""
+        _library("pyarrow")
+        if isinstance(source, Folder):
+            yield from super().blocks(source, start, pace)
+            return
+        if source.total == 0:
+            return
+        with self.guarded(source):
+            file, size = whole_file(source)
+            at = 0
+            for batch, share in self.batches(file, size, start):
+                batch.validate(full=True)
+                at = max(at, start)
+                names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
+                low = 0
+                while low < len(batch):
+                    part = next(slices(batch.slice(low), pace.sequences))
+                    low, at = low + len(part), at + len(part)
+                    yield replace(self._block(source, part, names, label, at - len(part)), end=at, share=share)
+            if at < start:
+                raise source.shorter("fewer rows", f"at least {start:,}")
+
+    def _block(
+        self, source: Source, batch: Any, names: Mapping[str, Sequence[str]], label: str | None, first: int
+    ) -> Block:
+        """A block of rows; first: the number of the first one in the file."""
+        columns: dict[str, Column] = {}
+        errors: Errors = {}
+        ids = given = gold = None
+        wanted = self.columns
+        tokens = "word" if "word" in batch.schema.names and label != "word" else self.tokens  # it replaces the tokens
+        for name, array in sorted(zip(batch.schema.names, batch.columns, strict=True), key=lambda x: x[0] != tokens):
+            if name in names:
+                array = _named(array, name, names[name], errors)
+            if name == tokens:
+                columns["word"] = texts_of(array, name, errors, is_valid=True)
+            elif name == self.tokens or (name in BROKEN_RULES and wanted is None):
+                continue
+            elif name == label:
+                gold = with_gaps(texts_of(array, name, {}, is_valid=True), self.missing)
+            elif name == "id":
+                ids = ids_of(array, name, is_valid=True)
+            elif name == "given":
+                given = given_of(array, name, errors)
+            elif array.null_count < len(array) or (wanted is not None and name in wanted):
+                columns[name] = texts_of(array, name, {}, is_valid=True)
+        for row in self._odd_rows(columns, gold, errors):
+            try:
+                self.sequence(source, first + row, batch.slice(row, 1).to_pylist()[0], names, label)
+                errors[row] = FeatureError("the columns differ in length", wanted="one text per token in every column")
+            except BridleError as error:
+                errors[row] = error
+        place = f"{source.name}: sequence "
+        return Block(
+            len(batch),
+            columns,
+            errors=errors,
+            ids=ids,
+            given=given,
+            gold=gold,
+            place=lambda row: f"{place}{first + row}",
+        )
+
+    def _odd_rows(self, columns: Mapping[str, Column], gold: Column | None, errors: Errors) -> list[int]:
+        """Rows whose columns differ in length, or which lack a column that is asked for."""
+        lengths = np.diff(next(iter(columns.values())).offsets)
+        odd = np.zeros(len(lengths), dtype=bool)
+        for name, column in [*columns.items(), ("", gold)]:
+            if column is not None:
+                there = np.ones(len(odd), dtype=bool) if column.known is None else column.known
+                odd |= there & (np.diff(column.offsets) != lengths)
+                odd |= ~there & (name in (self.columns or ()))
+        return [row for row in np.flatnonzero(odd).tolist() if row not in errors]
+
+    def table_writer(self, file: IO[bytes], layout: Layout | None, schema: Any = None) -> TableWriter:
+        """A writer of blocks. layout: the columns that labels, scores and statuses become; None: labels alone."""
+        return TableWriter(self, file, layout, schema)
+
+    def schema_of(self, path: str | os.PathLike[str]) -> Any:
+        """The columns of a file."""
+        return _library("pyarrow.parquet").read_schema(path)
+
     def writer(self, file: IO[bytes], schema: Any) -> Any:
         """The writer of record batches."""
-        return _library("pyarrow.parquet").ParquetWriter(file, schema)
+        return _library("pyarrow.parquet").ParquetWriter(file, schema, compression="zstd")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +420,7 @@ class Arrow(Parquet):
             done += file.total or 0
         source.reached(1)
 
-    def batches(self, file: IO[bytes], size: int) -> Iterator[tuple[Any, float]]:
+    def batches(self, file: IO[bytes], size: int, start: int = 0) -> Iterator[tuple[Any, float]]:
         """Read a file as a stream: the part between header and footer is one, so nothing depends on the footer."""
         ipc = _library("pyarrow").ipc
         begin, end = 0, size
@@ -346,12 +444,122 @@ class Arrow(Parquet):
         schema = ipc.open_stream(Part(file, begin, end)).schema
         names = self.wanted(schema)
         options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.names.index(name) for name in names])
-        part = Part(file, begin, end)
+        part, done = Part(file, begin, end), 0
         for batch in ipc.open_stream(part, options=options):
-            yield batch.select(names), part.tell() / max(end - begin, 1)
+            done += batch.num_rows
+            if done >= start:
+                yield (
+                    batch.select(names).slice(max(batch.num_rows - (done - start), 0)),
+                    part.tell() / max(end - begin, 1),
+                )
 
     def writer(self, file: IO[bytes], schema: Any) -> Any:
         return _library("pyarrow").ipc.new_file(file, schema)
+
+    def schema_of(self, path: str | os.PathLike[str]) -> Any:
+        with _library("pyarrow").OSFile(os.fspath(path)) as file:
+            return _library("pyarrow").ipc.open_file(file).schema
+
+
+class TableWriter:
+    """Writes blocks as rows of a table, with ids as text. The first rows say which columns there are."""
+
+    def __init__(self, format: Parquet, file: IO[bytes], layout: Layout | None, schema: Any = None) -> None:
+        self.format, self.file, self.layout, self.schema = format, file, layout, schema
+        self._table: Any = None
+        self._held: list[Any] = []  # rows that are not written, while the columns are not known
+
+    def write(self, block: Block, outcomes: Outcomes, n: int) -> int:
+        """Add the first n rows of a block; their size in bytes."""
+        batch = self.rows(block, outcomes).slice(0, n)
+        if self.schema is None:
+            self._held.append(batch)
+            if sum(map(len, self._held)) >= BATCH:
+                self._release()
+        else:
+            self._put(batch)
+        return int(batch.nbytes)
+
+    def _release(self) -> None:
+        """Write the rows that are held, with all columns that any of them has."""
+        pa, held = _library("pyarrow"), self._held
+        fields = {field.name: field for batch in held for field in batch.schema}
+        before, after = ["id", "tokens", "labels"], ["gold", "given", *(x.name for x in self._more())]
+        others = [name for name in fields if name not in (*before, *after)]
+        self.schema = pa.schema([fields[name] for name in (*before, *others, *after) if name in fields])
+        self._held = []
+        for batch in held:
+            self._put(batch)
+
+    def _put(self, batch: Any) -> None:
+        if self._table is None:
+            self._table = self.format.writer(_library("pyarrow").PythonFile(self.file, mode="w"), self.schema)
+        if unknown := [name for name in batch.schema.names if name not in self.schema.names]:
+            raise FileError(
+                "a sequence has a column that the first ones do not have",
+                got=", ".join(unknown),
+                wanted=", ".join(self.schema.names),
+                cause="Write jsonl, or give all sequences the same columns.",
+            )
+        pa, there = _library("pyarrow"), set(batch.schema.names)
+        arrays = [batch.column(x.name) if x.name in there else pa.nulls(len(batch), x.type) for x in self.schema]
+        self._table.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+
+    def _more(self) -> list[Any]:
+        """Fields of what there is besides labels."""
+        return [] if self.layout is None else self.layout.fields(False)[1:]
+
+    def rows(self, block: Block, outcomes: Outcomes) -> Any:
+        """The rows of a block: id, tokens, labels, other columns, gold, given, and what the layout has besides."""
+        pa, columns = _library("pyarrow"), dict[str, Any]()
+        if block.ids is not None:
+            ids = Ids.packed(block.ids)
+            columns["id"] = string_array(ids.texts, ids.kinds > 0)
+        (_, tokens), *others = block.columns.items()
+        columns["tokens"] = list_array(tokens)
+        layout = self.layout or Layout()
+        names = [field.name for field in layout.fields(block.chars is not None)]
+        added = dict(zip(names, layout.arrays(outcomes, block.chars is not None), strict=True))
+        columns["labels"] = added.pop("labels") if self.layout else _filled(added["labels"], columns["tokens"])
+        columns |= {own_name(name): list_array(column) for name, column in others}
+        if block.gold is not None:
+            columns["gold"] = list_array(block.gold)
+        if block.given is not None:
+            given = [json.dumps(values) if values else None for values in block.given]
+            columns["given"] = pa.array(given, pa.string())
+        return pa.record_batch(columns | (added if self.layout else {}))
+
+    def close(self) -> None:
+        """Write the end of the file; without rows, a table without rows."""
+        pa = _library("pyarrow")
+        if self.schema is None and not self._held:
+            texts = pa.list_(pa.string())
+            schema = pa.schema([("tokens", texts), ("labels", texts), *self._more()])
+            self._held = [pa.RecordBatch.from_pylist([], schema)]
+        if self._held:
+            self._release()
+        self._table.close()
+
+
+def _filled(labels: Any, tokens: Any) -> Any:
+    """Labels with "_" for tokens of rows without labels."""
+    pa = _library("pyarrow")
+    if not labels.null_count:
+        return labels
+    pairs = zip(labels.to_pylist(), _library("pyarrow.compute").list_value_length(tokens).to_pylist(), strict=True)
+    return pa.array([[ABSENT] * n if x is None and n is not None else x for x, n in pairs], pa.list_(pa.string()))
+
+
+def _named(array: Any, name: str, names: Sequence[str], errors: Errors) -> Any:
+    """Lists of names instead of integers; rows with an integer that has no name get an error."""
+    rows: list[Any] = []
+    for row, numbers in enumerate(array.to_pylist()):
+        try:
+            rows.append(named(name, numbers, names))
+        except FileError as error:
+            errors.setdefault(row, error)
+            rows.append(None)
+    return _library("pyarrow").array(rows, _library("pyarrow").list_(_library("pyarrow").string()))
 
 
 def whole_file(source: Source) -> tuple[IO[bytes], int]:

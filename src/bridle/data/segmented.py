@@ -37,6 +37,7 @@ class Segmented(Format):
     """
 
     name = "segmented"
+    streams = True
     gaps = "never"
 
     scheme: Literal["BMES", "BI", "IB"] | None = "BMES"

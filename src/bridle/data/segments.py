@@ -39,6 +39,7 @@ class Segments(Format):
     """
 
     name = "segments"
+    streams = True
     gaps = "never"
     cuts = True
 

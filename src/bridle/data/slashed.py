@@ -32,6 +32,7 @@ class Slashed(Format):
     """
 
     name = "slashed"
+    streams = True
 
     separator: str = "/"
     label: Literal["tag"] | None = "tag"

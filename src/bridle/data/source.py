@@ -14,6 +14,7 @@ import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -23,7 +24,16 @@ from bridle.extras import needed
 
 BLOCK = 1 << 18  # bytes read at once
 PACKED = (".gz", ".zst")  # suffixes of packed files
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # how they begin
+_MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how they begin
+_ZEROS = bytes(4)  # a gzip file that ends with a size of 0, unless zeros follow it, is empty
+
+
+def _stdin() -> IO[bytes]:
+    """Open standard input with a buffer of its own: the interpreter, at its end, waits for who reads `sys.stdin`."""
+    try:
+        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+    except (OSError, ValueError, AttributeError):  # it was replaced by something that is no file
+        return sys.stdin.buffer
 
 
 class Source:
@@ -40,9 +50,10 @@ class Source:
         self._ahead = b""
         self.waits = True  # may `head` wait for what has not come in yet?
         self._own = path != "-"
+        self.codec: str | None = None  # how it is packed
         try:
             # closed by `close`: it lives as long as its reader
-            self.raw = cast(io.BufferedReader, Path(path).open("rb") if self._own else sys.stdin.buffer)  # noqa: SIM115
+            self.raw = cast(io.BufferedReader, Path(path).open("rb") if self._own else _stdin())  # noqa: SIM115
             if self._own and stat.S_ISREG((status := os.fstat(self.raw.fileno())).st_mode):
                 self.total = status.st_size
             elif not hasattr(self.raw, "peek"):
@@ -51,30 +62,39 @@ class Source:
         except (OSError, ValueError, AttributeError) as error:  # a null in the path; no standard input
             self.close()
             raise self.unreadable(error) from None
-        packed = head.startswith((GZIP, ZSTD))
-        self._stream: IO[bytes] = self._unpacked(head) if packed else self.raw
+        self.codec = next((codec for mark, codec in _MARKS.items() if head.startswith(mark)), None)
+        self._stream: IO[bytes] = self.raw if self.codec is None else self._unpacked(self.codec)
         # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
-        self._grab = self._stream.read if packed else self.raw.read1
+        self._grab = self.raw.read1 if self.codec is None else self._stream.read
 
-    def _unpacked(self, head: bytes) -> IO[bytes]:
-        """The stream behind gzip or zstd."""
-        if head.startswith(GZIP):
+    def _unpacked(self, codec: str) -> IO[bytes]:
+        """The stream behind gzip or zstd. PyArrow unpacks without holding the GIL."""
+        if codec == "gzip" and (find_spec("pyarrow") is None or self._may_be_padded()):
             return cast(IO[bytes], gzip.GzipFile(fileobj=self.raw))
         try:
             pa = needed("pyarrow", "arrow", "files packed with zstd need PyArrow", FileError)
         except BridleError as error:
             self.close()
             raise error.at(where=self.name) from None
-        return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(self.raw, mode="r"), "zstd"))
+        return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(self.raw, mode="r"), codec))
+
+    def _may_be_padded(self) -> bool:
+        """May there be zeros behind the gzipped data, which PyArrow does not skip?"""
+        if self.total is None:
+            return False
+        self.raw.seek(-len(_ZEROS), os.SEEK_END)
+        end = self.raw.read()
+        self.raw.seek(0)
+        return end == _ZEROS
 
     def unreadable(self, error: Exception) -> FileError:
         """The error for a file that cannot be opened or read to its end."""
-        cut = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
+        packed = self.codec is not None
         return FileError(
             "cannot read this file",
             got=getattr(error, "strerror", None) or str(error) or type(error).__name__,
-            wanted="a complete gzip file" if cut else "a file that can be read",
-            cause="It is cut off or damaged." if cut else None,
+            wanted=f"a complete {self.codec} file" if packed else "a file that can be read",
+            cause="It is cut off or damaged." if packed else None,
             where=self.name,
         )
 
@@ -121,13 +141,15 @@ class Source:
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        if self._own and hasattr(self, "raw"):
+        if getattr(self, "_own", False) and hasattr(self, "raw"):
             self.raw.close()
+
+    __del__ = close
 
     def head(self, size: int = 1 << 16) -> bytes:
         """The first bytes, decompressed; they will be read again."""
         ahead = b""
-        while len(ahead) < size and (self.waits or not ahead) and (block := self._read(size)):
+        while len(ahead) < size and (self.waits or not ahead) and (block := self.take(size)):
             ahead += block
         self._ahead = ahead
         return ahead
@@ -142,11 +164,34 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes, decompressed."""
-        while block := self._read(BLOCK):
+        while block := self.take(BLOCK):
             yield block
 
-    def _read(self, size: int) -> bytes:
-        """The next bytes, beginning with those that `head` returned; none at the end."""
+    def skip(self, size: int, lines: int) -> int:
+        """Leave out bytes; the number of lines up to there, or -1 if it is not known. lines: up to here."""
+        if self.codec is None and self.total is not None and size >= len(self._ahead):
+            at = self.raw.tell() - len(self._ahead) + size
+            if at > self.total:
+                raise self.shorter(f"{self.total:,} bytes", f"at least {at:,}")
+            self._ahead = b""
+            self.raw.seek(at)
+            return -1
+        done = 0
+        while done < size:
+            if not (block := self.take(min(size - done, BLOCK))):
+                raise self.shorter(f"{done:,} bytes", f"at least {size:,}")
+            block, self._ahead = block[: size - done], block[size - done :] + self._ahead
+            done += len(block)
+            lines += block.count(b"\n")
+        return lines
+
+    def shorter(self, got: str, wanted: str) -> FileError:
+        """The error for a file that is shorter than when it was read before."""
+        cause = "Has the file changed since the run began? Begin again, without resuming."
+        return FileError("this file is shorter than before", got=got, wanted=wanted, cause=cause, where=self.name)
+
+    def take(self, size: int) -> bytes:
+        """The next bytes, at most about `size`, beginning with those that `head` returned; none at the end."""
         if self._ahead:
             block, self._ahead = self._ahead, b""
             return block
@@ -175,7 +220,7 @@ class Source:
         number, held, size = 1, list[str](), 0
         before, began = 0, False  # bytes before the block; has any text come?
         while block:
-            block = self._read(BLOCK)
+            block = self.take(BLOCK)
             try:
                 text = decoder.decode(block, not block)
             except UnicodeError as error:
@@ -242,7 +287,7 @@ class TextSource(Source):
         data = text.encode()
         self.name, self.total, self.waits = name, len(data), True
         self.left_out, self.changed = {}, {}
-        self._done, self._ahead, self._own = 0, b"", True
+        self._done, self._ahead, self._own, self.codec = 0, b"", True, None
         self.raw = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(data)))
         self._stream, self._grab = self.raw, self.raw.read1
 

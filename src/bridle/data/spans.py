@@ -27,6 +27,7 @@ class Spans(Standoff):
     """Texts with spans."""
 
     name = "spans"
+    streams = True
     shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     @classmethod

@@ -66,6 +66,8 @@ class Standoff(Format):
         Encoding of the input; the output is always UTF-8.
     """
 
+    blank = False  # a text without an answer has no spans
+
     gaps = "never"
     cuts: ClassVar[bool] = True
 

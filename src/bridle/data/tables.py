@@ -103,7 +103,7 @@ def slices(batch: Any, most: int = ROWS) -> Iterator[Any]:
     while at < batch.num_rows:
         part = batch.slice(at, rows)
         if (weight := sum(map(_weight, part.columns))) <= LONGEST:
-            yield _decoded(part)
+            yield part
             at, rows = at + rows, most
         elif rows > 1:
             rows //= 2
@@ -116,7 +116,7 @@ def slices(batch: Any, most: int = ROWS) -> Iterator[Any]:
             )
 
 
-def _decoded(batch: Any) -> Any:
+def decoded(batch: Any) -> Any:
     """The same with strings instead of dictionaries, because they convert to Python objects faster."""
     types, arrays = _types(), []
     for array in batch.columns:
@@ -139,4 +139,7 @@ def _weight(array: Any) -> int:
         return len(array) + sum(map(_weight, array.flatten()))
     if types.is_dictionary(kind):
         return len(array) + (compute.sum(compute.binary_length(array.dictionary).take(array.indices)).as_py() or 0)
-    return len(array) + (compute.sum(compute.binary_length(array)).as_py() or 0 if _is_text(kind) else 0)
+    if not _is_text(kind) or not len(array):
+        return len(array)
+    ends = np.frombuffer(array.buffers()[1], np.int64 if types.is_large_string(kind) else np.int32)
+    return len(array) + int(ends[array.offset + len(array)] - ends[array.offset])

@@ -54,6 +54,7 @@ class Tagged(Markup):
     """
 
     name = "tagged"
+    streams = True
     cuts = True
 
     tokens: Tokens = "blanks"

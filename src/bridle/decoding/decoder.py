@@ -5,43 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from bridle import _native
+from bridle.deadline import stopping
 from bridle.decoding.clash import infeasible_on
 from bridle.decoding.marginals import Probability, marginals, probability
-from bridle.decoding.outcomes import Part, collected, only
 from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
+    FAILED,
+    INFEASIBLE,
+    LIMIT,
     MOST_MEMORY,
+    RELAXED,
     Answers,
     Limits,
     Objective,
     Problem,
     bad_option,
-    blocks,
     check_given,
     check_lattice,
     check_lattices,
     not_a_dict,
+    pieces,
 )
 from bridle.decoding.ranking import k_best
-from bridle.decoding.result import Decoding, Decodings
+from bridle.decoding.relaxation import relax_infeasible
+from bridle.decoding.result import Decoding, Decodings, Unanswered, joined, raise_first, status_of
 from bridle.decoding.single import decode_one
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine
 from bridle.engines.base import NativeEngine
-from bridle.explain import Explanation, explain
+from bridle.errors import BridleError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
 from bridle.rules.equal import EqualPlace
 from bridle.rules.files import as_rules
 
+if TYPE_CHECKING:
+    from bridle.explain import Explanation
+
 Given = Mapping[str, Any]
 OnInfeasible = Literal["raise", "relax", "skip"]
-# Some sequences: their scores, what comes with them, and the texts of their tokens if those do not.
-Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, Sequence[str] | None]
+# Some sequences: their scores, what comes with them, the texts of their tokens if those do not, and, by number among
+# these sequences, errors of those that cannot be decoded.
+Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, Sequence[str] | None, dict[int, BridleError]]
 
 
 class Decoder:
@@ -223,11 +234,18 @@ class Decoder:
             raise not_a_dict(given, None)
         if self._kernel < 0 or lattice.unary.shape[1] != len(self.labels.names):
             its = None if given is None else [given]
-            return only(self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None), 1, 1), self)
+            found, _ = self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None, {}), 1, 1)
+            raise_first(found, infeasible=self.on_infeasible != "skip")
+            return found[0]
         return decode_one(self, lattice, given)
 
     def decode_batch(
-        self, lattices: Sequence[Lattice] | Batch, given: Sequence[Given] | None = None, threads: int = 0
+        self,
+        lattices: Sequence[Lattice] | Batch,
+        given: Sequence[Given] | None = None,
+        threads: int = 0,
+        *,
+        stop: _native.Stop | None = None,
     ) -> Decodings:
         """Find the best labellings of many sequences.
 
@@ -238,6 +256,8 @@ class Decoder:
             One per sequence, as in `decode`.
         threads : int, default 0
             Number of threads; 0 means all cores. The results do not depend on it.
+        stop : Stop, optional
+            Set it in another thread to end the call, which then raises `KeyboardInterrupt`.
 
         Returns
         -------
@@ -256,43 +276,78 @@ class Decoder:
 
         def part(low: int, high: int, _stop: _native.Stop) -> Scored:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
-            return some, None if given is None else given[low:high], None
+            return some, None if given is None else given[low:high], None, {}
 
-        return self.decode_parts(part, count, threads)
+        found, _ = self.decode_parts(part, count, threads, stop=stop)
+        with stopping(stop):
+            raise_first(found, infeasible=self.on_infeasible == "raise")
+        return found
 
     def decode_parts(
-        self, scores: Callable[[int, int, _native.Stop], Scored], count: int, threads: int = 0
-    ) -> Decodings:
+        self,
+        scores: Callable[[int, int, _native.Stop], Scored],
+        count: int,
+        threads: int = 0,
+        *,
+        stop: _native.Stop | None = None,
+        more: Callable[[Problem, Answers], Any] | None = None,
+    ) -> tuple[Decodings, list[Any]]:
         """Decode sequences whose scores are made part by part, each in the thread that decodes it.
 
         Parameters
         ----------
         scores : callable
-            ``scores(low, high, stop)`` gives the scores of sequences low .. high-1, what comes with them, and the texts
-            of their tokens, end to end, where these are not in ``given["tokens"]``.
+            ``scores(low, high, stop)`` gives the scores of sequences low .. high-1, what comes with them, the texts
+            of their tokens, end to end, where these are not in ``given["tokens"]``, and errors of sequences that
+            cannot be decoded, by their number from 0.
         count : int
             Number of sequences.
-        threads : int, default 0
+        threads, stop : optional
             As in `decode_batch`.
+        more : callable, optional
+            ``more(problem, answers)`` computes what else is wanted of a part.
 
         Returns
         -------
         Decodings
-            As `decode_batch` does.
+            One per sequence, also where there is no answer; nothing is raised because of a single sequence.
+        list
+            What `more` returned, for each part.
         """
 
-        def solve(low: int, high: int, stop: _native.Stop) -> list[Part]:
-            parts = []
-            for first, lattices, given, texts in blocks(low, *scores(low, high, stop)):
-                problem = Problem(self.compiled, lattices, given, first=first, many=count > 1, texts=texts, stop=stop)
+        def solve(low: int, high: int, stop: _native.Stop) -> list[tuple[Decodings, Any]]:
+            found, many = [], count > 1
+            for k, lattices, given, texts, errors in pieces(*scores(low, high, stop)):
+                first, rules = low + k, self.compiled
+                problem = Problem(rules, lattices, given, first=first, many=many, texts=texts, stop=stop, errors=errors)
                 answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
                 self._engine.solve(problem, self.limits, answers)
-                parts.append(Part.of(self, problem, answers))
-            return parts
+                found.append((self._answered(problem, answers), None if more is None else more(problem, answers)))
+            return found
 
-        return collected(self, list(chain.from_iterable(in_threads(solve, count, thread_count(threads)))))
+        found = list(chain.from_iterable(in_threads(solve, count, thread_count(threads), stop)))
+        if len(found) == 1:
+            return found[0][0], [found[0][1]]
+        return joined([decodings for decodings, _ in found]), [extra for _, extra in found]
 
-    def k_best(self, lattice: Lattice, k: int, given: Given | None = None) -> list[Decoding]:
+    def _answered(self, problem: Problem, answers: Answers) -> Decodings:
+        """Answers to a problem, with what is needed to say why there is none; relaxed if that is asked for."""
+        relaxed, unanswered, grid, lattices = {}, {}, None, problem.lattices
+        errors = problem.errors or {}
+        answers.status[list(errors)] = FAILED
+        if self.on_infeasible == "relax" and (answers.status == INFEASIBLE).any():
+            relaxed = relax_infeasible(problem, self.limits, answers)
+        for b in np.flatnonzero((answers.status > LIMIT) & (answers.status < RELAXED)).tolist():
+            status, bound, limit = status_of(int(answers.status[b])), float(answers.bound[b]), self.limits.time_limit
+            left = None if limit is None or problem.many else max(0.0, limit - float(answers.seconds[b]))
+            unanswered[b] = Unanswered(self, lattices[b], problem.all_given(b), status, bound, left)
+        if isinstance(lattices, Batch) and lattices.first is not None and lattices.length is not None:
+            grid = lattices.length, lattices.first % max(lattices.length, 1)
+        return Decodings(self, answers, problem.offsets, unanswered, relaxed, errors, grid)
+
+    def k_best(
+        self, lattice: Lattice, k: int, given: Given | None = None, *, stop: _native.Stop | None = None
+    ) -> list[Decoding]:
         """Find the k best distinct labellings under the rules.
 
         Parameters
@@ -302,6 +357,8 @@ class Decoder:
             Number of labellings.
         given : mapping, optional
             As in `decode`.
+        stop : Stop, optional
+            As in `decode_batch`.
 
         Returns
         -------
@@ -313,11 +370,12 @@ class Decoder:
         Infeasible, LimitReached
             As in `decode`, whatever `on_infeasible` says.
         """
-        return k_best(self, self._problem(lattice, given), k)
+        with stopping(stop):
+            return k_best(self, self._problem(lattice, given), k)
 
     # ---- probabilities and reasons --------------------------------------------------------------------------------
 
-    def marginals(self, lattice: Lattice, given: Given | None = None) -> Scores:
+    def marginals(self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None) -> Scores:
         """Compute the probability of each label at each position, given that all hard rules hold.
 
         The model is p(y) ~ exp(score(y)); soft rules are not part of it.
@@ -327,6 +385,8 @@ class Decoder:
         lattice : Lattice
         given : mapping, optional
             As in `decode`.
+        stop : Stop, optional
+            As in `decode_batch`.
 
         Returns
         -------
@@ -342,9 +402,12 @@ class Decoder:
             If the product of all automata is too large.
         """
         blame = partial(infeasible_on, self, lattice, given)
-        return marginals(self._problem(lattice, given), blame, self.limits.time_limit)
+        with stopping(stop):
+            return marginals(self._problem(lattice, given), blame, self.limits.time_limit)
 
-    def probability(self, lattice: Lattice, given: Given | None = None) -> Probability:
+    def probability(
+        self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None
+    ) -> Probability:
         """Compute the probability, under the model, that all hard rules hold, and that of each rule alone.
 
         Parameters
@@ -352,6 +415,8 @@ class Decoder:
         lattice : Lattice
         given : mapping, optional
             As in `decode`.
+        stop : Stop, optional
+            As in `decode_batch`.
 
         Returns
         -------
@@ -367,9 +432,10 @@ class Decoder:
             If the product of all automata is too large.
         """
         blame = partial(infeasible_on, self, lattice, given)
-        return probability(self._problem(lattice, given), blame, self.limits.time_limit)
+        with stopping(stop):
+            return probability(self._problem(lattice, given), blame, self.limits.time_limit)
 
-    def explain(self, lattice: Lattice, given: Given | None = None) -> Explanation:
+    def explain(self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None) -> Explanation:
         """Explain the labelling: which rules changed it, what each one cost, and the best labelling without it.
 
         Parameters
@@ -377,6 +443,8 @@ class Decoder:
         lattice : Lattice
         given : mapping, optional
             As in `decode`.
+        stop : Stop, optional
+            As in `decode_batch`.
 
         Returns
         -------
@@ -384,7 +452,10 @@ class Decoder:
             Print it, or read `effects`: the rules, the most expensive first. The time limit is for decoding and all
             prices together; the explanation says what was not proved by then.
         """
-        return explain(self, lattice, given)
+        with stopping(stop):
+            from bridle.explain import explain
+
+            return explain(self, lattice, given)
 
     def _stats(self, counters: list[int]) -> dict[str, Any]:
         return self._engine.stats(counters)

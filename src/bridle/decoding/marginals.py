@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bridle import _native
 from bridle.deadline import Deadline
 from bridle.decoding.problem import FOREVER, Problem
 from bridle.errors import EngineError, Infeasible, LatticeError, LimitReached
 from bridle.lattice import Scores
 from bridle.rules.base import Rule, Soft
+from bridle.rules.compiled import Absorb
 
 LARGEST_ERROR = 1e-5  # of the log of a probability
 LEAST_LOG = -745.0  # of a probability: exp of less is 0
@@ -44,26 +44,38 @@ class Probability:
     each: list[tuple[Rule, float]]
 
 
-def log_sum(problem: _native.Problem, rules: list[int], deadline: Deadline, into: Scores | None = None) -> _Sum:
+def log_sum(
+    problem: Problem, rules: list[int], deadline: Deadline, into: Scores | None = None, absorb: Absorb = "masks"
+) -> _Sum:
     """The sum over all labellings that obey these rules; into: where the posteriors go."""
-    left = deadline.left
-    value, error = problem.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER))
+    native, left = problem.native(absorb), deadline.left
+    value, error = native.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER), problem.stop)
     if math.isnan(value):
-        raise LimitReached(
-            "the sum over all labellings was not finished within the time limit",
-            bound=math.inf,
-            got=f"{len(rules)} rules together",
-            wanted="fewer rules, or a higher time_limit" if rules else "a higher time_limit",
-            cause="Sums need the product of all automata; decoding does not." if rules else None,
-        )
+        raise late_sum(len(rules))
     if value == math.inf:
-        raise EngineError(
-            "the sum over all labellings needs too many states",
-            got=f"{len(rules)} rules together",
-            wanted="fewer rules, or a higher max_states or max_memory",
-            cause="Sums need the product of all automata; decoding does not.",
-        )
+        raise too_many_states(len(rules))
     return _Sum(value, error)
+
+
+def late_sum(n_rules: int) -> LimitReached:
+    """The error for a sum that took longer than the time limit."""
+    return LimitReached(
+        "the sum over all labellings was not finished within the time limit",
+        bound=math.inf,
+        got=f"{n_rules} rules together",
+        wanted="fewer rules, or a higher time_limit" if n_rules else "a higher time_limit",
+        cause="Sums need the product of all automata; decoding does not." if n_rules else None,
+    )
+
+
+def too_many_states(n_rules: int) -> EngineError:
+    """The error for a sum over a product of automata that does not fit."""
+    return EngineError(
+        "the sum over all labellings needs too many states",
+        got=f"{n_rules} rules together",
+        wanted="fewer rules, or a higher max_states or max_memory",
+        cause="Sums need the product of all automata; decoding does not.",
+    )
 
 
 def hard_rules(problem: Problem) -> list[int]:
@@ -71,7 +83,8 @@ def hard_rules(problem: Problem) -> list[int]:
     return [k for k, rule in enumerate(problem.rules) if not isinstance(rule, Soft)]
 
 
-def _too_large(error: float) -> LatticeError:
+def too_large(error: float) -> LatticeError:
+    """The error for scores whose sums rounding changes too much."""
     return LatticeError(
         "the scores are too large for probabilities",
         got=f"sums that rounding can change by {error:.1g}",
@@ -84,23 +97,23 @@ def marginals(problem: Problem, blame: Callable[[float | None], Infeasible], tim
     """(n, m) posteriors given that the hard rules hold. blame: why none does, within so many seconds."""
     deadline = Deadline.after(time_limit)
     table = np.zeros((int(problem.offsets[-1]), len(problem.labels)))
-    found = log_sum(problem.native(), hard_rules(problem), deadline, into=table)
+    found = log_sum(problem, hard_rules(problem), deadline, into=table)
     if found.log_z == -math.inf:
         raise blame(deadline.left)
     if found.error > LARGEST_ERROR:
-        raise _too_large(found.error)
+        raise too_large(found.error)
     return table
 
 
 def probability(problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None) -> Probability:
     """P(all hard rules hold), and of each rule alone; the time is that of all sums together."""
     deadline = Deadline.after(time_limit)
-    apart = problem.native("nothing")
-    everything = log_sum(apart, [], deadline)
+    everything = log_sum(problem, [], deadline, absorb="nothing")
     if everything.log_z == -math.inf:
         raise blame(deadline.left)
-    each = [(rule, share(log_sum(apart, [k], deadline), everything)) for k, rule in enumerate(problem.rules)]
-    return Probability(share(log_sum(problem.native(), hard_rules(problem), deadline), everything), each)
+    alone = (log_sum(problem, [k], deadline, absorb="nothing") for k in range(len(problem.rules)))
+    each = [(rule, share(found, everything)) for rule, found in zip(problem.rules, alone, strict=True)]
+    return Probability(share(log_sum(problem, hard_rules(problem), deadline), everything), each)
 
 
 def log_probability(problem: Problem, ids: npt.NDArray[np.integer], time_limit: float | None) -> float:
@@ -117,9 +130,9 @@ def log_probability(problem: Problem, ids: npt.NDArray[np.integer], time_limit: 
         score += float((pairwise[step, ids[:-1], ids[1:]] - pairwise.max(axis=(1, 2))[step]).sum())
     for edge, y in ((lattice.start, ids[:1]), (lattice.end, ids[-1:])):
         score += 0.0 if edge is None else float(edge[y].sum())
-    found = log_sum(problem.native(), hard, Deadline.after(time_limit))
+    found = log_sum(problem, hard, Deadline.after(time_limit))
     if found.error > LARGEST_ERROR:
-        raise _too_large(found.error)
+        raise too_large(found.error)
     return min(0.0, score - found.log_z) if found.log_z > -math.inf else -math.inf
 
 
@@ -132,5 +145,5 @@ def share(part: _Sum, whole: _Sum, shift: float = 0.0) -> float:
     if log_p + error < LEAST_LOG:
         return 0.0
     if error > LARGEST_ERROR:
-        raise _too_large(error)
+        raise too_large(error)
     return min(1.0, math.exp(min(log_p, 0.0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.checks import is_integer
-from bridle.errors import Argument, EngineError, GivenError, LatticeError, shown
+from bridle.deadline import current_stop
+from bridle.errors import Argument, BridleError, EngineError, GivenError, LatticeError, shown
 from bridle.lattice import AnyScores, Batch, Lattice
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
 from bridle.steps import Steps
@@ -20,8 +21,8 @@ from bridle.steps import Steps
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
 LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory is at least, and by default
 TABLES = 8_000_000  # bytes of transition scores that are made at a time, where they depend on the token
-OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/answer.h
-RELAXED = 5
+OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/problem.h
+RELAXED, FAILED = 5, 6  # FAILED: the sequence cannot be decoded, and an error says why
 Objective = Literal["score", "two_stage"]  # what an engine makes as good as possible
 
 
@@ -109,18 +110,19 @@ class Problem:
         first: int = 0,  # the number of the first sequence, for messages
         many: bool = False,  # is it one of many?
         texts: Sequence[str] | None = None,  # (N,)  of the tokens, instead of given["tokens"]
-        stop: _native.Stop | None = None,  # set it to end the work on this problem
+        stop: _native.Stop | None = None,  # ends the work on this problem; None: that of the work around the call
+        errors: dict[int, BridleError] | None = None,  # takes those of single sequences; None: the first is raised
     ) -> None:
         self.compiled, self.givens, self.texts = rules, givens, texts
         self.labels, self.rules = rules.labels, rules.rules
         self.lattices, self.first, self.many = lattices, first, many
-        self.stop = _native.Stop() if stop is None else stop
+        self.stop, self.errors = stop or current_stop() or _native.Stop(), errors
         m = len(rules.labels.names)
         self.heads: list[tuple[AnyScores | None, AnyScores | None, AnyScores | None]] = []
         self.head_of: npt.NDArray[np.int32] | None = None  # (B,)  None: all have the first
         if isinstance(lattices, Batch):
             if lattices.unary.shape[1] != m:
-                raise _other_labels(lattices.n_labels, m)
+                raise other_labels(lattices.n_labels, m)
             self.unary, self.offsets = lattices.unary, lattices.offsets
             self.rows = lattices.first  # (B,) where the scores of each sequence begin; None: packed
             self.heads.append((lattices.pairwise, lattices.start, lattices.end))
@@ -146,7 +148,7 @@ class Problem:
         self.offsets = offsets_of(lattices)
         for k, lattice in enumerate(lattices):
             if lattice.n_labels != m:
-                raise _other_labels(lattice.n_labels, m, self.first + k if self.many else None)
+                raise other_labels(lattice.n_labels, m, self.first + k if self.many else None)
             head = (lattice.pairwise, lattice.start, lattice.end)
             number = known.setdefault((id(head[0]), id(head[1]), id(head[2])), len(self.heads))
             if number == len(self.heads):
@@ -174,37 +176,53 @@ class Problem:
             return None if self.givens is None else self.givens[b]
         return {**self.given(b), "tokens": list(self.texts[self.offsets[b] : self.offsets[b + 1]])}
 
+    def fail(self, b: int, error: BridleError) -> None:
+        """Note why a sequence cannot be decoded; raise it if nobody takes such errors."""
+        if self.errors is None:
+            error.sequence = self.first + b if self.many else None
+            raise error
+        self.errors.setdefault(b, error)
+
     def native(self, absorb: Absorb = "masks") -> _native.Problem:
         """The problem in the kernels' hands."""
         if absorb not in self._native:
             rules, bound = self.compiled.native(absorb), None
             if rules.depends:
                 bound = self.compiled.bind(
-                    rules, self.offsets, self.givens, first=self.first, many=self.many, texts=self.texts
+                    rules,
+                    self.offsets,
+                    self.givens,
+                    first=self.first,
+                    many=self.many,
+                    texts=self.texts,
+                    errors=self.errors,
+                    stop=self.stop,
                 )
             self._native[absorb] = _native.Problem(
-                rules, bound, self.unary, self.offsets, self.rows, self.heads, self.head_of
+                rules, bound, self.unary, self.offsets, self.rows, self.heads, self.head_of, self.stop
             )
         return self._native[absorb]
 
 
-def blocks(
-    first: int, lattices: Sequence[Lattice] | Batch, givens: Givens, texts: Sequence[str] | None
-) -> Iterator[tuple[int, Sequence[Lattice] | Batch, Givens, Sequence[str] | None]]:
-    """Sequences from number `first` on, as they are to be decoded: all at once, or block by block where transition
-    scores depend on the tokens and their tables would take too much memory together."""
-    if not isinstance(lattices, Batch) or lattices.steps is None or not len(lattices):
-        yield first, lattices, givens, texts
-        return
-    most, cuts = max(1, TABLES // (8 * lattices.n_labels**2)), [0]  # tokens
-    ends = lattices.offsets.tolist()
-    for b in range(1, len(lattices)):
+def pieces(
+    batch: Sequence[Lattice] | Batch, givens: Givens, texts: Sequence[str] | None, errors: dict[int, BridleError]
+) -> list[tuple[int, Sequence[Lattice] | Batch, Givens, Sequence[str] | None, dict[int, BridleError]]]:
+    """Sequences as they are to be decoded, after the number of the first one: all at once, or piece by piece where
+    transition scores depend on the tokens and their tables would take too much memory together."""
+    if not isinstance(batch, Batch) or batch.steps is None or not len(batch):
+        return [(0, batch, givens, texts, errors)]
+    most, cuts = max(1, TABLES // (8 * batch.n_labels**2)), [0]  # tokens
+    ends = batch.offsets.tolist()
+    for b in range(1, len(batch)):
         if ends[b + 1] - ends[cuts[-1]] > most:
             cuts.append(b)
-    for low, high in pairwise([*cuts, len(lattices)]):
+    found: list[Any] = []
+    for low, high in pairwise([*cuts, len(batch)]):
         its = None if givens is None else givens[low:high]
         words = None if texts is None else texts[ends[low] : ends[high]]
-        yield first + low, lattices.part(low, high), its, words
+        wrong = {b - low: error for b, error in errors.items() if low <= b < high}
+        found.append((low, batch.part(low, high), its, words, wrong))
+    return found
 
 
 def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
@@ -261,7 +279,8 @@ def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenE
     return GivenError(f"{name} is not a dict", got=shown(got), wanted=wanted, sequence=sequence)
 
 
-def _other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:
+def other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:
+    """The error for scores of another number of labels."""
     return LatticeError(
         "the scores and the decoder differ in their number of labels",
         got=got,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bridle.checks import is_integer
-from bridle.deadline import Deadline
+from bridle.deadline import Deadline, check_stopped
 from bridle.decoding.clash import infeasible_on, nothing_found
 from bridle.decoding.problem import NOTHING_FOUND, OPTIMAL, Problem
 from bridle.decoding.result import Decoding, penalty_of, status_of, violations_of
@@ -22,13 +23,19 @@ def k_best(decoder: Decoder, problem: Problem, k: int) -> list[Decoding]:
     if not is_integer(k, 1):
         raise EngineError("`k` must be a positive integer", got=repr(k), wanted="1 or more")
     deadline = Deadline.after(decoder.limits.time_limit)
-    found = problem.native().k_best(0, min(int(k), 2**31 - 1))
+    (found,) = problem.native().k_best_all(min(int(k), 2**31 - 1), np.zeros(1, dtype=np.int64), problem.stop)
     if not found:
         raise infeasible_on(decoder, problem.lattices[0], problem.all_given(0), deadline.left)
+    if found[0][2] == NOTHING_FOUND:
+        raise nothing_found("search", found[0][3])
+    return ranked(decoder, found)
+
+
+def ranked(decoder: Decoder, labellings: Sequence[tuple[Any, ...]]) -> list[Decoding]:
+    """Decodings of the labellings that a kernel has ranked."""
     out = []
-    for path, score, status, bound, violations in found:
-        if status == NOTHING_FOUND:
-            raise nothing_found("search", bound)
+    for path, score, status, bound, violations in labellings:
+        check_stopped()
         violated = violations_of(decoder.rules, violations)
         out.append(
             Decoding(

@@ -1,6 +1,6 @@
 """When hard rules clash: the fewest violations of them, and of the labellings with so few the one that scores best.
 
-Both parts are proved, in this order (cpp/relaxed.cpp): a lexicographic objective, not a sum of scores and large prices.
+Both parts are proved, in this order (cpp/engines.cpp): a lexicographic objective, not a sum of scores and large prices.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.deadline import current_stop
 from bridle.decoding.problem import INFEASIBLE, NOTHING_FOUND, RELAXED, Answers, Limits, Problem
 from bridle.decoding.result import Decoding, penalty_of, violations_of
 from bridle.lattice import Lattice, subset
@@ -77,6 +78,7 @@ def relaxed_one(
         len(_COUNTERS) + 1,
         ids,
         None if limit is None else max(0.0, limit - seconds),
+        current_stop(),
     )
     if status != RELAXED:
         return None, status, bound

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.clash import infeasible_on, nothing_found
-from bridle.decoding.problem import LIMIT, OPTIMAL, RELAXED, Answers, Objective
-from bridle.errors import Infeasible, LimitReached
+from bridle.decoding.problem import FAILED, LIMIT, OPTIMAL, RELAXED, Answers, Objective
+from bridle.errors import BridleError, Infeasible, LimitReached
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 
@@ -22,9 +23,16 @@ if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
     from bridle.lattice import Lattice
 
-Status = Literal["optimal", "limit", "relaxed", "infeasible", "nothing_found"]
-_NAMES: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "nothing_found", RELAXED: "relaxed"}
-_STATUS = np.array([_NAMES.get(code, "") for code in range(RELAXED + 1)])
+Status = Literal["optimal", "limit", "relaxed", "infeasible", "nothing_found", "error"]
+_NAMES: dict[int, Status] = {
+    0: "optimal",
+    1: "limit",
+    2: "infeasible",
+    3: "nothing_found",
+    RELAXED: "relaxed",
+    FAILED: "error",
+}
+STATUSES = np.array([_NAMES.get(code, "") for code in range(FAILED + 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +205,11 @@ class Decodings(Sequence[Decoding]):
         Sequences that have labels: the status is "optimal", "limit" or "relaxed".
     unanswered : dict of int to Unanswered
         The others; ``decodings[k].clash`` or ``decodings.unanswered[k].error`` says why.
+    errors : dict of int to BridleError
+        Sequences that could not be read or decoded, whose status is "error"; `Decoder.decode_batch` raises the first
+        error instead.
+    label_set : Labels
+        The labels that `ids` are numbers of.
 
     Examples
     --------
@@ -217,16 +230,21 @@ class Decodings(Sequence[Decoding]):
         offsets: npt.NDArray[np.int64],
         unanswered: dict[int, Unanswered],
         relaxed: dict[int, dict[str, Any]],  # what was counted for relaxed sequences, and whether they are "optimal"
+        errors: dict[int, BridleError],  # sequences that cannot be decoded; their status is FAILED
         grid: tuple[int, npt.NDArray[np.int64]] | None = None,  # of a padded batch: T, and where sequences begin
     ) -> None:
         self._decoder, self._answers, self._relaxed, self._grid = decoder, answers, relaxed, grid
-        self.ids, self.offsets, self.unanswered = answers.ids, offsets, unanswered
+        self.label_set, self.ids, self.offsets = decoder.labels, answers.ids, offsets
+        self.unanswered, self.errors = unanswered, errors
         self.scores, self.bounds = answers.score, answers.bound
         self.optimal, self.relaxed = answers.status == OPTIMAL, answers.status == RELAXED
-        for k in unanswered:
+        self.answered: npt.NDArray[np.bool_] = (answers.status <= LIMIT) | self.relaxed
+        for k in (*unanswered, *errors):
             self.ids[offsets[k] : offsets[k + 1]] = -1
         for k, told in relaxed.items():
             self.optimal[k] = told["optimal"]
+        for k in errors:  # whatever was found for what stood in its place
+            self.scores[k], self.bounds[k], answers.violations[k] = -np.inf, np.inf, 0
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -234,12 +252,7 @@ class Decodings(Sequence[Decoding]):
     @property
     def status(self) -> npt.NDArray[np.str_]:
         """The status of each sequence."""
-        return statuses_of(self._answers.status)
-
-    @property
-    def answered(self) -> npt.NDArray[np.bool_]:
-        """Sequences that have labels."""
-        return np.asarray((self._answers.status <= LIMIT) | (self._answers.status == RELAXED))
+        return np.asarray(STATUSES[self._answers.status])
 
     @property
     def violations(self) -> npt.NDArray[np.integer]:
@@ -251,7 +264,8 @@ class Decodings(Sequence[Decoding]):
         """All labellings, by names, without a Decoding for each; an empty list where there is no answer."""
         flat = np.array(self._decoder.labels.names, dtype=object)[self.ids].tolist()  # whatever stands for -1
         cuts = self.offsets.tolist()
-        return [[] if k in self.unanswered else flat[a:b] for k, (a, b) in enumerate(pairwise(cuts))]
+        empty = self.unanswered.keys() | self.errors.keys()
+        return [[] if k in empty else flat[a:b] for k, (a, b) in enumerate(pairwise(cuts))]
 
     def padded(self, fill: int = -1) -> npt.NDArray[np.int32]:
         """Return the ids of all labellings as one array.
@@ -294,7 +308,9 @@ class Decodings(Sequence[Decoding]):
         answers, decoder, unanswered = self._answers, self._decoder, self.unanswered.get(k)
         violated, status = violations_of(decoder.rules, answers.violations[k].tolist()), _NAMES[int(answers.status[k])]
         return Decoding(
-            ids=self.ids[:0] if unanswered is not None else self.ids[self.offsets[k] : self.offsets[k + 1]],
+            ids=self.ids[:0]
+            if unanswered is not None or k in self.errors
+            else self.ids[slice(*self.offsets[k : k + 2])],
             score=float(self.scores[k]),
             penalty=penalty_of(violated),
             violated=violated,
@@ -319,6 +335,52 @@ class Decodings(Sequence[Decoding]):
         return answers.stats[k] if answers.stats else self._decoder._stats(answers.counters[k].tolist())
 
 
+def joined(parts: Sequence[Decodings]) -> Decodings:
+    """The decodings of parts of a batch, in order."""
+    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    unanswered, relaxed, errors = (
+        {first + k: value for first, part in zip(starts, parts, strict=False) for k, value in own(part).items()}
+        for own in (attrgetter("unanswered"), attrgetter("_relaxed"), attrgetter("errors"))
+    )
+    grids = [part._grid for part in parts if part._grid is not None]
+    return Decodings(
+        parts[0]._decoder,
+        Answers.joined([part._answers for part in parts]),
+        np.cumsum(np.concatenate([[0], *(np.diff(part.offsets) for part in parts)])),
+        unanswered,
+        relaxed,
+        errors,
+        (grids[0][0], np.concatenate([begin for _, begin in grids])) if grids else None,
+    )
+
+
+def first_error(
+    found: Decodings, errors: Mapping[int, BridleError], *, infeasible: bool
+) -> tuple[int, BridleError | None]:
+    """The number of the first sequence that has one of these errors, and the error; how many there are if none has.
+
+    infeasible: that no labelling obeys the rules, or none was found in time, is an error too.
+    """
+    failed = min(errors, default=len(found))
+    left = min(found.unanswered, default=len(found)) if infeasible else len(found)
+    return (left, found.unanswered[left].error) if left < failed else (failed, errors.get(failed))
+
+
+def raise_first(found: Decodings, *, infeasible: bool, errors: Mapping[int, BridleError] | None = None) -> None:
+    """Raise what `first_error` finds. errors: those that count; None: those of the decodings."""
+    wrong = found.errors if errors is None else errors
+    if not wrong and not found.unanswered:
+        return
+    b, error = first_error(found, wrong, infeasible=infeasible)
+    if error is None:
+        return
+    if len(found) > 1 or error.sequence is not None:
+        error.sequence = b
+    if isinstance(error, (Infeasible, LimitReached)):
+        error.decodings = found
+    raise error
+
+
 def violations_of(rules: Sequence[Rule], counts: list[int]) -> list[tuple[Rule, int]]:
     """The rules that are violated, with how often."""
     return [(rule, count) for rule, count in zip(rules, counts, strict=True) if count]
@@ -332,8 +394,3 @@ def penalty_of(violated: list[tuple[Rule, int]]) -> float:
 def status_of(code: int) -> Status:
     """The name of an outcome."""
     return _NAMES[code]
-
-
-def statuses_of(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.str_]:
-    """The names of many outcomes."""
-    return np.asarray(_STATUS[codes])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bridle import _native
-from bridle.decoding.outcomes import Part, collected, only
+from bridle.deadline import current_stop
 from bridle.decoding.problem import INFEASIBLE, LIMIT, OPTIMAL, TOO_LARGE, Answers
 from bridle.decoding.relaxation import relaxed_one
-from bridle.decoding.result import Decoding, penalty_of, status_of, violations_of
+from bridle.decoding.result import Decoding, penalty_of, raise_first, status_of, violations_of
 from bridle.errors import BridleError
 from bridle.lattice import Lattice
 
@@ -33,6 +33,7 @@ def decode_one(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | No
             given,
             len(decoder._engine.counters),
             ids,
+            stop=current_stop(),
         )
     except BridleError as error:
         error.sequence = None
@@ -74,4 +75,6 @@ def without_answer(
     answers = Answers.blank(np.array([0, len(lattice.unary)]), len(decoder.rules), len(decoder._engine.counters))
     answers.bound[0], answers.status[0], answers.seconds[0] = bound, status, seconds
     answers.counters[0, : len(counters)] = counters
-    return only(collected(decoder, [Part.of(decoder, decoder._problem(lattice, given), answers)]), decoder)
+    found = decoder._answered(decoder._problem(lattice, given), answers)
+    raise_first(found, infeasible=decoder.on_infeasible != "skip")
+    return found[0]

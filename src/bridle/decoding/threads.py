@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
+from operator import index
 from threading import current_thread
 from typing import TypeVar
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.deadline import check_stopped, current_stop, stopping
 from bridle.errors import EngineError
 
 T = TypeVar("T")
@@ -25,32 +26,51 @@ def cores() -> int:
 
 def thread_count(asked: object) -> int:
     """How many threads were asked for; 0 is all cores."""
-    if not is_integer(asked, 0):
+    count = index(asked) if hasattr(asked, "__index__") and not isinstance(asked, bool) else -1
+    if count < 0:
         raise EngineError("`threads` must be a non-negative integer", got=repr(asked), wanted="0 (all cores) or more")
-    return int(asked) or cores()
+    return count or cores()
 
 
-def in_threads(work: Callable[[int, int, _native.Stop], T], count: int, threads: int) -> list[T]:
-    """work(low, high, stop) over all of 0 .. count-1, in order. Ctrl-C, or an error in one chunk, stops all of them."""
+def in_threads(
+    work: Callable[[int, int, _native.Stop], T], count: int, threads: int, stop: _native.Stop | None = None
+) -> list[T]:
+    """work(low, high, stop) over all of 0 .. count-1, in order. Ctrl-C, or an error in one chunk, stops all of them.
+
+    stop: what others may set to end the work; None: the stop of the work around the call.
+    """
     size = LARGEST if threads == 1 else max(SMALLEST, min(LARGEST, -(-count // (8 * threads))))
-    if count <= size:
-        return [work(0, count, _native.Stop())]
+    if count <= size and stop is None:
+        return [work(0, count, current_stop() or _native.Stop())]
     # In chunks even with one thread: packing everything at once could not be interrupted.
-    return over_parts(work, [(low, min(low + size, count)) for low in range(0, max(count, 1), size)], threads)
+    return over_parts(work, [(low, min(low + size, count)) for low in range(0, max(count, 1), size)], threads, stop)
 
 
-def over_parts(work: Callable[[int, int, _native.Stop], T], parts: Sequence[tuple[int, int]], threads: int) -> list[T]:
+def over_parts(
+    work: Callable[[int, int, _native.Stop], T],
+    parts: Sequence[tuple[int, int]],
+    threads: int,
+    stop: _native.Stop | None = None,
+) -> list[T]:
     """work(low, high, stop) over these parts."""
-    stop = _native.Stop()
+    outer = current_stop() if stop is None else stop
+    shared = _native.Stop() if outer is None else outer
+
+    def part(low: int, high: int) -> T:
+        with stopping(shared):  # a thread of the pool does not know it
+            check_stopped()
+            return work(low, high, shared)
+
     inside = current_thread().name.startswith(_NAME)  # work that has threads itself: all of them may be waiting for us
     if threads == 1 or len(parts) == 1 or inside:
-        return [work(low, high, stop) for low, high in parts]
+        return [part(low, high) for low, high in parts]
     pool = _pool(os.getpid(), threads)
-    futures = [pool.submit(work, low, high, stop) for low, high in parts]
+    futures = [pool.submit(part, low, high) for low, high in parts]
     try:
         return [future.result() for future in futures]
-    except BaseException:
-        stop.set()
+    except BaseException as error:
+        if outer is None or not isinstance(error, Exception):  # others' work may go on after an error in ours
+            shared.set()
         for future in futures:
             future.cancel()
         wait(futures)  # nobody writes into what the caller may throw away

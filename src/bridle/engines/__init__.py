@@ -16,6 +16,8 @@ from pkgutil import iter_modules
 from bridle.engines.base import Engine, engine_named, engine_names, solve_one
 
 for _module in iter_modules(__path__):
+    if _module.name in ("highs", "ilp_model"):  # imported with HiGHS when an integer program is solved
+        continue
     import_module(f"{__name__}.{_module.name}")
 
 from bridle.engines.beam import Beam  # noqa: E402  (all files are imported by now)

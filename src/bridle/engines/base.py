@@ -166,9 +166,8 @@ class NativeEngine(Engine):
             answers.counters,
             answers.seconds,
         )
-        if answers.status.max(initial=0) == TOO_LARGE:
-            number = problem.first + int(np.flatnonzero(answers.status == TOO_LARGE)[0])
-            raise self.too_large(len(problem.rules), number if problem.many else None)
+        for b in np.flatnonzero(answers.status == TOO_LARGE).tolist():
+            problem.fail(b, self.too_large(len(problem.rules), None))
 
 
 def engine_names() -> list[str]:

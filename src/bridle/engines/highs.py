@@ -14,7 +14,7 @@ from typing import Any
 
 import highspy
 
-from bridle.deadline import Deadline
+from bridle.deadline import Deadline, check_stopped
 from bridle.errors import EngineError
 
 WHOLE = 1e-6  # how far from 0 or 1 a column may be
@@ -23,7 +23,7 @@ NONE = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounde
 LIMIT = highspy.HighsModelStatus.kTimeLimit
 GONE = highspy.HighsModelStatus.kInterrupt  # out of time, and the solver has nothing to tell about this run
 GRACE = 0.02  # seconds that HiGHS has after the deadline to come to its clock
-POLL = 0.1  # seconds between two looks at whether the work was stopped
+POLL = 0.02  # seconds between two looks at whether the work was stopped
 MOST_GONE = 4  # threads
 _gone: deque[Thread] = deque()
 _lock = Lock()
@@ -103,7 +103,7 @@ def _run_until(highs: highspy.Highs, deadline: Deadline) -> bool:
         while not done.is_set() and not deadline.passed(-GRACE):
             left = deadline.left
             done.wait(POLL if left is None else min(POLL, left + GRACE))
-            deadline.check_stopped()
+            check_stopped()
     finally:  # also when Ctrl-C ended the waiting
         if gone := not done.is_set():
             stop.set()
@@ -125,6 +125,6 @@ def _wait_for_others(deadline: Deadline) -> bool:
             return True
         if deadline.passed():
             return False
-        deadline.check_stopped()
+        check_stopped()
         left = deadline.left
         alive[0].join(0.01 if left is None else min(0.01, left))

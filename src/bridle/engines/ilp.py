@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Answers, Limits, Problem, bad_option
 from bridle.engines.base import Engine
-from bridle.engines.highs import stats_of
-from bridle.engines.ilp_model import IlpAnswer, solve
 from bridle.errors import BridleError
 from bridle.lattice import Lattice
 from bridle.rules.base import Soft
+
+if TYPE_CHECKING:
+    from bridle.engines.ilp_model import IlpAnswer
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Ilp(Engine):
             raise bad_option("formulation", self.formulation, "'tight' or 'paper'")
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+        from bridle.engines.ilp_model import solve
+
         rules, labels = problem.rules, problem.labels
         solve_each(
             problem,
@@ -62,7 +65,6 @@ class Ilp(Engine):
                 formulation=self.formulation,
                 time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
-                is_stopped=problem.stop.is_set,
             ),
         )
 
@@ -71,14 +73,16 @@ def solve_each(
     problem: Problem, answers: Answers, solve_one: Callable[[Lattice, Mapping[str, Any]], IlpAnswer]
 ) -> None:
     """One integer program per sequence."""
+    from bridle.engines.highs import stats_of
+
     for b in range(len(problem)):
         lattice, given, began = problem.lattices[b], problem.given(b), time.perf_counter()
         try:
             made = solve_one(lattice, given)
-        except BridleError as error:
-            if problem.many:
-                error.at(sequence=problem.first + b)
-            raise
+        except BridleError as error:  # a value that came with this sequence, or a program that is too large
+            problem.fail(b, error)
+            answers.stats.append({})
+            continue
         answers.bound[b], answers.seconds[b] = made.bound, time.perf_counter() - began
         answers.stats.append(stats_of(made))
         if made.ids is None:

@@ -9,7 +9,7 @@ edges (-inf) are columns with the upper limit 0; no finite number stands for the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -201,12 +201,11 @@ def solve(
     formulation: Formulation = "tight",
     time_limit: float | None = None,
     max_memory: int = MOST_MEMORY,
-    is_stopped: Callable[[], bool] | None = None,
 ) -> IlpAnswer:
     """The labelling with the highest score - penalty that obeys the hard rules."""
     if len(lattice) == 0:
         return _empty(rules, labels, given)
-    deadline = Deadline.after(time_limit, is_stopped)
+    deadline = Deadline.after(time_limit)
     try:
         deadline.check()
         problem = _Problem(lattice, rules, labels, given, formulation, deadline, max_memory)
@@ -238,7 +237,6 @@ def solve_two_stage(
     formulation: Formulation = "tight",
     time_limit: float | None = None,
     max_memory: int = MOST_MEMORY,
-    is_stopped: Callable[[], bool] | None = None,
 ) -> IlpAnswer:
     """Fersini (22)-(29): the cheapest violations whose score is within (1 - tau) |Z*| of the best, Z*.
 
@@ -250,7 +248,7 @@ def solve_two_stage(
             "invalid value of `tau`", got=tau, wanted="0 <= tau <= 1", cause="1 keeps only the best score."
         )
     hard = [rule for rule in rules if not isinstance(rule, Soft)]
-    deadline = Deadline.after(time_limit, is_stopped)
+    deadline = Deadline.after(time_limit)
     if len(lattice) == 0:
         return _empty(rules, labels, given)
     first = solve(
@@ -261,7 +259,6 @@ def solve_two_stage(
         formulation=formulation,
         time_limit=time_limit,
         max_memory=max_memory,
-        is_stopped=is_stopped,
     )
     if first.ids is None or first.status != "optimal" or _penalty(rules, first.ids, labels, given) == 0:
         return first

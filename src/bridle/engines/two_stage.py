@@ -14,7 +14,6 @@ from typing import Literal
 from bridle.decoding.problem import Answers, Limits, Problem, bad_option
 from bridle.engines.base import NativeEngine
 from bridle.engines.ilp import solve_each
-from bridle.engines.ilp_model import solve_two_stage
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,8 @@ class TwoStage(NativeEngine):
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         if self.stage == "native":
             return super().solve(problem, limits, answers)
+        from bridle.engines.ilp_model import solve_two_stage
+
         return solve_each(
             problem,
             answers,
@@ -79,6 +80,5 @@ class TwoStage(NativeEngine):
                 tau=self.tau,
                 time_limit=limits.time_limit,
                 max_memory=limits.max_memory,
-                is_stopped=problem.stop.is_set,
             ),
         )

@@ -86,6 +86,8 @@ class Explanation:
     @property
     def cost(self) -> float:
         """What the rules cost together."""
+        if np.array_equal(self.plain.ids, self.best.ids) and not self.best.penalty:  # engines add in different orders
+            return 0.0
         return self.plain.score - self.best.score
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import frames
-from bridle.errors import FeatureError, shown
+from bridle.errors import BridleError, FeatureError, shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +38,8 @@ class Packed(Sequence[Mapping[str, Sequence[str]]]):
         texts = {name: column[int(offsets[0]) : int(offsets[-1])] for name, column in self.texts.items()}
         return Packed(texts, offsets - offsets[0]) if isinstance(k, slice) else {n: list(x) for n, x in texts.items()}
 
-    def located(self, error: FeatureError) -> FeatureError:
-        """The error of a text that is not a string, with its sequence."""
-        wrong = (t for texts in self.texts.values() for t, text in enumerate(texts) if not isinstance(text, str))
-        at = next(wrong, None)
-        return error if at is None else error.at(sequence=int(np.searchsorted(self.offsets, at, side="right")) - 1)
+
+_STRINGS = frozenset({str})
 
 
 def _one(k: int, count: int) -> tuple[int, int]:
@@ -51,37 +48,76 @@ def _one(k: int, count: int) -> tuple[int, int]:
     return k % count, k % count + 1
 
 
-def pack(sequences: Sequence[Any], names: Sequence[str], main: str) -> Packed:
-    """The columns called `names` of all sequences; a bare list of texts is the column `main`."""
-    sequences = sequences_of(sequences)
+def pack(
+    sequences: Sequence[Any], names: Sequence[str], main: str, errors: dict[int, BridleError] | None = None
+) -> Packed:
+    """Pack the columns called `names` of all sequences; a bare list of texts is the column `main`.
+
+    errors: takes what is wrong with single sequences, which are empty then; None: the first error is raised.
+    """
     if isinstance(sequences, Packed):
-        columns_of(sequences.texts, names, main, 0)  # which says what is missing
+        if any(name not in sequences.texts for name in names):
+            columns_of(sequences.texts, names, main, 0)  # which says what is missing
         return sequences
-    parts = [
-        x if isinstance(x, Mapping) and all(name in x for name in names) else columns_of(x, names, main, k)
-        for k, x in enumerate(sequences)
-    ]
-    head = [length_of(x, k) for k, x in enumerate(sequences)] if not names else []
-    texts = {}
+    sequences = sequences_of(sequences)
+    rows: list[Mapping[str, Sequence[str]]] = []
+    lengths, empty = [], dict.fromkeys(names, ())
+    for k, x in enumerate(sequences):
+        if errors is not None and k in errors:
+            rows.append(empty)
+            lengths.append(0)
+            continue
+        try:
+            row = x if isinstance(x, Mapping) and all(name in x for name in names) else columns_of(x, names, main, k)
+            lengths.append(_length(row, names, k) if names else length_of(x, k))
+            rows.append(row)
+        except FeatureError as error:
+            if errors is None:
+                raise
+            errors[k] = error
+            rows.append(empty)
+            lengths.append(0)
+    texts = {name: list(chain.from_iterable([row[name] for row in rows])) for name in names}
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Packed(texts, offsets)
+
+
+def _length(row: Mapping[str, Sequence[str]], names: Sequence[str], k: int) -> int:
+    """The number of tokens of a sequence, whose columns must be lists of strings of the same length."""
+    first = -1
     for name in names:
-        listed = [part[name] for part in parts]
-        if not all(type(column) is list for column in listed):  # other kinds of lists are looked at one by one
-            for k, column in enumerate(listed):
-                _check_column(k, name, column)
-        head = head or list(map(len, listed))
-        if (lengths := list(map(len, listed))) != head:
-            k = next(k for k, n in enumerate(lengths) if n != head[k])
+        column = row[name]
+        if type(column) is not list:
+            _check_column(k, name, column)
+        if set(map(type, column)) - _STRINGS:
+            for token in column:
+                if not isinstance(token, str):
+                    raise not_a_string(token, name).at(sequence=k)
+        if first < 0:
+            first = len(column)
+        elif len(column) != first:
             raise FeatureError(
                 "the columns differ in length",
-                got=f"{lengths[k]} in {name!r}",
-                wanted=f"{head[k]}, as in {names[0]!r}",
+                got=f"{len(column)} in {name!r}",
+                wanted=f"{first}, as in {names[0]!r}",
                 cause="Every column has one text per token.",
                 sequence=k,
             )
-        texts[name] = list(chain.from_iterable(listed))
-    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum(head, out=offsets[1:])
-    return Packed(texts, offsets)
+    return first
+
+
+def null_token(name: str) -> FeatureError:
+    """The error for a token that is null."""
+    return FeatureError(f"a token in {name!r} is null", got="null", wanted="a string, which may be empty")
+
+
+def not_a_string(token: Any, name: str = "tokens") -> FeatureError:
+    """The error for a token that is not a string."""
+    if frames.is_missing(token):
+        return null_token(name)
+    cause = frames.NAMELESS if isinstance(token, (list, tuple)) else "Numbers and None must be turned into text first."
+    return FeatureError("a token is not a string", got=shown(token), wanted="str", cause=cause)
 
 
 def sequences_of(X: Any) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import FeatureError, shown
+from bridle.errors import BridleError, FeatureError, shown
 from bridle.features.columns import sequences_of
 from bridle.features.encoded import Encoded
 from bridle.features.strings import Arrays, Interned
@@ -61,16 +61,18 @@ class PlainFeatures:
         blank = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
         return (encoded or blank).keep(number)
 
-    def encode(self, sequences: Sequence[Any]) -> Encoded:
-        """The known attributes of the tokens."""
-        encoded = _encoded(sequences, self._strings.find)
+    def encode(self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None) -> Encoded:
+        """The known attributes of the tokens. errors: takes what is wrong with single sequences."""
+        encoded = _encoded(sequences, self._strings.find, errors)
         known = np.arange(len(self) + 1, dtype=np.int32)
         known[-1] = -1  # an unknown string has the number -1: the last place
         return encoded.keep(known)
 
-    def encode_with_texts(self, sequences: Sequence[Any]) -> tuple[Encoded, None]:
+    def encode_with_texts(
+        self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None
+    ) -> tuple[Encoded, None]:
         """The known attributes of the tokens; such tokens have no texts."""
-        return self.encode(sequences), None
+        return self.encode(sequences, errors), None
 
     def key(self, x: Any) -> str:
         """The same text for sequences with the same features."""
@@ -104,46 +106,51 @@ class PlainFeatures:
         return [texts[a] for a in attributes.tolist()]
 
 
-def _encoded(sequences: Sequence[Any], number: Any) -> Encoded:
-    sequences = sequences_of(sequences)
-    for k, x in enumerate(sequences):
-        if isinstance(x, Mapping):
-            raise FeatureError(
-                "the model takes ready-made features, not text",
-                got=f"the columns {', '.join(map(str, x))}" if x else "columns of text",
-                wanted="a list of features per token",
-                cause="Columns of text need templates: features='chunking', or your own. A model of CRFsuite has none: "
-                "make features as for its training, and call predict in Python.",
-                sequence=k,
-            )
-    # All is read once: another thread may change it meanwhile.
-    tokens: list[Any] = []
-    offsets = [0]
-    for k, x in enumerate(sequences):
-        if not hasattr(x, "__len__") or not isinstance(x, Iterable):
-            raise _no_features("the sequence", x).at(sequence=k)
-        tokens += x
-        offsets.append(len(tokens))
+def _encoded(sequences: Sequence[Any], number: Any, errors: dict[int, BridleError] | None = None) -> Encoded:
     names: list[Any] = []
-    indptr, values = [0], None
-    if all(type(token) is list for token in tokens):
-        for token in tokens:
+    numbers: list[float] = []
+    offsets, indptr = [0], [0]
+    for k, x in enumerate(sequences_of(sequences)):
+        before = len(indptr), len(names)
+        try:
+            _read(x, names, numbers, indptr)
+        except FeatureError as error:
+            if errors is None:
+                raise error.at(sequence=k) from None
+            errors[k] = error
+            del indptr[before[0] :], names[before[1] :], numbers[before[1] :]
+        offsets.append(len(indptr) - 1)
+    values = None if numbers.count(1.0) == len(numbers) else np.array(numbers, dtype=np.float64)
+    return Encoded(np.array(offsets, dtype=np.int64), np.array(indptr, dtype=np.int64), number(names), values)
+
+
+def _read(x: Any, names: list[str], numbers: list[float], indptr: list[int]) -> None:
+    """Add the attributes of the tokens of a sequence. All is read once: another thread may change it meanwhile."""
+    if isinstance(x, Mapping):
+        raise FeatureError(
+            "the model takes ready-made features, not text",
+            got=f"the columns {', '.join(map(str, x))}" if x else "columns of text",
+            wanted="a list of features per token",
+            cause="Columns of text need templates: features='chunking', or your own. A model of CRFsuite has none: "
+            "make features as for its training, and call predict in Python.",
+        )
+    if not hasattr(x, "__len__") or not isinstance(x, Iterable):
+        raise _no_features("the sequence", x)
+    for token in list(x):
+        begin = len(names)
+        if type(token) is list:
             names += token
-            indptr.append(len(names))
-    else:
-        numbers: list[float] = []
-        for token in tokens:
+            numbers += [1.0] * (len(names) - begin)
+        else:
             for name, value in pairs_of(token):
                 names.append(name)
                 numbers.append(value)
-            indptr.append(len(names))
-        if numbers.count(1.0) < len(numbers):
-            values = np.array(numbers, dtype=np.float64)
-    try:
-        ids = number(names)
-    except FeatureError:  # bytes are names too
-        ids = number([_text(name) for name in names])
-    return Encoded(np.array(offsets, dtype=np.int64), np.array(indptr, dtype=np.int64), ids, values)
+        indptr.append(len(names))
+        if set(map(type, names[begin:])) - {str}:  # bytes are names too
+            names[begin:] = map(_text, names[begin:])
+            for name in names[begin:]:
+                if not isinstance(name, str):
+                    raise FeatureError("a feature is not a string", got=shown(name), wanted="str")
 
 
 def pairs_of(token: Any) -> list[tuple[str, float]]:

@@ -28,9 +28,7 @@ class Fresh:
         at = np.flatnonzero(numbers < 0)
         if isinstance(texts, Texts):
             return cls(at, *texts.distinct(at))
-        there = [texts[t] for t in at.tolist()]
-        known = {text: k for k, text in enumerate(dict.fromkeys(there))}
-        return cls(at, Texts.of(known), np.array([known[text] for text in there], dtype=np.int64))
+        return cls(at, *Texts.of([texts[t] for t in at.tolist()]).distinct())
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,9 @@ class Templates:
     lines: tuple[Template, ...]
     bigram: bool
     edges: tuple[Template, ...] = ()
-    # All columns that the templates name, derived ones too.
+    # All columns that the templates name, derived ones too; and the source and the function of each (`split`).
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    parts: dict[str, tuple[str | None, str | None]] = field(init=False, repr=False, compare=False)
     # Column of the token's text: `word` or `char`, else the first that is not derived; `word` if all are.
     main: str = field(init=False, repr=False, compare=False)
 
@@ -132,6 +133,7 @@ class Templates:
         plain = [c for c in columns if split(c, "") == (c, None)]
         main = next((c for c in ("word", "char") if c in plain), plain[0] if plain else "word")
         object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "parts", {column: split(column, main) for column in columns})
         object.__setattr__(self, "main", main)
 
     @classmethod
@@ -194,8 +196,7 @@ class Templates:
     @property
     def sources(self) -> tuple[str, ...]:
         """Columns that must come with the tokens."""
-        found = (split(column, self.main)[0] for column in self.columns)
-        return tuple(dict.fromkeys(source for source in found if source is not None))
+        return tuple(dict.fromkeys(source for source, _ in self.parts.values() if source is not None))
 
     def check_columns(self, columns: Collection[str], functions: Collection[str] = OF_TEXT) -> None:
         """Check that sequences with these columns have all that the templates name.

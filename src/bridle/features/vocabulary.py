@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import FeatureError
-from bridle.features.columns import columns_of, names_in, pack, sequences_of
+from bridle.errors import BridleError, FeatureError
+from bridle.features.columns import Packed, columns_of, names_in, pack, sequences_of
 from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT, OfTexts
 from bridle.features.encoded import EdgeAttributes, Encoded
 from bridle.features.lists import VALUES, ListColumn, arrays_of, restored_lists
@@ -43,8 +43,11 @@ class TemplateFeatures:
         """derived: columns that are derived from the text besides those of derived.py; lists: of phrases, by name."""
         self.templates, self.cutoff, self.lists = templates, cutoff, dict(lists or {})
         self._functions = {**OF_TEXT, **(derived or {})}
-        self._split = {column: split(column, templates.main, self._functions) for column in templates.columns}
-        self._sources = tuple(dict.fromkeys(source for source, _ in self._split.values() if source is not None))
+        self._split = templates.parts
+        if derived:
+            self._split = {column: split(column, templates.main, self._functions) for column in templates.columns}
+        # the columns that sequences must have; derived ones are made from them
+        self.sources = tuple(dict.fromkeys(source for source, _ in self._split.values() if source is not None))
         self._lists = {c: ListColumn(f, self.lists) for c, (_, f) in self._split.items() if f and ":" in f}
         self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id, or word of a list
@@ -59,15 +62,10 @@ class TemplateFeatures:
         return self.templates.bigram
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        """The columns that sequences must have; derived ones are made from them."""
-        return self._sources
-
-    @property
     def main(self) -> str:
         """The column that holds the texts of tokens, where nothing else is said."""
         main = self.templates.main
-        return main if main in self._sources or not self._sources else self._sources[0]
+        return main if main in self.sources or not self.sources else self.sources[0]
 
     @property
     def vocabulary(self) -> Interned:
@@ -89,14 +87,11 @@ class TemplateFeatures:
         sequences = sequences_of(sequences)
         if len(sequences) and (names := names_in(sequences[0])) is not None:  # others that lack a column: a fault of X
             self.templates.check_columns(names or [self.templates.main], self._functions)
-        packed = pack(sequences, self._sources, self.templates.main)
+        packed = pack(sequences, self.sources, self.templates.main)
         found: dict[str, Ids] = {}
-        for source in self._sources:
+        for source in self.sources:
             self._strings[source] = Interned()
-            try:
-                found[source] = self._strings[source].add(packed.texts[source])
-            except FeatureError as error:
-                raise packed.located(error) from None
+            found[source] = self._strings[source].add(packed.texts[source])
         for column, (of, function) in self._split.items():
             if column in self._lists:
                 self._derived[column] = self._lists[column].words(self._strings[str(of)].texts())
@@ -141,15 +136,12 @@ class TemplateFeatures:
         """The known attributes of the tokens. wanted (N): those of the other tokens are not asked for."""
         return self.encode_prepared(self.prepare(sequences), wanted)
 
-    def prepare(self, sequences: Sequence[Any]) -> Prepared:
-        """The texts of sequences, looked up once; for all features that share their strings."""
+    def prepare(self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None) -> Prepared:
+        """The texts of sequences, looked up once; for all features that share their strings. errors: as in `pack`."""
         if self._attributes is None:
             raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
-        packed = pack(sequences, self._sources, self.templates.main)
-        try:
-            numbers = {source: self._strings[source].find(packed.texts[source]) for source in self._sources}
-        except FeatureError as error:
-            raise packed.located(error) from None
+        packed = pack(sequences, self.sources, self.templates.main, errors)
+        numbers = {source: self._strings[source].find(packed.texts[source]) for source in self.sources}
         unseen = {source: ids for source, ids in numbers.items() if ids.min(initial=0) < 0}
         return Prepared(packed, numbers, {s: Fresh.of(ids, packed.texts[s]) for s, ids in unseen.items()})
 
@@ -159,20 +151,40 @@ class TemplateFeatures:
 
     def share(self, other: TemplateFeatures) -> bool:
         """Use the strings of other features if they are the same; then one of them can prepare for both."""
-        if self._sources != other._sources:
+        if self.sources != other.sources:
             return False
-        same = all(self._strings[s].same(other._strings[s]) for s in self._sources)
+        same = all(self._strings[s].same(other._strings[s]) for s in self.sources)
         if same:
-            self._strings |= {s: other._strings[s] for s in self._sources}
+            self._strings |= {s: other._strings[s] for s in self.sources}
         return same
 
-    def encode_with_texts(self, sequences: Sequence[Any]) -> tuple[Encoded, Sequence[str] | None]:
-        """The attributes of the tokens, and the texts that rules may refer to, end to end."""
-        prepared = self.prepare(sequences)
+    def encode_with_texts(
+        self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None
+    ) -> tuple[Encoded, Sequence[str] | None]:
+        """The attributes of the tokens, and the texts that rules may refer to, end to end.
+
+        errors: takes what is wrong with single sequences; those of a `Packed` are all right.
+        """
+        prepared = self.prepare(sequences, errors)
         texts = prepared.packed.texts.get(self.templates.main)
-        if texts is None:  # no template speaks of it
-            texts = [text for x in sequences for text in self.tokens(x)]
+        if texts is None and not isinstance(sequences, Packed):  # no template speaks of it
+            texts = self._other_tokens(sequences, prepared.packed, errors)
         return self._run("encode", prepared), texts
+
+    def _other_tokens(
+        self, sequences: Sequence[Any], packed: Packed, errors: dict[int, BridleError] | None
+    ) -> list[str]:
+        """The texts of sequences of which no template looks at the texts."""
+        texts: list[str] = []
+        for k, (x, n) in enumerate(zip(sequences, np.diff(packed.offsets).tolist(), strict=True)):
+            try:
+                texts += self.tokens(x) if n else ()
+            except FeatureError as error:
+                if errors is None:
+                    raise error.at(sequence=k) from None
+                errors.setdefault(k, error)
+                texts += [""] * n
+        return texts
 
     def key(self, x: Any) -> str:
         """The same text for sequences with the same tokens."""
@@ -287,7 +299,7 @@ class TemplateFeatures:
         """The way back; arrays that do not fit together raise FeatureError or KeyError."""
         lists = restored_lists(head["lists"], arrays) if "lists" in head else None
         made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]), derived, lists)
-        for source in made._sources:
+        for source in made.sources:
             made._strings[source] = Interned.restored(f"strings.{source}.", arrays)
         for column, (of, function) in made._split.items():
             if column in made._lists:

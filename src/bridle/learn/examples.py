@@ -16,6 +16,7 @@ from itertools import chain
 
 from bridle.data.noted import tokens_noted
 from bridle.data.tokenizer import Tokens, tokenize
+from bridle.deadline import check_stopped
 from bridle.decoding.decoder import Decoder
 from bridle.errors import GivenError, ModelError
 from bridle.features import TemplateFeatures
@@ -123,6 +124,8 @@ def _column(tagger: Tagger, decoder: Decoder) -> str:
 def _outcome(
     example: RuleExample, tokens: list[str], starts: array[int], names: Sequence[str], labels: Labels
 ) -> Outcome:
+    check_stopped()
+
     def told(message: str, wrong: Sequence[int] = ()) -> Outcome:
         return Outcome(example, not message, message, tuple(tokens), tuple(names), tuple(sorted(set(wrong))))
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, blocks, check_given, offsets_of
+from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of, pieces
 from bridle.decoding.threads import over_parts
 from bridle.engines import Search, solve_one
 from bridle.errors import LabelError, ModelError, RuleError, shown
@@ -139,11 +139,11 @@ class _Perceptron:
         def solve(low: int, high: int, stop: _native.Stop) -> Answers:
             some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
             its = None if given is None else given[low:high]
-            pieces = (
-                Problem(compiled, piece, part, first=first, many=True, stop=stop)
-                for first, piece, part, _ in blocks(low, some, its, None)
+            problems = (
+                Problem(compiled, piece, part, first=low + first, many=True, stop=stop)
+                for first, piece, part, _, _ in pieces(some, its, None, {})
             )
-            return Answers.joined([solve_one(Search(), piece, self._limits) for piece in pieces])
+            return Answers.joined([solve_one(Search(), problem, self._limits) for problem in problems])
 
         count = len(lattices)
         size = -(-count // self._threads)

@@ -96,7 +96,7 @@ def _k_best(labels: Labels, lattices: Sequence[Lattice], k: int, threads: int) -
 
     def part(low: int, high: int, stop: _native.Stop) -> list[tuple[int, Ids]]:
         problem = Problem(compiled, lattices[low:high], None, first=low, many=True, stop=stop).native()
-        found = ((low + b, path) for b in range(high - low) for path, *_ in problem.k_best(b, k))
-        return [(b, np.array(path, dtype=np.int32)) for b, path in found]
+        found = problem.k_best_all(k, np.arange(high - low), stop)
+        return [(low + b, np.array(path, dtype=np.int32)) for b, best in enumerate(found) for path, *_ in best]
 
     return [pair for some in in_threads(part, len(lattices), threads) for pair in some]

@@ -136,7 +136,9 @@ class _Objective:
 
     def values(self, prices: Prices) -> Floats:
         """(C,): what each candidate scores, penalties taken off."""
-        values: Floats = prices.scale * self._score - self._paid @ prices.w.astype(np.float32)
+        with np.errstate(invalid="ignore"):  # some BLAS kernels raise the flag for unused lanes
+            paid = self._paid @ prices.w.astype(np.float32)
+        values: Floats = prices.scale * self._score - paid
         return values
 
     def per_sequence(self, value: Floats) -> tuple[Floats, Floats]:
@@ -157,5 +159,6 @@ class _Objective:
         loss, p = self._at(x)
         slope = p * self._weight[self._owner]
         slope[self._first] -= self._weight
-        by_rule = -(slope.astype(np.float32) @ self._paid).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # as in `values`
+            by_rule = -(slope.astype(np.float32) @ self._paid).astype(np.float64)
         return float(self._weight @ loss), np.append(by_rule, slope @ self._score / self.unit)

@@ -1,14 +1,32 @@
 """Models that give scores to labels: how they are trained, used, kept in files."""
 
+from typing import TYPE_CHECKING, Any
+
 from bridle.models.crf import CRF
 from bridle.models.crossfit import CrossFit
 from bridle.models.local import LocalTagger
-from bridle.models.search_result import Candidate, Search
-from bridle.models.searching import search
 from bridle.models.tagger import Tagger, from_bytes, load
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning
-from bridle.models.validation import CrossValidation, Fold, Spread, cross_validate
+
+if TYPE_CHECKING:
+    from bridle.models.search_result import Candidate, Search
+    from bridle.models.searching import search
+    from bridle.models.validation import CrossValidation, Fold, Spread, cross_validate
+else:
+    _HOMES = {
+        **dict.fromkeys(("Candidate", "Search"), "search_result"),
+        "search": "searching",
+        **dict.fromkeys(("CrossValidation", "Fold", "Spread", "cross_validate"), "validation"),
+    }
+
+    def __getattr__(name: str) -> Any:  # tagging does not need them, and importing them takes long
+        from importlib import import_module
+
+        if name not in _HOMES:
+            raise AttributeError(f"module 'bridle.models' has no attribute {name!r}")
+        return getattr(import_module(f"bridle.models.{_HOMES[name]}"), name)
+
 
 __all__ = [
     "CRF",

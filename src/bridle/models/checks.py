@@ -20,11 +20,11 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.threads import cores
 from bridle.errors import Argument, BridleError, LabelError, ModelError, shown
 from bridle.features import Encoded, Features, PlainFeatures, TemplateFeatures
-from bridle.features.columns import column_of, names_of_columns
 from bridle.labels import Labels
 from bridle.rules.base import Rule
 from bridle.rules.conditions import without_files
-from bridle.rules.inputs import missing_column
+from bridle.tagging import Block
+from bridle.tagging.labelling import with_columns
 
 Given = Mapping[str, Any]
 _NUMBERS = (int, float, np.integer, np.floating)
@@ -202,7 +202,7 @@ def ids_of(
         ) from None
 
 
-def with_columns(
+def given_for(
     features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, decoder: Decoder
 ) -> Sequence[Given] | None:
     """What comes with the sequences, as far as rules ask for it; texts of tokens and other columns are added."""
@@ -211,21 +211,11 @@ def with_columns(
     own: Sequence[Given] = [{}] * len(sequences) if given is None else given
     if not decoder.required_columns or isinstance(features, PlainFeatures):
         return own  # plain tokens have features, but no text
-    columns = sorted(decoder.required_columns)
-    return [
-        {**{name: _column(features, x, name, k) for name in columns if name not in one}, **one}
-        for k, (x, one) in enumerate(zip(sequences, own, strict=True))
-    ]
-
-
-def _column(features: TemplateFeatures, x: Any, name: str, k: int) -> Sequence[str]:
-    """The values of a column that rules look at, of sequence k."""
-    if name == "tokens":
-        return features.tokens(x)
-    found = column_of(x, name)
-    if found is None:
-        raise missing_column(name, names_of_columns(x)).at(sequence=k)
-    return found
+    errors: dict[int, BridleError] = {}
+    rows = with_columns(Block(len(sequences), sequences=sequences), features, own, decoder.required_columns, errors)
+    for k, error in errors.items():
+        raise error.at(sequence=k)
+    return rows
 
 
 def fingerprint(encoded: Encoded, gold: npt.NDArray[np.int32]) -> str:
@@ -251,21 +241,19 @@ def jsonable(value: Any) -> Any:
     return str(without_files(value) if isinstance(value, Rule) else value)
 
 
-def check_settings(model: Any, words: Mapping[str, Sequence[str]], numbers: Sequence[str] = ()) -> None:
-    """Settings that take one of some words, and settings that take a number >= 0."""
+def check_settings(
+    model: Any, words: Mapping[str, Sequence[str]], numbers: Sequence[str] = (), strengths: Sequence[str] = ()
+) -> None:
+    """Settings that take one of some words, a number >= 0, or (strengths of regularisation) such a number or "auto"."""
     for name, known in words.items():
         if getattr(model, name) not in known:
             raise _unknown(name, getattr(model, name), known)
-    for name in numbers:
+    for name in (*numbers, *strengths):
         value = getattr(model, name)
+        if name in strengths and isinstance(value, str) and value == "auto":
+            continue
         if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value < math.inf:
-            raise _no_number(name, value, "a number >= 0")
-
-
-def check_strength(name: str, value: Any) -> None:
-    """A strength of regularisation: a number >= 0, or "auto"."""
-    if value != "auto" and (isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value < math.inf):
-        raise _no_number(name, value, "a number >= 0, or 'auto'")
+            raise _no_number(name, value, "a number >= 0" + (", or 'auto'" if name in strengths else ""))
 
 
 def check_callable(name: str, value: Any, wanted: str) -> None:

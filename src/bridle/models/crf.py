@@ -12,7 +12,7 @@ from bridle.errors import ModelError, shown
 from bridle.features import Features, Templates
 from bridle.labels import Labels
 from bridle.lattice import Batch
-from bridle.models.checks import Given, check_callable, check_settings, check_strength, count_of
+from bridle.models.checks import Given, check_callable, check_settings, count_of
 from bridle.models.class_weights import ClassWeight, check_class_weight, weights_of
 from bridle.models.crossfit import FoldedTask
 from bridle.models.fitting import Tuner
@@ -133,9 +133,8 @@ class CRF(Tagger):
 
     def _check(self) -> None:
         words = {"algorithm": tuple(_ITERATIONS), "pairs": ("seen", "all"), "average": ("averaged", "last")}
-        check_settings(self, words, ("tolerance", *(["tuning_seconds"] if self.tuning_seconds is not None else [])))
-        for name in ("c1", "c2"):
-            check_strength(name, getattr(self, name))
+        numbers = ("tolerance", *(["tuning_seconds"] if self.tuning_seconds is not None else []))
+        check_settings(self, words, numbers, ("c1", "c2"))
         check_folds(self.folds)
         if self.class_weight is not None:
             check_class_weight(self.class_weight)

@@ -25,6 +25,7 @@ from bridle.models.checks import (
     count_of,
     digest_of,
     fingerprint,
+    given_for,
     given_of,
     ids_of,
     labellings_of,
@@ -32,7 +33,6 @@ from bridle.models.checks import (
     of_dev,
     one_of,
     path_of,
-    with_columns,
 )
 from bridle.models.crossfit import CrossFit, FoldedTask
 from bridle.models.folds import Folds, folds_of
@@ -220,7 +220,7 @@ def encode(setup: Setup, data: Data, labels: Labels | None) -> tuple[Decoder, En
     encoded = features.fit(data.X)
     decoder = Decoder(labels or labels_of(data.y, setup.scheme), setup.rules, on_infeasible="relax")
     gold = ids_of(decoder.labels, data.y, encoded.offsets, missing="allow")
-    return decoder, Encoding(encoded, gold, with_columns(features, data.X, data.given, decoder))
+    return decoder, Encoding(encoded, gold, given_for(features, data.X, data.given, decoder))
 
 
 # ---- folds ----------------------------------------------------------------------------------------------------------
@@ -370,4 +370,4 @@ def _held_out(features: Features, labels: Labels, decoder: Decoder, dev: Data, o
     with of_dev():
         encoded = features.encode(dev.X)
         gold = ids_of(labels, dev.y, encoded.offsets, on_unknown, missing="allow")
-        return Encoding(encoded, gold, with_columns(features, dev.X, dev.given, decoder))
+        return Encoding(encoded, gold, given_for(features, dev.X, dev.given, decoder))

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import ModelError, ModelFileError
+from bridle.arrays import not_a_score
+from bridle.errors import BridleError, ModelError, ModelFileError
 from bridle.features import Encoded
 from bridle.lattice import LARGEST, Batch, Scores
 from bridle.models import layout as layouts
@@ -56,8 +57,14 @@ class Linear:
             pairwise.setflags(write=False)  # batches borrow it
         return cls(layout, rounded, pairwise, of_edges)
 
-    def scores(self, encoded: Encoded, kind: Kind = "raw", stop: _native.Stop | None = None) -> Batch:
-        """The lattices of encoded sequences."""
+    def scores(
+        self,
+        encoded: Encoded,
+        kind: Kind = "raw",
+        stop: _native.Stop | None = None,
+        errors: dict[int, BridleError] | None = None,
+    ) -> Batch:
+        """The lattices of encoded sequences. errors: takes those of single sequences; None: the first is raised."""
         unary = np.empty((int(encoded.offsets[-1]), self.layout.m), dtype=self.weights.dtype)
         rows, stop = self.layout.native, stop or _native.Stop()
         if unary.dtype == np.float32:
@@ -73,7 +80,15 @@ class Linear:
         if self.edges is not None and self.layout.edges is not None:
             steps = self.layout.edges.steps(encoded, self.edges, stop)
         if _native.first_bad(unary.reshape(-1), LARGEST) < unary.size:
-            return Batch(unary, encoded.offsets, self.pairwise)  # which says what is wrong
+            if errors is None:
+                return Batch(unary, encoded.offsets, self.pairwise)  # which says what is wrong
+            bad = np.flatnonzero(~(np.abs(unary) <= LARGEST).all(axis=1))
+            for t, b in zip(
+                bad.tolist(), (np.searchsorted(encoded.offsets, bad, side="right") - 1).tolist(), strict=True
+            ):
+                begin = int(encoded.offsets[b])
+                errors.setdefault(b, not_a_score("unary", unary[begin:], (t - begin, int(np.abs(unary[t]).argmax()))))
+            unary[bad] = 0.0
         return Batch._made(unary, encoded.offsets, self.pairwise, None, None, None, None, steps)
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,20 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
-from bridle.decoding.result import Decodings
+from bridle.decoding.result import Decodings, raise_first
 from bridle.decoding.threads import in_threads
 from bridle.errors import BridleError, LabelError
 from bridle.features import Features, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, given_of, labellings_of, with_columns
+from bridle.models.checks import Given, count_of_threads, given_for, given_of, labellings_of
 from bridle.models.edges import top_edges
 from bridle.models.estimator import Labellings, not_fitted
 from bridle.models.linear import Kind, Linear
 from bridle.rules.base import Rule
 from bridle.steps import Steps
+from bridle.tagging import Block, tag
 
 
 class Predictor:
@@ -58,7 +58,7 @@ class Predictor:
         """
         return self.lattices([x])[0]
 
-    def lattices(self, X: Sequences, *, threads: int = 1) -> Batch:
+    def lattices(self, X: Sequences, *, threads: int = 1, stop: _native.Stop | None = None) -> Batch:
         """Score many sequences.
 
         Parameters
@@ -67,6 +67,8 @@ class Predictor:
             Sequences, as for `fit`.
         threads : int
             Number of threads; 0 means all cores.
+        stop : Stop, optional
+            As in `Decoder.decode_batch`.
 
         Returns
         -------
@@ -93,9 +95,17 @@ class Predictor:
         self._fitted()
         sequences = sequences_of(X)
         cores = count_of_threads(threads)
-        parts = in_threads(
-            lambda low, high, stop: self._part(sequences, None, low, high, stop)[0], len(sequences), cores
-        )
+
+        def part(low: int, high: int, stop: _native.Stop) -> Batch:
+            try:
+                encoded, _ = self.features_.encode_with_texts(sequences[low:high])
+            except BridleError as error:
+                if error.sequence is not None:
+                    error.sequence += low  # the caller knows the whole
+                raise
+            return self.linear_.scores(encoded, self.scores, stop)
+
+        parts = in_threads(part, len(sequences), cores, stop)
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
@@ -103,19 +113,6 @@ class Predictor:
         unary, steps = np.concatenate([part.unary for part in parts]), [part.steps for part in parts]
         made = Batch(unary, np.concatenate([[0], *offsets]), self.linear_.pairwise)
         return made._with_steps(Steps.joined([one for one in steps if one is not None]) if any(steps) else None)
-
-    def _part(
-        self, X: Sequence[Any], given: Sequence[Given] | None, low: int, high: int, stop: _native.Stop
-    ) -> tuple[Batch, Sequence[Given] | None, Sequence[str] | None]:
-        """The scores of sequences low .. high-1, what comes with them, and the texts of their tokens, if they have."""
-        try:
-            encoded, texts = self.features_.encode_with_texts(X[low:high])
-        except BridleError as error:
-            if error.sequence is not None:
-                error.sequence += low  # the caller knows the whole
-            raise
-        batch = self.linear_.scores(encoded, self.scores, stop)
-        return batch, None if given is None else given[low:high], texts
 
     def given(
         self, X: Sequences, decoder: Decoder, given: Sequence[Given] | Table | None = None
@@ -153,7 +150,7 @@ class Predictor:
         [{'tokens': ['the', 'cat']}]
         """
         self._fitted()
-        return with_columns(self.features_, sequences_of(X), given_of(given), decoder)
+        return given_for(self.features_, sequences_of(X), given_of(given), decoder)
 
     def decoder(self, rules: Iterable[Rule | str] = (), **options: Any) -> Decoder:
         """Make a decoder for the labels of this model.
@@ -248,6 +245,7 @@ class Predictor:
         *,
         given: Sequence[Given] | Table | None = None,
         threads: int = 0,
+        stop: _native.Stop | None = None,
     ) -> Decodings:
         """Find the best labellings of sequences, with their scores, bounds and statuses.
 
@@ -264,6 +262,8 @@ class Predictor:
             columns of `X` are filled in.
         threads : int
             Number of threads; 0 means all cores.
+        stop : Stop, optional
+            As in `Decoder.decode_batch`.
 
         Returns
         -------
@@ -289,14 +289,10 @@ class Predictor:
         self._fitted()
         X, given = sequences_of(X), given if isinstance(given, list) else given_of(given)
         check_given(given, len(X))
-        # Columns come with the sequences, and so may texts that stand for those of their tokens. Rules that compare
-        # tokens with each other want all of them at once.
-        columns = decoder.required_columns if decoder.rules else frozenset()
-        own_texts = given is not None and any("tokens" in one for one in given)
-        if columns - {"tokens"} or (columns and (own_texts or decoder.compares_tokens)):
-            own = partial(self._part, X, self.given(X, decoder, given))
-            return decoder.decode_parts(lambda low, high, stop: (*own(low, high, stop)[:2], None), len(X), threads)
-        return decoder.decode_parts(partial(self._part, X, given), len(X), threads)
+        outcomes = tag(Block(len(X), sequences=X, given=given), self, decoder, stop=stop, threads=threads)
+        found = outcomes.decodings
+        raise_first(found, infeasible=decoder.on_infeasible == "raise")
+        return found
 
     def score(
         self,

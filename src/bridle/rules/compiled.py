@@ -164,10 +164,13 @@ class CompiledRules:
         first: int = 0,
         many: bool = True,
         texts: Sequence[str] | None = None,
+        errors: dict[int, BridleError] | None = None,
+        stop: _native.Stop | None = None,
     ) -> _native.BoundRules:
         """The rules (`native`) for these sequences, which are numbered from `first`.
 
-        texts: of all tokens, end to end, instead of given["tokens"].
+        texts: of all tokens, end to end, instead of given["tokens"]. errors: takes what is wrong with single sequences
+        (0 is the first of these), whose answers mean nothing then; None: the first of them is raised.
         """
         which = None
         if not native.reads_tokens:
@@ -175,12 +178,13 @@ class CompiledRules:
         elif isinstance(texts, Texts):  # the kernels ask once for each distinct text
             once, which = texts.distinct()
             texts = once.tolist()
-        try:
-            return native.bind(offsets, givens, texts, which)
-        except BridleError as error:
-            if error.sequence is not None:
-                error.sequence = error.sequence + first if many else None
-            raise
+        bound = native.bind(offsets, givens, texts, which, stop)
+        for b, error in sorted(bound.errors.items()):
+            error.sequence = first + b if many else None
+            if errors is None:
+                raise error
+            errors.setdefault(b, error)
+        return bound
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from bridle.deadline import check_stopped
 from bridle.errors import BridleError, FileError, RuleSyntaxError
 from bridle.rules.base import Rule
 from bridle.rules.condition_text import lists_in
@@ -99,6 +100,7 @@ class _Loader:
         found, texts, lists = self.found, list[str](), lists_in(folder)
         found.texts[file] = texts
         for number, line in enumerate(lines, start=1):
+            check_stopped()
             texts.append(line)
             if (priced := _PRICED_FOR.match(line)) is not None:
                 found.priced_for.setdefault(file, priced[1])

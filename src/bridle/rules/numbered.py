@@ -16,6 +16,7 @@ from itertools import count
 from typing import TypeVar
 
 from bridle import _native
+from bridle.deadline import check_stopped
 from bridle.phrases import Lookup
 from bridle.rules.conditions import Condition, EndToken, Role, TokenPlace, Tokens, TokensIn, parts_of
 from bridle.rules.inputs import TOKENS
@@ -42,6 +43,7 @@ class _Column:
         return [condition.phrases.lookup(condition.ignoring) for condition in self.lists]
 
     def facts(self, text: str) -> bytes:
+        check_stopped()
         numbers = tuple(self.patterns.values())
         holds = [numbers[k] for k in self.matching(text)] if numbers else ()
         return array("i", (len(holds), *holds, *(lookup.word(text) for lookup in self.lookups))).tobytes()

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bridle.deadline import check_stopped
 from bridle.errors import RuleError
 
 TextEngine = Literal["re2", "re"]
@@ -231,7 +232,9 @@ def _together(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
     count, nothing = len(texts), [len(texts)]
     together = re2.Set.FullMatchSet(_options(min(count * _MEMORY, _MEMORY_OF_ALL)))
     for text in (*texts, "(?s:.*)"):
+        check_stopped()
         together.Add(text)
+    check_stopped()
     try:
         together.Compile()
     except re2.error:  # too large together
@@ -257,11 +260,18 @@ def _apart(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
     """The same one by one."""
     import re2
 
-    every = [(k, re2.compile(text, _options(_MEMORY)).fullmatch) for k, text in zip(numbers, texts, strict=True)]
+    every = []
+    for k, text in zip(numbers, texts, strict=True):
+        check_stopped()
+        every.append((k, re2.compile(text, _options(_MEMORY)).fullmatch))
 
     def matching(text: str) -> tuple[int, ...]:
-        encoded = _encoded(text)
-        return tuple(k for k, fullmatch in every if fullmatch(encoded))
+        found, encoded = list[int](), _encoded(text)
+        for k, fullmatch in every:
+            check_stopped()
+            if fullmatch(encoded):
+                found.append(k)
+        return tuple(found)
 
     return matching
 
@@ -309,6 +319,7 @@ def check_pattern(pattern: object, engine: object) -> None:
         raise RuleError(_WHAT, got=repr(pattern), wanted=wanted)
     if len(pattern) > LONGEST:
         raise RuleError(_WHAT, got=f"{len(pattern):,} characters", wanted=f"at most {LONGEST:,}")
+    check_stopped()
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bridle.automata import DFA
+from bridle.deadline import check_stopped
 from bridle.rules.base import Rule, Soft
 from bridle.rules.findings import Spot
 
@@ -54,6 +55,7 @@ class Questions:
         m = automata[0].n_labels
         spent = 0
         for states in todo:  # breadth first; the start counts as reached only when a word leads back to it
+            check_stopped()
             spent += m * len(automata)
             if spent > min(_MOST_STEPS, self.left):
                 self.left -= spent
@@ -108,6 +110,7 @@ def _alive(dfa: DFA) -> list[bool]:
     """(S,): from which states acceptance can be reached."""
     alive = dfa.accepting.copy()
     while True:
+        check_stopped()
         more = alive | alive[dfa.step].any(axis=1)
         if (more == alive).all():
             return [bool(x) for x in alive]

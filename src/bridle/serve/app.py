@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
 from bridle.serve.endpoints import ENDPOINTS, Endpoint
-from bridle.serve.guard import BODY, App, Guard, Receive, Scope, Send, respond
+from bridle.serve.guard import BODY, App, Guard, Receive, Scope, Send, respond, while_connected
 from bridle.serve.openapi import description
 from bridle.serve.pages import Page, Static, docs_page
 from bridle.serve.problems import HttpError, too_large
@@ -83,7 +83,7 @@ class _Json:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = None if self._decode is None else decoded(self._decode, await scope[BODY](), self._most_lists)
-        answer = await self._handle(self._state, request)
+        answer = await while_connected(receive, self._handle(self._state, request))
         await respond(send, 200, answer if isinstance(answer, bytes) else _encode(answer), self._kind)
 
 

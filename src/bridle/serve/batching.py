@@ -4,61 +4,59 @@
     ask(job) --> [ job job job ] -->   run([job, job, job])
        await future  <-----------------  one call back into the loop for all of them
 
-A full queue turns requests away. A request whose time is up gets its answer at once. If its work has not begun, it is
-dropped; otherwise it is stopped: kernels by their `Stop`, Python code by an exception that is raised in the thread, as
-Ctrl-C raises KeyboardInterrupt. So rules that would take minutes to compile hold a thread no longer than a request.
+A full queue turns requests away. A request whose time is up gets its answer at once, and so does one whose client has
+gone. If its work has not begun, it is dropped; otherwise it is stopped, as soon as nobody waits for any part of it: by
+a `Stop`, which kernels and loops in Python look at (`bridle.deadline`). So rules that would take minutes to compile
+hold a thread no longer than a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from bridle import _native
+from bridle.deadline import stopping
 from bridle.serve.problems import HttpError, late
-
-AGAIN = 0.05  # seconds until an exception is raised again: one that hits a destructor is lost
-
-
-class GivenUp(BaseException):
-    """Raised in a thread whose work nobody waits for. Not an `Exception`, so that nothing takes it for an answer."""
 
 
 class Job:
     """The work of one request."""
 
-    __slots__ = ("_listeners", "_loop", "answer", "error", "future", "given_up", "size", "work")
+    __slots__ = ("_given_up", "_loop", "_shared", "answer", "error", "future", "size", "work")
 
     def __init__(self, work: Any, size: int = 1) -> None:
         self.work, self.size = work, size  # what `run` understands; about how many tokens it has
         self.answer: Any = None
         self.error: Exception | None = None
-        self.given_up = False
-        self._listeners: list[Callable[[], None]] = []
+        self._given_up = False
+        self._shared: tuple[Sequence[Job], _native.Stop] | None = None  # who works with it, and what stops them
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
-    def on_give_up(self, listener: Callable[[], None]) -> None:
-        """Call somebody when nobody waits any more; at once, if nobody does."""
-        self._listeners.append(listener)
-        if self.given_up:
-            listener()
+    @property
+    def given_up(self) -> bool:
+        """Does nobody wait for the answer any more?"""
+        return self._given_up
 
     def give_up(self) -> None:
-        """Nobody waits for the answer any more."""
-        self.given_up = True
-        for tell in self._listeners:
-            tell()
+        """Nobody waits for the answer any more; stop the work if nobody waits for that of the others either."""
+        self._given_up = True
+        self._stop_if_alone()
 
-    def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something from the event loop after a while; nothing, if it has ended."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._loop.call_later, seconds, call)
+    def share(self, jobs: Sequence[Job], stop: _native.Stop) -> None:
+        """From now on it is worked on together with others, until all of them give up."""
+        self._shared = jobs, stop
+        self._stop_if_alone()  # it may have given up just before
+
+    def _stop_if_alone(self) -> None:
+        if self._shared is not None and all(job.given_up for job in self._shared[0]):
+            self._shared[1].set()
 
     def resolve(self) -> None:
         """Hand over the answer, in the event loop."""
@@ -68,6 +66,22 @@ class Job:
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.answer)
+
+
+def work_for(jobs: Sequence[Job], work: Callable[[], None]) -> None:
+    """Do some work for jobs, unless or until all of them have given up. What it raises is the error of all of them."""
+    stop = _native.Stop()
+    for job in jobs:
+        job.share(jobs, stop)
+    if stop.is_set():
+        return
+    try:
+        with stopping(stop):
+            work()
+    except BaseException as error:  # KeyboardInterrupt: the work was stopped
+        told = error if isinstance(error, Exception) else HttpError(504, "time", "the work was stopped")
+        for job in jobs:
+            job.error = job.error or told
 
 
 class Lane:
@@ -154,29 +168,14 @@ class Lane:
         self._running = self._threads
 
     def _work(self) -> None:
-        interrupt = _Interrupt()
         ended = False
         while not ended:
             jobs, ended = self._taken()
-            alive = [job for job in jobs if not job.given_up]
-            if not alive:
-                continue
-            self._seen(alive)
-            with suppress(GivenUp):  # nobody waits for the answers
-                self._do(alive, interrupt)
-            interrupt.settle()
-            _resolve(alive)
-
-    def _do(self, jobs: Sequence[Job], interrupt: _Interrupt) -> None:
-        try:
-            interrupt.begin(jobs)
-            self._run(jobs)
-        except GivenUp:
-            raise
-        except BaseException as error:  # also KeyboardInterrupt, which a kernel raises that was stopped
-            told = error if isinstance(error, Exception) else HttpError(504, "time", "the work was stopped")
-            for job in jobs:
-                job.error = job.error or told
+            waited_for = [job for job in jobs if not job.given_up]
+            if waited_for:
+                self._seen(waited_for)
+                work_for(waited_for, partial(self._run, waited_for))
+                _resolve(waited_for)
 
     def _taken(self) -> tuple[list[Job], bool]:
         """What is waiting, at least one job; whether it is time to end."""
@@ -194,41 +193,6 @@ class Lane:
             jobs.append(job)
             size += job.size
         return jobs, False
-
-
-class _Interrupt:
-    """Raises `GivenUp` in its thread when all requests of a batch have given up."""
-
-    def __init__(self) -> None:
-        self._thread = ctypes.c_ulong(threading.get_ident())
-        self._lock = threading.Lock()
-        self._jobs: Sequence[Job] = ()  # what the thread works on
-
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """From now on, the thread is stopped when nobody wants the results of these."""
-        with self._lock:
-            self._jobs = jobs
-        for job in jobs:
-            job.on_give_up(self._look)
-
-    def settle(self) -> None:
-        """From here on nobody raises anything; what was raised and has not arrived is taken back."""
-        settled = False
-        while not settled:
-            try:
-                with self._lock:
-                    self._jobs = ()
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, None)
-                settled = True
-            except GivenUp:
-                continue
-
-    def _look(self) -> None:
-        with self._lock:
-            jobs = self._jobs
-            if jobs and all(job.given_up for job in jobs):
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, ctypes.py_object(GivenUp))
-                jobs[0].later(AGAIN, self._look)
 
 
 def _resolve(jobs: Sequence[Job]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 from bridle.data import Example, Examples
 from bridle.data.base import format_guessed, format_kind, format_named
 from bridle.data.source import Source, TextSource
+from bridle.deadline import check_stopped
 from bridle.errors import BridleError, FileError
 from bridle.recent import RecentCache
 from bridle.serve.evaluation import Evaluation, GoldData, evaluate
@@ -171,6 +172,7 @@ def _format(service: Service, request: DataRequest, source: Source) -> tuple[str
 
 def _fitted(service: Service, example: Example) -> Example:
     """A sequence with the columns that the model reads: its first one holds the tokens, whatever it is called."""
+    check_stopped()
     columns = dict(example.columns)
     if service.main not in columns:
         first, *others = columns.items()
@@ -213,9 +215,7 @@ def _like_labels(service: Service, examples: Sequence[Example]) -> str | None:
     return column if 2 * labels > counts.total() else None
 
 
-def figures(
-    service: Service, data: Data, rules: RuleText, budget: float | None, is_given_up: Callable[[], bool]
-) -> EvaluateAnswer:
+def figures(service: Service, data: Data, rules: RuleText, budget: float | None) -> EvaluateAnswer:
     """What rules do to data. budget: seconds after which no further rule is tried alone or left out."""
     limits = service.limits
     most = limits.seconds / 2
@@ -223,7 +223,6 @@ def figures(
         rules.rules,
         data.gold,
         budget=most if budget is None else min(budget, most),
-        is_given_up=is_given_up,
         time_limit=limits.seconds / 500,  # of a sequence: there are many, and each is decoded again and again
         max_memory=limits.max_memory,
     )

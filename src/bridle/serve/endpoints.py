@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from bridle.serve import checking, labelstudio
-from bridle.serve.batching import Job
 from bridle.serve.data_cache import figures
 from bridle.serve.explaining import explain
 from bridle.serve.metrics import TYPE
@@ -67,38 +66,38 @@ async def _decode(state: State, request: DecodeRequest) -> Any:
 
 
 async def _explain(state: State, request: ExplainRequest) -> Any:
-    return await state.call(lambda _: explain(state.service, request))
+    return await state.call(partial(explain, state.service, request))
 
 
 async def _check(state: State, request: RulesText) -> Any:
-    return await state.call(lambda _: checking.check(state.service, request))
+    return await state.call(partial(checking.check, state.service, request))
 
 
 async def _test(state: State, request: RulesText) -> Any:
-    return await state.call(lambda _: checking.test(state.service, request))
+    return await state.call(partial(checking.test, state.service, request))
 
 
 async def _data(state: State, request: DataRequest) -> Any:
-    return await state.call(lambda _: state.data.add(request).answer)
+    return await state.call(lambda: state.data.add(request).answer)
 
 
 async def _sample(state: State, _request: None) -> Any:
     sample = state.data.sample()
-    return await state.call(lambda _: sample.answer)
+    return await state.call(lambda: sample.answer)
 
 
 async def _evaluate(state: State, request: EvaluateRequest) -> Any:
     service, data = state.service, state.data.get(request.data)
 
-    def measured(job: Job) -> Any:
+    def measured() -> Any:
         rules = service.book.read(request.rules, request.rule_set)
-        return figures(service, data, rules, request.budget, lambda: job.given_up)
+        return figures(service, data, rules, request.budget)
 
     return await state.call(measured)
 
 
 async def _predict(state: State, request: PredictRequest) -> Any:
-    return await state.call(lambda job: labelstudio.predict(state.service, request, job))
+    return await state.call(partial(labelstudio.predict, state.service, request))
 
 
 async def _setup(state: State, _request: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ call to the next stays with the data, labels are ids throughout, and a call can 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -209,7 +209,6 @@ def evaluate(
     data: GoldData,
     *,
     budget: float | None = None,
-    is_given_up: Callable[[], bool] = lambda: False,
     threads: int = 1,
     **options: Any,
 ) -> Evaluation:
@@ -223,8 +222,6 @@ def evaluate(
         The sequences.
     budget : float, optional
         Seconds after which no further rule is tried alone and left out (`Evaluation.complete`).
-    is_given_up : callable, optional
-        The same as soon as it returns True: nobody waits for the figures any more.
     threads : int, default 1
         Number of threads; 0 means all cores.
     **options
@@ -255,7 +252,7 @@ def evaluate(
     figures, complete = [], True
     for r, rule in enumerate(rules):
         alone = without = changed = None
-        if not deadline.passed() and not is_given_up():
+        if not deadline.passed():
             left_out = trials.best([k for k in range(len(rules)) if k != r])
             changed = len(_differ(data, best, left_out))
             alone, without = data.alone(r, rule, trials, options), _quality(data, left_out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,7 +47,13 @@ def explain(service: Service, request: ExplainRequest) -> ExplainAnswer:
         offsets=None if offsets is None else [list(pair) for pair in offsets],
         plain=PlainLabels(plain.labels, plain.score, _broken(rules, why, why.given)),
         best=BestLabels(
-            best.labels, best.score, best.bound, best.penalty, best.optimal, best.status, _violated(rules, best)
+            best.labels,
+            best.score,
+            best.bound,
+            best.penalty,
+            best.optimal,
+            cast(Any, best.status),  # never "error", which only sequences of a block have
+            _violated(rules, best),
         ),
         changed=why.changed,
         cost=why.cost,
@@ -74,7 +80,10 @@ def _sequence(service: Service, request: ExplainRequest) -> tuple[Any, Sequence[
     """The sequence as the model takes it, its tokens, and their places in the text."""
     check_one(text=request.text, tokens=request.tokens, columns=request.columns)
     if request.columns is not None:
-        service.check_columns(request.columns, 0)
+        service.check_columns([request.columns])
+        if len({len(column) for column in request.columns.values()}) > 1:
+            got = ", ".join(f"{len(column)} in {name!r}" for name, column in request.columns.items())
+            raise HttpError(422, "columns", "the columns differ in length", got=got, wanted="a text per token in each")
         return request.columns, request.columns[service.main], None
     service.check_text()
     if request.tokens is not None:

@@ -38,6 +38,7 @@ _ASK = (
     b"www-authenticate",
     b'Basic realm="bridle", charset="UTF-8"',
 )  # a browser asks for it; Bearer needs no question
+_UNWATCHED = 0.01  # seconds until somebody looks whether the client is still there: most requests are shorter
 _OPEN = "/health"  # what a load balancer may ask without a token
 _log = logging.getLogger("bridle.serve")
 
@@ -154,6 +155,37 @@ async def _read(receive: Receive, most: int) -> bytes:
         size += len(parts[-1])
     _check_size(size, most)
     return b"".join(parts)
+
+
+async def while_connected(receive: Receive, work: Awaitable[Any]) -> Any:
+    """What some work returns; it is cancelled if the client goes away before. To be called when the body was read."""
+    task = asyncio.current_task()
+    watch: asyncio.Task[None] | None = None
+    gone = False
+
+    async def cancel_if_gone() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            continue
+        gone = True
+        if task is not None:
+            task.cancel()
+
+    def begin() -> None:
+        nonlocal watch
+        watch = asyncio.create_task(cancel_if_gone())
+
+    timer = asyncio.get_running_loop().call_later(_UNWATCHED, begin)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if task is None or not gone or task.uncancel():
+            raise
+        raise HttpError(499, "gone", "the client has gone away") from None  # for the counters: nobody reads it
+    finally:
+        timer.cancel()
+        if watch is not None:
+            watch.cancel()
 
 
 def _check_size(size: int, most: int) -> None:

@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from bridle.decoding.decoder import Decoder
-from bridle.decoding.result import Decoding
-from bridle.decoding.segments import segment_probabilities
-from bridle.errors import EngineError, Infeasible, LimitReached, shown
-from bridle.serve.batching import Job
+from bridle.deadline import check_stopped
+from bridle.errors import shown
 from bridle.serve.problems import HttpError
 from bridle.serve.schemas import Span
 from bridle.serve.schemas_server import PredictAnswer, Prediction, PredictRequest
 from bridle.serve.service import Service
-from bridle.serve.tagging import spans_of, stoppable
+from bridle.serve.tagging import request_error, spans_of
+from bridle.tagging import Block, tag
 
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # one that is not closed goes to the end
 _TAG = re.compile(r"<(Labels|Label|Text)\b([^<>]*+)>")
@@ -50,11 +48,11 @@ class Tags:
         """
         groups = list[tuple[dict[str, str], set[str]]]()
         texts = list[dict[str, str]]()
-        for tag, attributes in _TAG.findall(_COMMENT.sub("", config or "")):
+        for name, attributes in _TAG.findall(_COMMENT.sub("", config or "")):
             one = _attributes(attributes)
-            if tag == "Labels":
+            if name == "Labels":
                 groups.append((one, set()))
-            elif tag == "Text":
+            elif name == "Text":
                 texts.append(one)
             elif groups and "value" in one:
                 groups[-1][1].add(one["value"])
@@ -79,7 +77,7 @@ def model_version(service: Service) -> str:
     return f"{service.name}-{service.fingerprint}-{rules}"
 
 
-def predict(service: Service, request: PredictRequest, job: Job) -> PredictAnswer:
+def predict(service: Service, request: PredictRequest) -> PredictAnswer:
     """Label the texts of tasks under the rules of the server. A task without a text has no regions."""
     service.check_text()
     tags = Tags.of(request.label_config, service.span_labels.types)
@@ -92,17 +90,22 @@ def predict(service: Service, request: PredictRequest, job: Job) -> PredictAnswe
     sequences = [tokens for tokens, _ in cut]
     service.limits.check_sequences(sequences)
     decoder = service.decoder(service.book.default)
-    found = stoppable(service, decoder, sequences, [job])
-    made = []
-    for one, tokens, (_, offsets), text in zip(found, sequences, cut, texts, strict=True):
-        spans = spans_of(one.labels, service.span_labels, offsets, text)
-        chances = _chances(service, decoder, tokens, one, spans)
+    block = Block(len(sequences), sequences=sequences)
+    outcomes = tag(block, service.tagger, decoder, want=["segment_probabilities"])
+    if (error := request_error(outcomes, 0, len(block))) is not None:
+        raise error
+    assert outcomes.segment_probabilities is not None
+    predictions, version = [], model_version(service)
+    rows = zip(outcomes.decodings.labels, outcomes.segment_probabilities, cut, texts, strict=True)
+    for labels, probabilities, (_, offsets), text in rows:
+        check_stopped()
+        spans = spans_of(labels, service.span_labels, offsets, text)
+        chances: Sequence[float | None] = probabilities or [None] * len(spans)
         kept = [pair for pair in zip(spans, chances, strict=True) if not tags.labels or pair[0].label in tags.labels]
-        chances = [chance for _, chance in kept]
         regions = [_region(k, span, chance, tags) for k, (span, chance) in enumerate(kept)]
-        score = min((chance for chance in chances if chance is not None), default=None)
-        made.append(Prediction(model_version=model_version(service), score=score, result=regions))
-    return PredictAnswer(made)
+        score = min((round(chance, 6) for _, chance in kept if chance is not None), default=None)
+        predictions.append(Prediction(model_version=version, score=score, result=regions))
+    return PredictAnswer(predictions)
 
 
 def _text(task: dict[str, Any], key: str) -> str | None:
@@ -111,24 +114,8 @@ def _text(task: dict[str, Any], key: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _chances(
-    service: Service, decoder: Decoder, tokens: Sequence[str], one: Decoding, spans: Sequence[Span]
-) -> list[float | None]:
-    """The probability of each span; None if it cannot be computed."""
-    if one.relaxed or not spans:
-        return [None] * len(spans)
-    given = service.tagger.given([tokens], decoder)
-    segments = service.span_labels.segments(one.labels)
-    try:
-        lattice = service.tagger.lattice(tokens)
-        found = segment_probabilities(decoder, lattice, one.labels, segments, None if given is None else given[0])
-    except (Infeasible, LimitReached, EngineError):
-        return [None] * len(spans)
-    return [round(chance, 6) for chance in found]
-
-
 def _region(k: int, span: Span, chance: float | None, tags: Tags) -> dict[str, Any]:
-    score = {} if chance is None else {"score": chance}
+    score = {} if chance is None else {"score": round(chance, 6)}
     return {
         "id": f"span{k}",
         "from_name": tags.from_name,

@@ -18,7 +18,6 @@ import uvicorn
 from bridle.errors import BridleError
 from bridle.interrupts import INTERRUPTED, stop_at_once
 from bridle.serve.app import create_app
-from bridle.serve.batching import GivenUp
 from bridle.serve.service import Service
 
 GRACE = 2.0  # seconds beyond the time of a request, for answers to be sent
@@ -79,24 +78,12 @@ def run(
         gc.collect()
         gc.freeze()  # the model stays: collections need not look at it again and again
         ready(f"http://{name}:{at.getsockname()[1]}")
-        with _lost_exceptions_unseen():
-            server.run(sockets=[at])
-            if not app.state.join(GRACE):  # work that nobody waits for: Python cannot end while a kernel is at it
-                sys.stderr.flush()
-                os._exit(INTERRUPTED if server.interrupted else 0)
+        server.run(sockets=[at])
+        if not app.state.join(GRACE):  # work that does not look at its stop: Python cannot end while a kernel is at it
+            sys.stderr.flush()
+            os._exit(INTERRUPTED if server.interrupted else 0)
     if server.interrupted:
         raise KeyboardInterrupt
-
-
-@contextmanager
-def _lost_exceptions_unseen() -> Generator[None, None, None]:
-    """Print nothing about a `GivenUp` that hit a destructor: it is raised again."""
-    before = sys.unraisablehook
-    sys.unraisablehook = lambda lost: None if lost.exc_type is GivenUp else before(lost)
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 class _Server(uvicorn.Server):

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bridle import _native
-from bridle.errors import LatticeError
+from bridle.errors import BridleError, LatticeError
 from bridle.labels import Labels
 from bridle.lattice import Lattice
-from bridle.serve.batching import Job
-from bridle.serve.problems import HttpError
 from bridle.serve.rulebook import RuleText
 from bridle.serve.schemas import DecodeRequest, ScoredSequence, TagAnswer
-from bridle.serve.service import Service, span_labels
-from bridle.serve.tagging import Stops, rank, results_of, spans_of
+from bridle.serve.service import Service
+from bridle.serve.tagging import request_error, results_of, spans_of, wanted
+from bridle.tagging import Block, tag
 
 
-def decode(service: Service, request: DecodeRequest, job: Job) -> TagAnswer:
+def decode(service: Service, request: DecodeRequest) -> TagAnswer:
     """Label scored sequences."""
     service.limits.check_k(request.k)
     service.limits.check_sequences([one.tokens or [""] * len(one.unary) for one in request.sequences])
@@ -27,21 +24,17 @@ def decode(service: Service, request: DecodeRequest, job: Job) -> TagAnswer:
     labels = service.labels if labels == service.labels else labels  # what was compiled for them can be used again
     rules = _rules(service, request, labels)
     decoder = service.decoder(rules, request.on_infeasible, labels)
-    lattices = [_lattice(one, b) for b, one in enumerate(request.sequences)]
-    given = [_given(one) for one in request.sequences]
-    stops = Stops([job])
-
-    def part(low: int, high: int, stop: _native.Stop) -> tuple[Sequence[Lattice], Sequence[Mapping[str, Any]], None]:
-        stops.add(stop)
-        return lattices[low:high], given[low:high], None
-
-    results = results_of(decoder.decode_parts(part, len(lattices), threads=1), rules)
+    errors: dict[int, BridleError] = {}
+    lattices = [_lattice(one, b, len(labels), errors) for b, one in enumerate(request.sequences)]
+    given = [{**one.given, **({} if one.tokens is None else {"tokens": one.tokens})} for one in request.sequences]
+    block = Block(len(lattices), scores=lattices, given=given, errors=errors)
+    outcomes = tag(block, None, decoder, want=wanted(request.k), k=request.k)
+    if (error := request_error(outcomes, 0, len(block))) is not None:
+        raise error
+    results = results_of(outcomes, rules)
     if request.spans:
-        known = span_labels(labels)
         for result in results:
-            result.spans = spans_of(result.labels, known, None, None)
-    if request.k > 1:
-        rank(decoder, lattices, given, results, k=request.k, chances=False)
+            result.spans = spans_of(result.labels, labels.span_labels, None, None)
     return TagAnswer(None, results)
 
 
@@ -57,17 +50,21 @@ def _rules(service: Service, request: DecodeRequest, labels: Labels) -> RuleText
     return book.for_labels(request.rules or "", labels)
 
 
-def _lattice(one: ScoredSequence, sequence: int) -> Lattice:
+def _lattice(one: ScoredSequence, b: int, m: int, errors: dict[int, BridleError]) -> Lattice:
+    """The scores of sequence b; none if they make no sense, which is its error."""
+    n = len(one.unary)
     try:
+        if one.tokens is not None and len(one.tokens) != n:
+            got, wanted = f"{len(one.tokens)} tokens", f"{n}, as many as rows of scores"
+            raise LatticeError("`tokens` must have a text per row of scores", got=got, wanted=wanted)
         parts = [_array(one.unary), *map(_array, (one.pairwise, one.start, one.end))]
-        return Lattice(*parts)
+        return Lattice(parts[0] if n else np.zeros((0, m)), *parts[1:])
     except LatticeError as error:
-        raise error.at(sequence=sequence) from None
+        errors[b] = error
     except (TypeError, ValueError):
-        what, wanted = "scores are not a table", "lists of the same length"
-        raise HttpError(
-            422, "scores", what, got="lists of different lengths", wanted=wanted, sequence=sequence
-        ) from None
+        wanted = "lists of the same length"
+        errors[b] = LatticeError("scores are not a table", got="lists of different lengths", wanted=wanted)
+    return Lattice(np.zeros((0, m)))
 
 
 def _array(values: list[Any] | None) -> Any:
@@ -76,10 +73,3 @@ def _array(values: list[Any] | None) -> Any:
         return None
     found = np.array(values, dtype=np.float64)  # None becomes nan, which JSON cannot hold
     return np.where(np.isnan(found), -np.inf, found)
-
-
-def _given(one: ScoredSequence) -> dict[str, Any]:
-    if one.tokens is not None and len(one.tokens) != len(one.unary):
-        got, wanted = f"{len(one.tokens)} tokens", f"{len(one.unary)}, as many as rows of scores"
-        raise HttpError(422, "tokens", "`tokens` must have a text per row of scores", got=got, wanted=wanted)
-    return {**one.given, **({} if one.tokens is None else {"tokens": one.tokens})}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from bridle.data import Example
 from bridle.data.noted import tokens_noted
 from bridle.data.tokenizer import Tokens, tokenize, tokens_of
+from bridle.deadline import check_stopped
 from bridle.decoding.decoder import Decoder
 from bridle.features import TemplateFeatures
 from bridle.labels import Labels
@@ -107,19 +108,23 @@ class Service:
     @cached_property
     def span_labels(self) -> Labels:
         """The labels, such that O is never a segment."""
-        return span_labels(self.labels)
+        return self.labels.span_labels
 
     # ---- sequences --------------------------------------------------------------------------------------------------
 
     def split(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
         """Tokens of a text, and where each begins and ends."""
+        check_stopped()
         tokens, starts = tokenize(text, self.tokens)
         return tokens, [(start, start + len(token)) for start, token in zip(starts, tokens, strict=True)]
 
     def split_all(self, texts: Sequence[str]) -> list[list[str]]:
         """Tokens of texts, without their places."""
-        how = self.tokens
-        return [tokens_of(text, how) for text in texts]
+        out, how = list[list[str]](), self.tokens
+        for text in texts:
+            check_stopped()
+            out.append(tokens_of(text, how))
+        return out
 
     def check_text(self) -> None:
         """Raise if the model needs more than a text."""
@@ -132,21 +137,13 @@ class Service:
                 wanted="`columns` with " + ", ".join(map(repr, self.columns)),
             )
 
-    def check_columns(self, columns: Mapping[str, Sequence[str]], sequence: int) -> None:
-        """Raise if columns are missing or differ in length."""
+    def check_columns(self, sequences: Sequence[Mapping[str, Sequence[str]]]) -> None:
+        """Raise if a column is missing in all sequences of a request; a sequence that lacks one is an error alone."""
         for name in self.columns:
-            if name not in columns:
-                got = ", ".join(map(repr, columns)) or "no columns"
+            if sequences and not any(name in columns for columns in sequences):
+                got = ", ".join(map(repr, sequences[0])) or "no columns"
                 wanted = ", ".join(map(repr, self.columns))
-                raise HttpError(
-                    422, "columns", f"the column {name!r} is missing", got=got, wanted=wanted, sequence=sequence
-                )
-        n = len(columns[self.main])
-        for name, column in columns.items():
-            if len(column) != n:
-                wanted = f"{n}, as many as in {self.main!r}"
-                what = f"the column {name!r} has another length"
-                raise HttpError(422, "columns", what, got=len(column), wanted=wanted, sequence=sequence)
+                raise HttpError(422, "columns", f"the column {name!r} is missing", got=got, wanted=wanted, sequence=0)
 
     # ---- rules ------------------------------------------------------------------------------------------------------
 
@@ -196,8 +193,3 @@ class Service:
         step = max(1, len(self.sample) // _LONGEST_SAMPLE)
         some = self.sample[::step][:_LONGEST_SAMPLE] if self.takes_text else []
         return [example.text if example.text is not None else " ".join(example.tokens) for example in some]
-
-
-def span_labels(labels: Labels) -> Labels:
-    """Labels such that the outside label is never a segment, even if they have no scheme."""
-    return labels if labels.scheme is not None else Labels(labels.names, "IO", outside=labels.outside)

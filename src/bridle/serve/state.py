@@ -43,8 +43,8 @@ class State:
     def _seen(self, jobs: Sequence[Job]) -> None:
         self.metrics.batch(len(jobs))
 
-    async def call(self, work: Callable[[Job], Any]) -> Any:
-        """Do some work in a thread. It gets its job, so that it can see whether anybody still waits."""
+    async def call(self, work: Callable[[], Any]) -> Any:
+        """Do some work in a thread."""
         return await self.others.ask(work, self.service.limits.seconds)
 
     def close(self) -> None:
@@ -61,6 +61,6 @@ class State:
 
 def _call(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        answer = job.work(job)
+        answer = job.work()
         # here, not in the event loop: a large one would hold up all others
         job.answer = answer if isinstance(answer, bytes) else _encode(answer)

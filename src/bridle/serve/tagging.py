@@ -1,31 +1,32 @@
-"""Label the sequences of requests: many requests in one batch, if they ask for the same rules.
+"""Label the sequences of requests: many requests in one block, if they ask for the same rules.
 
-A batch is decoded as arrays; Python sees each sequence once, when its result is written down.
+requests --input_of--> sequences --tag--> outcomes --results_of--> results
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from bridle import _native
-from bridle.decoding.decoder import Decoder
-from bridle.decoding.result import Decodings
-from bridle.errors import EngineError, Infeasible, LimitReached
+from bridle.deadline import check_stopped
+from bridle.decoding.threads import thread_count
+from bridle.errors import BridleError
 from bridle.labels import Labels
-from bridle.lattice import Batch, Lattice
 from bridle.rules.base import Soft
-from bridle.serve.batching import Job
+from bridle.serve.batching import Job, work_for
 from bridle.serve.metrics import Metrics
-from bridle.serve.problems import HttpError
+from bridle.serve.problems import HttpError, error_of, problem_of
 from bridle.serve.rulebook import RuleText
 from bridle.serve.schemas import Error, Ranked, Result, Span, TagAnswer, TagRequest, Violation
 from bridle.serve.service import Service
+from bridle.tagging import Block, Outcomes, tag
+from bridle.tagging.labelling import Want
 
 _encode = msgspec.json.Encoder().encode
 _NO_ANSWER = {
@@ -79,7 +80,7 @@ class TagWork:
         total = service.limits.check_sequences(self.input.tokens)
         service.limits.check_k(request.k, total)
         self.metrics.decoded(len(self.input.tokens), total)
-        return id(self.rules), request.on_infeasible, request.columns is None
+        return id(self.rules), request.on_infeasible, request.columns is None, request.k, request.probabilities
 
 
 def check_one(**named: object) -> None:
@@ -94,9 +95,8 @@ def input_of(service: Service, request: TagRequest) -> Input:
     """The sequences of a request."""
     check_one(texts=request.texts, tokens=request.tokens, columns=request.columns)
     if request.columns is not None:
-        for b, columns in enumerate(request.columns):
-            service.check_columns(columns, b)
-        return Input(request.columns, [columns[service.main] for columns in request.columns])
+        service.check_columns(request.columns)
+        return Input(request.columns, [columns.get(service.main, []) for columns in request.columns])
     service.check_text()
     if request.tokens is not None:
         return Input(request.tokens, request.tokens)
@@ -110,114 +110,90 @@ def input_of(service: Service, request: TagRequest) -> Input:
 
 
 def run(jobs: Sequence[Job]) -> None:
-    """Decode the requests of a batch, those with the same rules together; the work of a lane."""
+    """Label the sequences of requests, those with the same rules together; the work of a lane."""
     groups: dict[tuple[Any, ...], list[Job]] = {}
+
+    def prepare(job: Job) -> None:
+        groups.setdefault(job.work.prepare(), []).append(job)
+
     for job in jobs:
-        try:
-            groups.setdefault(job.work.prepare(), []).append(job)
-        except Exception as error:  # what is wrong with a request is its own problem
-            job.error = error
+        work_for([job], partial(prepare, job))
     for group in groups.values():
-        _together(group)
+        work_for(group, partial(_label, group))
 
 
-def _together(group: Sequence[Job]) -> None:
-    """Decode requests with the same rules at once. If that fails, one by one: the others are not to blame."""
-    try:
-        _decode(group)
-    except Exception as error:
-        if len(group) == 1:
-            group[0].error = error
-            return
-        for job in group:
-            _together([job])
-
-
-def _decode(group: Sequence[Job]) -> None:
-    work: TagWork = group[0].work
-    service, rules = work.service, work.rules
+def _label(group: Sequence[Job]) -> None:
+    """Label the sequences of requests with the same rules."""
+    first: TagWork = group[0].work
+    service, rules, request = first.service, first.rules, first.request
     assert rules is not None
-    decoder = service.decoder(rules, work.request.on_infeasible)
-    xs = [x for job in group for x in job.work.input.sequences]
-    if rules.own and sum(len(tokens) for job in group for tokens in job.work.input.tokens) < STOPPABLE:
-        found = service.tagger.decode(xs, decoder, threads=1)
-    else:
-        found = stoppable(service, decoder, xs, group)
-    results = results_of(found, rules)
+    decoder = service.decoder(rules, request.on_infeasible)
+    sequences = [sequence for job in group for sequence in job.work.input.sequences]
+    outcomes = tag(
+        Block(len(sequences), sequences=sequences),
+        service.tagger,
+        decoder,
+        want=wanted(request.k, request.probabilities),
+        k=request.k,
+        threads=thread_count(service.threads) if rules.own else 1,  # others' rules do not get all cores
+    )
+    results = results_of(outcomes, rules)
     low = 0
     for job in group:
         high = low + len(job.work.input.sequences)
-        try:
-            some = results[low:high]
-            add(service, decoder, job, some)
-            job.answer = _encode(TagAnswer(service.fingerprint, some))  # here: a large one would hold up the loop
-        except Exception as error:
-            job.error = error
+        job.error = request_error(outcomes, low, high)
+        if job.error is None:
+            if job.work.request.spans or job.work.request.tokens_out:
+                _complete(service, job.work, results[low:high])
+            job.answer = _encode(TagAnswer(service.fingerprint, results[low:high]))  # in the loop it would hold up all
         low = high
-
-
-# ---- work that can be stopped ---------------------------------------------------------------------------------------
-
-STOPPABLE = 4096  # from so many tokens on, even trusted rules are decoded such that it can be stopped
-
-
-class Stops:
-    """Stops the kernels when all requests of a batch have given up."""
-
-    def __init__(self, group: Sequence[Job]) -> None:
-        self._group, self._stops, self.stopped = group, list[_native.Stop](), False
-        for job in group:
-            job.on_give_up(self._look)
-
-    def add(self, stop: _native.Stop) -> None:
-        """A kernel that begins its work."""
-        self._stops.append(stop)
-        if self.stopped:
-            stop.set()
-
-    def _look(self) -> None:
-        if all(job.given_up for job in self._group):
-            self.stopped = True
-            for stop in self._stops:
-                stop.set()
-
-
-def stoppable(service: Service, decoder: Decoder, xs: Sequence[Any], group: Sequence[Job]) -> Decodings:
-    """Score and decode the sequences of requests, part by part, such that it can be stopped.
-
-    In one thread: requests that come together have several, and an exception that stops a thread must not come while it
-    holds a lock of a pool.
-    """
-    tagger, stops = service.tagger, Stops(group)
-
-    def part(low: int, high: int, stop: _native.Stop) -> tuple[Batch, Sequence[Mapping[str, Any]] | None, None]:
-        stops.add(stop)
-        some = list(xs[low:high])
-        return tagger.lattices(some), tagger.given(some, decoder), None
-
-    return decoder.decode_parts(part, len(xs), threads=1)
 
 
 # ---- results --------------------------------------------------------------------------------------------------------
 
 
-def results_of(found: Decodings, rules: RuleText) -> list[Result]:
-    """The labellings of a batch, by names."""
-    made = [
+def wanted(k: int, probabilities: bool = False) -> list[Want]:
+    """What to ask `tag` for."""
+    more: list[Want] = ["k_best"] if k > 1 else []
+    return [*more, "probabilities"] if probabilities else more
+
+
+def request_error(outcomes: Outcomes, low: int, high: int) -> BridleError | None:
+    """The error of a request with sequences low .. high-1, if none of them can be labelled: that of the first one."""
+    errors = outcomes.decodings.errors
+    if low == high or not all(b in errors for b in range(low, high)):
+        return None
+    errors[low].sequence = 0
+    return errors[low]
+
+
+def results_of(outcomes: Outcomes, rules: RuleText) -> list[Result]:
+    """The labellings of a block, by names, with what else was asked for."""
+    found = outcomes.decodings
+    rows = found.labels, found.status.tolist(), found.scores.tolist(), found.bounds.tolist()
+    results = [
         Result(labels=labels, status=status, score=score, bound=bound)
-        for labels, status, score, bound in zip(
-            found.labels, found.status.tolist(), found.scores.tolist(), found.bounds.tolist(), strict=True
-        )
+        for labels, status, score, bound in zip(*rows, strict=True)
     ]
     counts = found.violations  # (B, rules)
-    for b in np.flatnonzero(counts.any(axis=1)).tolist():
-        if b not in found.unanswered:
-            made[b].violated = violations(rules, counts[b].tolist())
-            made[b].penalty = math.fsum(one.cost for one in made[b].violated if one.cost is not None)
+    for b in np.flatnonzero(counts.any(axis=1) & found.answered).tolist():
+        results[b].violated = violations(rules, counts[b].tolist())
+        results[b].penalty = math.fsum(one.cost for one in results[b].violated if one.cost is not None)
+    for b, error in outcomes.errors.items():  # the others of its request are not touched
+        error.sequence = None
+        results[b].error = error_of(problem_of(error))
     for b in found.unanswered:
-        status = made[b].status
-        made[b].error = _NO_PATH if status == "infeasible" and not rules.rules else _NO_ANSWER[status]
-    return made
+        status = results[b].status
+        results[b].error = _NO_PATH if status == "infeasible" and not rules.rules else _NO_ANSWER[status]
+    if outcomes.k_best is not None:
+        for result, best in zip(results, outcomes.k_best, strict=True):
+            check_stopped()
+            result.k_best = [Ranked(one.labels, one.score) for one in best or ()]
+    if outcomes.probabilities is not None:
+        chances = np.split(outcomes.probabilities, found.offsets[1:-1])
+        for result, its, answered in zip(results, chances, found.answered.tolist(), strict=True):
+            result.probabilities = None if not answered or np.isnan(its).any() else its.tolist()
+    return results
 
 
 def violations(rules: RuleText, counts: Sequence[int]) -> list[Violation]:
@@ -231,63 +207,20 @@ def violations(rules: RuleText, counts: Sequence[int]) -> list[Violation]:
     return told
 
 
-def add(service: Service, decoder: Decoder, job: Job, results: Sequence[Result]) -> None:
-    """Add what a request wants beside labels."""
-    request: TagRequest = job.work.request
-    given: Input = job.work.input
-    if request.tokens_out:
-        for b, result in enumerate(results):
+def _complete(service: Service, work: TagWork, results: Sequence[Result]) -> None:
+    """Add tokens and spans to the results of a request, as it wants them."""
+    request, given = work.request, work.input
+    assert given is not None
+    for b, result in enumerate(results):
+        check_stopped()
+        offsets = None if given.offsets is None else given.offsets[b]
+        if request.tokens_out:
             result.tokens = list(given.tokens[b])
-            if given.offsets is not None:
-                result.offsets = [list(pair) for pair in given.offsets[b]]
-    if request.spans:
-        for b, result in enumerate(results):
-            offsets = None if given.offsets is None else given.offsets[b]
+            if offsets is not None:
+                result.offsets = [list(pair) for pair in offsets]
+        if request.spans:
             text = None if given.texts is None else given.texts[b]
             result.spans = spans_of(result.labels, service.span_labels, offsets, text)
-    if request.k > 1 or request.probabilities:
-        lattices = service.tagger.lattices(list(given.sequences))
-        givens = service.tagger.given(list(given.sequences), decoder)
-        rank(decoder, lattices, givens, results, k=request.k, chances=request.probabilities)
-
-
-def rank(
-    decoder: Decoder,
-    lattices: Batch | Sequence[Lattice],
-    givens: Sequence[Mapping[str, Any]] | None,
-    results: Sequence[Result],
-    *,
-    k: int,
-    chances: bool,
-) -> None:
-    """Add the k best labellings and probabilities, sequence by sequence."""
-    for b, result in enumerate(results):
-        given = None if givens is None else givens[b]
-        holds = result.status in ("optimal", "limit")
-        if k > 1:
-            result.k_best = k_best(decoder, lattices[b], k, given) if holds else []
-        if chances:
-            result.probabilities = probabilities(decoder, lattices[b], result.labels, given) if holds else None
-
-
-def k_best(decoder: Decoder, lattice: Lattice, k: int, given: Mapping[str, Any] | None) -> list[Ranked]:
-    """The best labellings; none if they cannot be found within the limits."""
-    try:
-        return [Ranked(one.labels, one.score) for one in decoder.k_best(lattice, k, given)]
-    except (Infeasible, LimitReached, EngineError):
-        return []
-
-
-def probabilities(
-    decoder: Decoder, lattice: Lattice, labels: Sequence[str], given: Mapping[str, Any] | None
-) -> list[float] | None:
-    """The probability of each label given the hard rules; None if the sum takes too long or too much memory."""
-    try:
-        table = decoder.marginals(lattice, given)
-    except (Infeasible, LimitReached, EngineError):
-        return None
-    ids = decoder.labels.ids(labels)
-    return [float(p) for p in table[np.arange(len(ids)), ids]]
 
 
 def spans_of(

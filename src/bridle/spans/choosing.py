@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.deadline import Deadline, OutOfTime
+from bridle.deadline import Deadline, OutOfTime, current_stop
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, TOO_LARGE, Limits
 from bridle.errors import BridleError
 from bridle.lattice import Scores
@@ -72,7 +72,7 @@ class CompiledSelector:
         n = np.array([graph.n], dtype=np.int32)
         extents = np.stack([graph.start, graph.end], axis=1) if self.overlap == "nest" else None
         answers = path, length, score, upper, status, violations, counters
-        problem.decode_spans(n, graph.nodes, graph.label, True, _native.Stop(), *answers, extents)
+        problem.decode_spans(n, graph.nodes, graph.label, True, current_stop() or _native.Stop(), *answers, extents)
         chosen = path[: length[0]]
         indices = (chosen[chosen >= graph.first] - graph.first).tolist()
         stats = {"rounds": int(counters[0, 0]), "states": int(counters[0, 1])}
@@ -85,7 +85,7 @@ def best_without_rules(candidates: Candidates, overlap: Overlap, deadline: Deadl
     """The best choice, by a dynamic program over intervals; disjoint spans if time is up before nested ones are."""
     start, end, gains = candidates.start, candidates.end, candidates.gains
     seconds = -1.0 if deadline.left is None else deadline.left
-    chosen = _native.best_intervals(start, end, gains, overlap == "nest", seconds)
+    chosen = _native.best_intervals(start, end, gains, overlap == "nest", seconds, current_stop())
     if chosen is not None:
         score = float(gains[chosen].sum())
         return Choice(chosen, score, score, OPTIMAL, [], "intervals", {})

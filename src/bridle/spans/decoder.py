@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.checks import is_integer
-from bridle.deadline import Deadline
+from bridle.deadline import Deadline, current_stop
 from bridle.decoding.clash import infeasible, known, patience
 from bridle.decoding.plan import Plan
 from bridle.decoding.problem import (
@@ -251,7 +251,8 @@ class SpanDecoder:
             raise EngineError("`k` must be a positive integer", got=repr(k), wanted="1 or more")
         deadline = Deadline.after(self.limits.time_limit)
         packed, problem = self._bind([lattice], None if given is None else [given])
-        status, bound, found = problem.k_best_spans(packed.n, packed.spans, packed.label, 0, min(int(k), 2**31 - 1))
+        words, most = (packed.n, packed.spans, packed.label), min(int(k), 2**31 - 1)
+        status, bound, found = problem.k_best_spans(*words, 0, most, current_stop())
         if status != OPTIMAL:
             raise self._failure(status, bound, lattice, given, deadline.left)
         out, engine = [], "search" if self.beyond else "viterbi"
@@ -292,7 +293,7 @@ class SpanDecoder:
         if self.plan.engine == "ilp":
             limit = self.limits.time_limit
             words = packed.n, packed.offsets, packed.spans, packed.scores
-            packed.fill(ilp.solve(*words, time_limit=limit, is_stopped=stop.is_set))
+            packed.fill(ilp.solve(*words, time_limit=limit))
             if (late := packed.status == NOTHING_FOUND).any():  # a bound costs next to nothing
                 plain = self._bind(lattices, given, first=first, many=many)[0]
                 _decode(plain, problem, True, stop)
@@ -320,7 +321,7 @@ class SpanDecoder:
 
         def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
             other = SpanDecoder(self.labels, rules, time_limit=time_limit, max_memory=self.limits.max_memory)
-            return known(int(other._solve([lattice], [given or {}], _native.Stop()).status[0]))
+            return known(int(other._solve([lattice], [given or {}], current_stop() or _native.Stop()).status[0]))
 
         return infeasible(
             self.rules,

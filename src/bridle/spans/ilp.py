@@ -19,7 +19,7 @@ for one, or not whole, or not proved, is solved again one by one; with a time li
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,7 +64,6 @@ def solve(
     scores: Scores,
     *,
     time_limit: float | None = None,
-    is_stopped: Callable[[], bool] | None = None,
     presolve: Literal["off", "on"] = "off",
 ) -> list[SpanIlpAnswer]:
     """The words of each sequence with the highest sum of scores that hold each of its characters once.
@@ -75,11 +74,10 @@ def solve(
     programs = _Programs(n, offsets, spans, scores)
     highs, out = _solver(presolve), list[SpanIlpAnswer]()
     if time_limit is not None:  # one that is late may keep its solver
-        return [programs.alone(_solver(presolve), k, Deadline.after(time_limit, is_stopped)) for k in range(len(n))]
-    never = Deadline.after(None, is_stopped)
+        return [programs.alone(_solver(presolve), k, Deadline.after(time_limit)) for k in range(len(n))]
     for low, high in programs.groups():
-        together = programs.together(highs, low, high, never) if high > low + 1 else None
-        out += together or [programs.alone(highs, k, never) for k in range(low, high)]
+        together = programs.together(highs, low, high, NEVER) if high > low + 1 else None
+        out += together or [programs.alone(highs, k, NEVER) for k in range(low, high)]
     return out
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.deadline import Deadline, OutOfTime
+from bridle.deadline import Deadline, OutOfTime, current_stop
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
 from bridle.errors import EngineError
 from bridle.labels import Labels
@@ -62,7 +62,8 @@ class SelectionProblem:
         if found is not None and found.score > -np.inf:
             best = replace(best, indices=found.indices, score=found.score, violations=found.violations, status=LIMIT)
         seconds = -1.0 if deadline.left is None else deadline.left
-        chosen = _native.best_intervals(self.candidates.start, self.candidates.end, gains, self.nested, seconds)
+        start, end = self.candidates.start, self.candidates.end
+        chosen = _native.best_intervals(start, end, gains, self.nested, seconds, current_stop())
         if chosen is None:
             return best if found is None else replace(best, bound=found.bound)
         solved = Solved(chosen, float(gains[chosen].sum()), True)

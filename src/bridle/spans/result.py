@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bridle.decoding.judge import Verdict
 from bridle.decoding.problem import OPTIMAL
-from bridle.decoding.result import Status, penalty_of, status_of, statuses_of, violations_of
+from bridle.decoding.result import STATUSES, Status, penalty_of, status_of, violations_of
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.spans.lattice import Ints, SpanLattice
@@ -134,7 +134,7 @@ class SpanDecodings(Sequence[SpanDecoding]):
     @property
     def status(self) -> npt.NDArray[np.str_]:
         """How each sequence came out."""
-        return statuses_of(self._packed.status)
+        return np.asarray(STATUSES[self._packed.status])
 
     @overload
     def __getitem__(self, k: int) -> SpanDecoding: ...

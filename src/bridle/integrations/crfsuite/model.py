@@ -241,14 +241,16 @@ def info_of(model: CRF) -> Info:
 def kernel_of(model: CRF) -> _native.FeatureTagger:
     """The model for the kernel, which looks up the bytes of attributes."""
     linear, texts = model.linear_, [_bytes(name) for name in model.features_.names()]
-    if len(set(texts)) < len(texts):
+    offsets, attributes = np.cumsum([0, *map(len, texts)], dtype=np.int64), _native.Strings()
+    numbers = np.empty(len(texts), dtype=np.int32)
+    attributes.add(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets, None, numbers)
+    if len(attributes) < len(texts):
         raise ModelError(
             "two attributes of the model are the same in UTF-8", got="bytes that are not UTF-8", wanted="text, or bytes"
         )
     return _native.FeatureTagger(
         linear.layout.native,
-        np.frombuffer(b"".join(texts), dtype=np.uint8),
-        np.cumsum([len(text) for text in texts], dtype=np.int64),
+        attributes,
         np.asarray(linear.weights, dtype=np.float64),
         linear.pairwise,
         model.labels_.names,

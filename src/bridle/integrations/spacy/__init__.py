@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridle.integrations.spacy.beam import beam_spans
 from bridle.integrations.spacy.component import part_of_spacy, settings_of
-from bridle.integrations.spacy.filter import EntsFilter
-from bridle.integrations.spacy.spans import BridleSpans
+from bridle.integrations.spacy.spans import BridleSpans, EntsFilter, beam_spans
 from bridle.integrations.spacy.tagger import BridleTagger
 
 __all__ = ["BridleSpans", "BridleTagger", "EntsFilter", "beam_spans"]

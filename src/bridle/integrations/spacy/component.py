@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bridle.atomic import replacing
 from bridle.decoding.result import Decoding
@@ -23,36 +23,26 @@ from bridle.spans.selection import Selection
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    Existing = Literal["overwrite", "keep"]
-    OnInfeasible = Literal["raise", "relax", "skip"]
-    OrSkip = Literal["raise", "skip"]
-    Overlap = Literal["forbid", "nest"]
-    ScoreKind = Literal["probability", "log_odds"]
-    SequenceKind = Literal["doc", "sents"]
-    Sets = Literal["tag", "pos", "ents", "spans"]
-    SpanSets = Literal["ents", "spans"]
-    TokenScores = Literal["none", "marginals"]
-else:  # spaCy checks settings against types when it makes a component; which words there are is said by our own errors
-    Existing = OnInfeasible = OrSkip = Overlap = ScoreKind = SequenceKind = Sets = SpanSets = TokenScores = str
-
 
 def part_of_spacy(module: str) -> Any:
     """A module of spaCy."""
     return needed(f"spacy.{module}", "spacy", "Bridle's spaCy components need spaCy")
 
 
-spacy_tokens, spacy_util = part_of_spacy("tokens"), part_of_spacy("util")
+spacy_util = part_of_spacy("util")
 Pipe: Any = part_of_spacy("pipeline").Pipe
+Span: Any = part_of_spacy("tokens").Span
+RULES = "rules.rules"  # a file of a saved pipeline
+SOURCES = "sources.json"  # another: the paths that these files came from
+RECORD = "bridle"  # doc._.bridle: how the components came to their answers
+if not part_of_spacy("tokens").Doc.has_extension(RECORD):
+    part_of_spacy("tokens").Doc.set_extension(RECORD, default=None)
 
 
 def settings_of(component: type) -> dict[str, Any]:
     """The settings of a component with their defaults, as JSON has them: the keyword-only parameters of its class."""
-    parameters = signature(component).parameters.values()
-    return {
-        parameter.name: [] if parameter.default == () else parameter.default
-        for parameter in parameters
-        if parameter.kind is Parameter.KEYWORD_ONLY
-    }
+    parameters = [part for part in signature(component).parameters.values() if part.kind is Parameter.KEYWORD_ONLY]
+    return {part.name: [] if part.default == () else part.default for part in parameters}
 
 
 def check_word(name: str, value: object, words: Sequence[str]) -> None:
@@ -64,10 +54,10 @@ def check_word(name: str, value: object, words: Sequence[str]) -> None:
 
 def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
     """How an answer was found, as JSON has it; less: what is not part of its score."""
-    made: dict[str, Any] = {"status": found.status}
     if found.status in ("infeasible", "nothing_found"):
-        return made
-    return made | {
+        return {"status": found.status}
+    return {
+        "status": found.status,
         "score": found.score - less,
         "penalty": found.penalty,
         "bound": found.bound - less if math.isfinite(found.bound) else None,
@@ -76,119 +66,52 @@ def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
     }
 
 
-RULES = "rules.rules"  # a file of a saved pipeline
-SOURCES = "sources.json"  # another: the paths that these files came from
-RECORD = "bridle"  # doc._.bridle: how the components came to their answers
-if not spacy_tokens.Doc.has_extension(RECORD):
-    spacy_tokens.Doc.set_extension(RECORD, default=None)
-
-
-class RuleSetting:
-    """The setting `rules` of a component: sentences, or a file, whose text is then saved with the pipeline."""
-
-    def __init__(self, setting: str | Sequence[str]) -> None:
-        self.file = setting if isinstance(setting, str) else None
-        self.text: str | None = None  # of the file, once it has been read or came with the pipeline
-        self._sentences = () if isinstance(setting, str) else as_rules(setting)
-
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules. A file is read when they are first asked for: a saved pipeline does not need it any more."""
-        if self.file is None:
-            return self._sentences
-        if self.text is None:
-            found = read_files([self.file])
-            rules = tuple(line.rule for line in found.check())
-            alone = tuple(without_files(rule) for rule in rules)  # what is saved names no other file
-            as_written = alone == rules and not found.includes
-            self.text = "\n".join(found.texts[self.file] if as_written else map(str, alone))
-            return rules
-        return tuple(line.rule for line in parse_lines(self.text.split("\n"), self.file))
-
-
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`files`, `_paths`, `_saved`,
-    `_take`).
+    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`_paths`, `_saved`, `_take`).
     """
-
-    files: ClassVar[tuple[str, ...]] = (SOURCES, RULES)  # that `to_disk` may write, in the order they are read
 
     def __init__(self, nlp: Any, name: str, rules: str | Sequence[str], sets: str, key: str) -> None:
         """sets: what is written; key: of spans, if they are."""
-        self.nlp, self.name, self.sets = nlp, name, sets
-        self._setting, self._key = RuleSetting(rules), key
+        self.nlp, self.name, self.sets, self._key = nlp, name, sets, key
+        self._rules_file = rules if isinstance(rules, str) else None
+        self._rules_text: str | None = None  # of the file, once it has been read or came with the pipeline
+        self._sentences = () if isinstance(rules, str) else as_rules(rules)
+        self._prepared: Any = None  # from the settings, when it is first needed
         self._sources: dict[str, str | None] = {}  # of what is being loaded: `_paths` when it was saved
-
-    # ---- what a component adds --------------------------------------------------------------------------------------
 
     def _annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
         """Annotate documents, all of them at once; for each of them, why it could not be done, or None.
 
-        What it raises stops the whole batch, and must come before the first document is changed.
+        What it raises is true of all documents, and must come before the first one is changed.
         """
         raise NotImplementedError
-
-    def _forget(self) -> None:
-        """Forget what was made from the settings: they have changed."""
-        raise NotImplementedError
-
-    # ---- documents in, documents out --------------------------------------------------------------------------------
 
     def __call__(self, doc: Doc) -> Doc:
-        """Annotate one document.
-
-        Parameters
-        ----------
-        doc : Doc
-            The document; it is changed in place.
-
-        Returns
-        -------
-        Doc
-            The same document.
-        """
+        """Annotate one document, in place."""
         [problem] = self._annotate([doc])
         if problem is not None:
             raise problem
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate documents in batches.
+        """Annotate documents, `batch_size` of them at once, and yield them in order.
 
         A document that cannot be annotated goes to the error handler of the component; the others of its batch are
         still annotated.
-
-        Parameters
-        ----------
-        stream : iterable of Doc
-            The documents.
-        batch_size : int, default 128
-            Number of documents that are decoded at once.
-
-        Yields
-        ------
-        Doc
-            The documents, in order.
         """
         handle = self.get_error_handler()
         for docs in spacy_util.minibatch(stream, size=batch_size):
-            for doc, problem in self._annotated(docs):
+            try:
+                problems = self._annotate(docs)
+            except Exception as error:
+                problems = [error] * len(docs)
+            for doc, problem in zip(docs, problems, strict=True):
                 if problem is None:
                     yield doc
                 else:
                     handle(self.name, self, [doc], problem)
-
-    def _annotated(self, docs: Sequence[Doc]) -> Iterator[tuple[Doc, Exception | None]]:
-        """Documents, and why they could not be annotated: at once, or one by one if one of them stops the batch."""
-        try:
-            yield from zip(docs, self._annotate(docs), strict=True)
-        except Exception as error:
-            if len(docs) == 1:
-                yield docs[0], error
-                return
-            for doc in docs:
-                yield from self._annotated([doc])
 
     def _record(self, doc: Doc, record: Any) -> None:
         """Keep how the answer was found: ``doc._.bridle["name of the component"]``."""
@@ -197,28 +120,16 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
     def _other(self, name: str, what: str) -> Any:
         """Another component of the pipeline, disabled or not."""
         if name not in self.nlp.component_names:
-            raise ModelError(
-                f"there is no component {name!r} in the pipeline",
-                got=", ".join(self.nlp.component_names) or "an empty pipeline",
-                wanted=what,
-                cause="It may come later in the pipeline, and may be disabled, but not excluded.",
-            )
+            got = ", ".join(self.nlp.component_names) or "an empty pipeline"
+            cause = "It may come later in the pipeline, and may be disabled, but not excluded."
+            raise ModelError(f"there is no component {name!r} in the pipeline", got=got, wanted=what, cause=cause)
         return self.nlp.get_pipe(name)
 
     def score(self, examples: Iterable[Any], **options: Any) -> dict[str, Any]:
         """Score predicted documents against gold ones: what ``nlp.evaluate`` calls.
 
-        Parameters
-        ----------
-        examples : iterable of Example
-            Predicted documents with their references.
-        **options : object
-            Passed on to spaCy's scorer.
-
-        Returns
-        -------
-        dict
-            ``tag_acc``, ``pos_acc``, ``ents_f`` and so on, or ``spans_bridle_f`` and so on, depending on `sets`.
+        Returns ``tag_acc``, ``pos_acc``, ``ents_f`` and so on, or ``spans_bridle_f`` and so on, depending on `sets`;
+        `options` are passed on to spaCy's scorer.
         """
         scorer = part_of_spacy("scorer")
         match self.sets:
@@ -230,14 +141,25 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
                 found = scorer.Scorer.score_token_attr(examples, attribute, **options)
         return dict(found)
 
-    # ---- files ------------------------------------------------------------------------------------------------------
+    def _read_rules(self) -> tuple[Rule, ...]:
+        """The rules. A file is read when they are first asked for: a saved pipeline does not need it any more."""
+        if self._rules_file is None:
+            return self._sentences
+        if self._rules_text is not None:
+            return tuple(line.rule for line in parse_lines(self._rules_text.split("\n"), self._rules_file))
+        found = read_files([self._rules_file])
+        rules = tuple(line.rule for line in found.check())
+        alone = tuple(without_files(rule) for rule in rules)  # what is saved names no other file
+        as_written = alone == rules and not found.includes
+        self._rules_text = "\n".join(found.texts[self._rules_file] if as_written else map(str, alone))
+        return rules
 
     def _saved(self) -> dict[str, bytes]:
         """What belongs to the component besides its config, as files: name -> content."""
-        if self._setting.file is None:
+        if self._rules_file is None:
             return {}  # the rules are in the config
-        self._setting.rules()
-        return {RULES: (self._setting.text or "").encode()}
+        self._read_rules()
+        return {RULES: (self._rules_text or "").encode()}
 
     def _saved_with_sources(self) -> dict[str, bytes]:
         saved = self._saved()
@@ -245,7 +167,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
 
     def _paths(self) -> dict[str, str | None]:
         """The paths in the settings, by the names of the files that are saved instead."""
-        return {RULES: self._setting.file}
+        return {RULES: self._rules_file}
 
     def _restore(self, name: str, data: bytes) -> None:
         """Take one of these files back, unless the settings name another one now."""
@@ -262,90 +184,38 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
     def _take(self, name: str, data: bytes) -> None:
         """Use the content of a saved file."""
         try:
-            self._setting.text = data.decode()
+            self._rules_text = data.decode()
         except UnicodeDecodeError as error:
             raise FileError("not UTF-8", got=str(error), wanted="text in UTF-8", where=name) from None
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Serialize what belongs to the component besides its config.
-
-        Parameters
-        ----------
-        exclude : iterable of str
-            Parts to leave out: ``"model"``, ``"rules"``.
-
-        Returns
-        -------
-        bytes
-            What `from_bytes` reads.
-        """
+        """Serialize what belongs to the component besides its config; `exclude` may name "model" and "rules"."""
         getters = {name: partial(bytes, data) for name, data in self._saved_with_sources().items()}
-        made: bytes = spacy_util.to_bytes(getters, exclude)
-        return made
+        return bytes(spacy_util.to_bytes(getters, exclude))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
-        """Load what `to_bytes` returned.
-
-        Parameters
-        ----------
-        data : bytes
-            What to load.
-        exclude : iterable of str
-            Parts to leave out: ``"model"``, ``"rules"``.
-
-        Returns
-        -------
-        Component
-            The component itself.
-
-        Raises
-        ------
-        ModelError
-            If these are other bytes, or none.
-        """
+        """Load what `to_bytes` returned. Raises `ModelError` if these are other bytes, or none."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ModelError(
-                "a component is loaded from bytes", got=type(data).__name__, wanted="what to_bytes returned"
-            )
-        self._sources = {}
+            got, wanted = type(data).__name__, "what to_bytes returned"
+            raise ModelError("a component is loaded from bytes", got=got, wanted=wanted)
+        self._prepared, self._sources = None, {}
         try:
-            spacy_util.from_bytes(data, {name: partial(self._restore, name) for name in self.files}, exclude)
+            spacy_util.from_bytes(
+                data, {name: partial(self._restore, name) for name in (SOURCES, *self._paths())}, exclude
+            )
         except (TypeError, ValueError) as error:  # of msgpack
             raise ModelError("this is not what to_bytes returned", got=str(error), wanted="its bytes") from None
-        self._forget()
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write what belongs to the component besides its config to a folder.
-
-        Parameters
-        ----------
-        path : path
-            The folder; it is created if needed.
-        exclude : iterable of str
-            Parts to leave out: ``"model"``, ``"rules"``.
-        """
+        """Write what belongs to the component besides its config to a folder, which is created if needed."""
         saved = self._saved_with_sources()
         spacy_util.to_disk(path, {name: partial(_write, data) for name, data in saved.items()}, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
-        """Load what `to_disk` wrote.
-
-        Parameters
-        ----------
-        path : path
-            The folder.
-        exclude : iterable of str
-            Parts to leave out: ``"model"``, ``"rules"``.
-
-        Returns
-        -------
-        Component
-            The component itself.
-        """
-        self._sources = {}
-        spacy_util.from_disk(path, dict.fromkeys(self.files, self._read), exclude)
-        self._forget()
+        """Load what `to_disk` wrote to a folder."""
+        self._prepared, self._sources = None, {}
+        spacy_util.from_disk(path, dict.fromkeys([SOURCES, *self._paths()], self._read), exclude)
         return self
 
     def _read(self, file: Path) -> None:

@@ -1,33 +1,31 @@
-"""bridle_spans: the best set of candidate spans under rules becomes the entities of a document."""
+"""bridle_spans and bridle.ents_filter.v1: the best set of candidate spans under rules becomes the entities."""
 
 # No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import ModelError, shown
-from bridle.integrations.spacy.beam import BEAM_WIDTH, Candidates, beams, check_width
-from bridle.integrations.spacy.component import (
-    Component,
-    Existing,
-    OrSkip,
-    Overlap,
-    ScoreKind,
-    SpanSets,
-    check_word,
-    record_of,
-)
+from bridle.integrations.spacy.component import Component, Span, check_word, record_of
 from bridle.spans.candidates import candidates_of
 from bridle.spans.selection import Selection
 from bridle.spans.selector import SpanSelector
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc
 
-RECOGNIZER = "a named entity recognizer"  # a component with a beam of entities
+BEAM_WIDTH, BEAM_DENSITY = 16, 0.0001  # analyses, and how probable they must be beside the best one
+ENTITIES = ["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]  # all that tokens say of them
+
+
+class Candidates(NamedTuple):
+    """Spans to choose from."""
+
+    spans: list[Any]
+    scores: list[float]  # as they came
 
 
 class BridleSpans(Component):
@@ -77,16 +75,6 @@ class BridleSpans(Component):
     time_limit : float, optional
         Seconds per document.
 
-    Raises
-    ------
-    ModelError, EngineError
-        If a setting is impossible.
-
-    See Also
-    --------
-    BridleTagger : The best labels of tokens.
-    bridle.select : The same without spaCy.
-
     Examples
     --------
     >>> import spacy
@@ -111,14 +99,14 @@ class BridleSpans(Component):
         beam_width: int = BEAM_WIDTH,
         rules: str | Sequence[str] = (),
         labels: Sequence[str] | None = None,
-        scores: ScoreKind = "probability",
+        scores: str = "probability",
         threshold: float = 0.5,
         default_score: float | None = None,
-        overlap: Overlap = "forbid",
-        sets: SpanSets = "ents",
+        overlap: str = "forbid",
+        sets: str = "ents",
         spans_key_out: str = "bridle",
-        existing: Existing = "overwrite",
-        on_infeasible: OrSkip = "raise",
+        existing: str = "overwrite",
+        on_infeasible: str = "raise",
         time_limit: float | None = None,
     ) -> None:
         super().__init__(nlp, name, rules, sets, spans_key_out)
@@ -133,11 +121,9 @@ class BridleSpans(Component):
             raise ModelError("doc.ents cannot hold nested spans", got="overlap='nest'", wanted="sets='spans'")
         self.spans_key, self.spans_key_out, self.existing = spans_key, spans_key_out, existing
         self._scores_from, self._width, self._default = scores_from, beam_width, default_score
-        self._labels, self._kind, self._threshold = labels, scores, threshold
-        self._overlap, self._on_infeasible, self._limit = overlap, on_infeasible, time_limit
-        self._selector: SpanSelector | None = None
-
-    # ---- rules ------------------------------------------------------------------------------------------------------
+        self._labels, self._threshold = labels, threshold
+        self._kind: Any = scores
+        self._options: dict[str, Any] = {"overlap": overlap, "on_infeasible": on_infeasible, "time_limit": time_limit}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -154,67 +140,53 @@ class BridleSpans(Component):
             makers = [pipe for _, pipe in self.nlp.components if getattr(pipe, "key", None) == self.spans_key]
         return {label for pipe in makers for label in pipe.labels} or None
 
-    def _forget(self) -> None:
-        self._selector = None
-
     def _ready(self) -> SpanSelector:
-        if self._selector is None:
-            rules, known = self._setting.rules(), self._known_labels()
+        if self._prepared is None:
+            rules, known = self._read_rules(), self._known_labels()
             if known is not None and (self._labels is not None or self.existing == "overwrite"):
                 SpanSelector(rules, sorted(known))  # raises if a rule names another label
-            self._selector = SpanSelector(
-                rules, overlap=self._overlap, on_infeasible=self._on_infeasible, time_limit=self._limit
-            )
-        return self._selector
-
-    # ---- documents --------------------------------------------------------------------------------------------------
+            self._prepared = SpanSelector(rules, **self._options)
+        selector: SpanSelector = self._prepared
+        return selector
 
     def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
-        selector, problems = self._ready(), list[Exception | None]()
-        analyses: Sequence[Candidates | None] = [None] * len(docs)
+        selector = self._ready()
+        found: Sequence[Candidates | None] = [None] * len(docs)
         if self._scores_from is not None:
-            ner = self._other(self._scores_from, RECOGNIZER)
-            analyses = beams(ner, docs, self._width)
-        for doc, candidates in zip(docs, analyses, strict=True):
+            found = beams(self._other(self._scores_from, "a named entity recognizer"), docs, self._width)
+        problems: list[Exception | None] = [None] * len(docs)
+        for number, (doc, candidates) in enumerate(zip(docs, found, strict=True)):
             try:
                 self._select(selector, doc, candidates or self._candidates(doc))
-                problems.append(None)
             except Exception as error:
-                problems.append(error)
+                problems[number] = error
         return problems
 
     def _candidates(self, doc: "Doc") -> Candidates:
         """The spans of a document under the key."""
-        if self.spans_key not in doc.spans:
-            raise ModelError(
-                f"the document has no spans {self.spans_key!r}",
-                got=", ".join(map(repr, doc.spans)) or "no spans",
-                wanted="a component that makes them, such as 'spancat', before this one",
-                cause="Is spans_key the key of that component?",
-            )
-        group = doc.spans[self.spans_key]
-        spans, scores = list(group), group.attrs.get("scores")
-        if scores is None and self._default is not None:
+        key = self.spans_key
+        if key not in doc.spans:
+            got, cause = ", ".join(map(repr, doc.spans)) or "no spans", "Is spans_key the key of that component?"
+            wanted = "a component that makes them, such as 'spancat', before this one"
+            raise ModelError(f"the document has no spans {key!r}", got=got, wanted=wanted, cause=cause)
+        spans, scores = list(doc.spans[key]), doc.spans[key].attrs.get("scores")
+        if scores is None and (self._default is not None or not spans):
             scores = [self._default] * len(spans)
-        if spans and scores is None:
-            raise ModelError(
-                f"the spans {self.spans_key!r} have no scores",
-                got=f"doc.spans[{self.spans_key!r}].attrs without 'scores'",
-                wanted="one score per span, or the setting default_score",
+        if scores is None:
+            got, wanted = (
+                f"doc.spans[{key!r}].attrs without 'scores'",
+                "one score per span, or the setting default_score",
             )
-        if scores is not None and len(scores) != len(spans):
-            raise ModelError(
-                f"the scores do not fit the spans {self.spans_key!r}",
-                got=f"{len(scores)} scores, {len(spans)} spans",
-                wanted="one score per span",
-                cause="Were spans added after they had been scored?",
-            )
+            raise ModelError(f"the spans {key!r} have no scores", got=got, wanted=wanted)
+        if len(scores) != len(spans):
+            what, got = f"the scores do not fit the spans {key!r}", f"{len(scores)} scores, {len(spans)} spans"
+            cause = "Were spans added after they had been scored?"
+            raise ModelError(what, got=got, wanted="one score per span", cause=cause)
         try:
-            return Candidates(spans, [float(score) for score in ([] if scores is None else scores)])
+            return Candidates(spans, list(map(float, scores)))
         except (TypeError, ValueError):
-            raise ModelError(
-                f"the scores of the spans {self.spans_key!r} are not numbers", got=shown(scores), wanted="numbers"
-            ) from None
+            what = f"the scores of the spans {key!r} are not numbers"
+            raise ModelError(what, got=shown(scores), wanted="numbers") from None
 
     def _select(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
         rows = [(span.start, span.end, span.label_, score) for span, score in zip(*found, strict=True)]
@@ -236,13 +208,138 @@ class BridleSpans(Component):
         doc.spans[self.spans_key_out].attrs["scores"] = np.array(scores, np.float32)[selection.indices]
 
 
-def selected(selector: SpanSelector, doc: "Doc", spans: Sequence["Span"], gains: npt.NDArray[np.float64]) -> Selection:
+class EntsFilter:
+    """Choose among the entities of a document and the matches of a ruler, under rules.
+
+    Of all sets that do not overlap and obey the rules it takes the one that covers most tokens, by the fewest spans.
+    In a config it is ``{"@misc": "bridle.ents_filter.v1", "rules": [...], "prefer": "longest"}``.
+
+    Parameters
+    ----------
+    rules : list of str
+        Sentences. The penalty of a soft rule counts in tokens: one of 2 is worth two tokens that are not covered.
+    prefer : {"longest", "new", "existing"}, default "longest"
+        ``"longest"`` treats entities and matches alike, as spaCy's own default filter does. ``"new"`` first covers as
+        many tokens as it can by matches, ``"existing"`` by entities that the document has; the others fill the gaps.
+
+    Examples
+    --------
+    spaCy's own filter takes the first of the longest matches, which leaves no room for the others:
+
+    >>> import spacy
+    >>> nlp = spacy.blank("en")
+    >>> chosen = {"@misc": "bridle.ents_filter.v1", "rules": ["at most 1 segment of ORG"]}
+    >>> ruler = nlp.add_pipe("span_ruler", config={"annotate_ents": True, "ents_filter": chosen})
+    >>> names = [("ORG", "New York Times"), ("GPE", "New York"), ("ORG", "Times Square Bank")]
+    >>> ruler.add_patterns([{"label": label, "pattern": name} for label, name in names])
+    >>> nlp("New York Times Square Bank").ents
+    (New York, Times Square Bank)
+    """
+
+    def __init__(self, rules: Sequence[str] = (), prefer: str = "longest") -> None:
+        check_word("prefer", prefer, ("longest", "new", "existing"))
+        self.prefer = prefer
+        self._selector = SpanSelector(rules)
+
+    def __call__(self, entities: Iterable[Span], spans: Iterable[Span]) -> list[Span]:
+        """Choose among the entities of a document and matches; the best set comes in the order of the text.
+
+        Raises `Infeasible` if none obeys the hard rules.
+        """
+        old, new = list(entities), list(spans)
+        both = [*old, *new]
+        if not both:
+            return []
+        if any(span.doc is not both[0].doc for span in both):
+            got, wanted = f"{len(both)} spans", "those of one document"
+            raise ModelError("spans are of different documents", got=got, wanted=wanted)
+        # What counts most comes first: tokens covered by the preferred spans, tokens covered, fewer spans, spans that
+        # were there. All parts of a sum are powers of two, so that it is exact and no part reaches the one before it.
+        lengths = np.array([float(span.end - span.start) for span in both])
+        part = 2.0 ** -len(both).bit_length()  # all spans together have less than one token of these
+        gains = lengths - part
+        if self.prefer == "longest":
+            gains[: len(old)] += part**2
+        else:
+            first = slice(len(old)) if self.prefer == "existing" else slice(len(old), None)
+            gains[first] += lengths[first] * 2.0 ** len(both[0].doc).bit_length()
+        return [both[index] for index in selected(self._selector, both[0].doc, both, gains).indices]
+
+
+def selected(selector: SpanSelector, doc: "Doc", spans: Sequence[Span], gains: npt.NDArray[np.float64]) -> Selection:
     """Choose among spans of a document; what each adds to the total is `gains`."""
-    columns = {
-        "start": [span.start for span in spans],
-        "end": [span.end for span in spans],
-        "label": [span.label_ for span in spans],
-        "score": gains,
-    }
+    rows = [(span.start, span.end, span.label_, gain) for span, gain in zip(spans, gains.tolist(), strict=True)]
     at = doc.to_array(["IDX", "LENGTH"]).astype(np.int64).reshape(-1, 2)
-    return selector.select(columns, text=doc.text, tokens=np.cumsum(at, axis=1))
+    return selector.select(rows, text=doc.text, tokens=np.cumsum(at, axis=1))
+
+
+def beam_spans(
+    ner: Any,
+    docs: Iterable["Doc"],
+    *,
+    spans_key: str = "sc",
+    beam_width: int = BEAM_WIDTH,
+    beam_density: float = BEAM_DENSITY,
+) -> list["Doc"]:
+    """Write the entities in the beam of a named entity recognizer, with their probabilities, to ``doc.spans``.
+
+    The component ``bridle_spans`` does that automatically with ``scores_from``; use this to see the candidates.
+
+    Parameters
+    ----------
+    ner : EntityRecognizer
+        The component, for example ``nlp.get_pipe("ner")``.
+    docs : iterable of Doc
+        Documents that went through what the component needs. Their entities stay as they are.
+    spans_key : str, default "sc"
+        Where to write; probabilities go to ``doc.spans[spans_key].attrs["scores"]``.
+    beam_width : int, default 16
+        Number of analyses in the beam.
+    beam_density : float, default 0.0001
+        Analyses that are less probable than this times the best are dropped.
+
+    Returns
+    -------
+    list of Doc
+        The documents.
+
+    Raises
+    ------
+    ModelError
+        If the component has no beam, or a beam of no width is asked for.
+    """
+    check_width(beam_width)
+    listed = list(docs)
+    for doc, found in zip(listed, beams(ner, listed, beam_width, beam_density), strict=True):
+        doc.spans[spans_key] = found.spans
+        doc.spans[spans_key].attrs["scores"] = np.array(found.scores, dtype=np.float32)
+    return listed
+
+
+def check_width(width: int) -> None:
+    """Raise if a beam cannot be that wide."""
+    if width < 1:
+        raise ModelError("the beam needs at least one analysis", got=f"beam_width={width}", wanted="1 or more")
+
+
+def beams(ner: Any, docs: Sequence["Doc"], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:
+    """The entities of all analyses in the beam; the probability of one is the share of analyses that have it."""
+    if not hasattr(ner, "beam_parse") or not hasattr(ner, "scored_ents"):
+        got, wanted = type(ner).__name__, "a named entity recognizer of spaCy ('ner' or 'beam_ner')"
+        cause = "Spans of other components: leave scores_from out and name their spans_key."
+        raise ModelError("this component has no beam of entities", got=got, wanted=wanted, cause=cause)
+    full = [doc for doc in docs if len(doc)]
+    own = [doc.to_array(ENTITIES) for doc in full]
+    for doc in full:  # the recognizer would leave entities as they are
+        doc.set_ents([], default="missing")
+    try:
+        scored = iter(ner.scored_ents(ner.beam_parse(full, beam_width=width, beam_density=density)) if full else ())
+    finally:
+        for doc, ents in zip(full, own, strict=True):
+            doc.from_array(ENTITIES, ents)
+    found = []
+    for doc in docs:
+        mine = sorted(next(scored).items()) if len(doc) else []
+        spans = [Span(doc, start, end, label=label) for (start, end, label), _ in mine]
+        found.append(Candidates(spans, [min(float(score), 1.0) for _, score in mine]))
+    return found

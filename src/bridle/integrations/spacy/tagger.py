@@ -1,47 +1,29 @@
-"""bridle_tagger: a model, or a tagger of the pipeline, is decoded under rules and sets tags, entities or spans."""
+"""bridle_tagger: the best labels of tokens under rules become tags, entities or spans."""
 
 # No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.result import Decoding
-from bridle.errors import BridleError, ModelError
-from bridle.integrations.spacy.answers import Answer, part_of_speech, write_labels, write_spans
-from bridle.integrations.spacy.component import (
-    RULES,
-    SOURCES,
-    Component,
-    OnInfeasible,
-    SequenceKind,
-    Sets,
-    TokenScores,
-    check_word,
-    part_of_spacy,
-)
-from bridle.integrations.spacy.scores import ModelScores, PipeScores, Scores, TokenSequence, parts_of, texts_of
-from bridle.lattice import Batch
+from bridle.errors import ModelError
+from bridle.integrations.spacy.component import Component, Span, check_word, part_of_spacy, record_of
+from bridle.integrations.spacy.scores import ModelSource, PipeSource, Source, TokenSequence
 from bridle.models import Tagger, from_bytes, load
 from bridle.models.estimator import not_fitted
+from bridle.tagging import Outcomes, tag
+from bridle.tagging.labelling import Want
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 MODEL = "model.bridle"  # the file of a saved pipeline
-SCORED = "a tagger or a morphologizer"  # components with scores per token
 PARTS_OF_SPEECH: Mapping[str, int] = part_of_spacy("parts_of_speech").IDS
-
-
-class Ready(NamedTuple):
-    """What a component decodes with, made when it is first needed."""
-
-    scores: Scores
-    decoder: Decoder
 
 
 class BridleTagger(Component):
@@ -91,15 +73,6 @@ class BridleTagger(Component):
     threads : int, default 1
         Number of threads that decode a batch; 0 means all cores.
 
-    Raises
-    ------
-    ModelError
-        If a setting is impossible.
-
-    See Also
-    --------
-    BridleSpans : The best set of candidate spans.
-
     Examples
     --------
     >>> import bridle, spacy
@@ -112,8 +85,6 @@ class BridleTagger(Component):
     (['D', 'D', 'N', 'V'], 'optimal')
     """
 
-    files: ClassVar[tuple[str, ...]] = (SOURCES, MODEL, RULES)
-
     def __init__(
         self,
         nlp: Any,
@@ -122,13 +93,13 @@ class BridleTagger(Component):
         model: str | None = None,
         scores_from: str | None = None,
         rules: str | Sequence[str] = (),
-        sets: Sets = "tag",
+        sets: str = "tag",
         spans_key: str = "bridle",
         columns: Mapping[str, str] | None = None,
         features: Callable[[list[Any]], Sequence[Any]] | None = None,
-        sequences: SequenceKind = "doc",
-        on_infeasible: OnInfeasible = "raise",
-        scores: TokenScores = "none",
+        sequences: str = "doc",
+        on_infeasible: str = "raise",
+        scores: str = "none",
         time_limit: float | None = None,
         threads: int = 1,
     ) -> None:
@@ -138,19 +109,15 @@ class BridleTagger(Component):
         check_word("scores", scores, ("none", "marginals"))
         check_word("on_infeasible", on_infeasible, ("raise", "relax", "skip"))
         if model is not None and scores_from is not None:
-            raise ModelError(
-                "`model` and `scores_from` cannot be combined",
-                got=f"model={model!r} and scores_from={scores_from!r}",
-                wanted="one of them",
-            )
+            got = f"model={model!r} and scores_from={scores_from!r}"
+            raise ModelError("`model` and `scores_from` cannot be combined", got=got, wanted="one of them")
         self._path, self._scores_from = model, scores_from
         self.spans_key, self.sequences = spans_key, sequences
         self._columns, self._features = dict(columns or {}), features
-        self._on_infeasible, self._with, self._limit, self._threads = on_infeasible, scores, time_limit, threads
+        self._options: dict[str, Any] = {"on_infeasible": on_infeasible, "time_limit": time_limit}
+        self._threads = threads
         self._model: Tagger | None = None
-        self._made: Ready | None = None
-
-    # ---- the model --------------------------------------------------------------------------------------------------
+        self._want: tuple[Want, ...] = ("probabilities",) if scores == "marginals" else ()
 
     @property
     def model(self) -> Tagger | None:
@@ -166,7 +133,7 @@ class BridleTagger(Component):
             raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, or such")
         if not model.__sklearn_is_fitted__():
             raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
-        self._model, self._made = model, None
+        self._model, self._prepared = model, None
 
     def _read_model(self) -> Tagger | None:
         if self._model is None and self._path is not None:
@@ -178,14 +145,7 @@ class BridleTagger(Component):
     ) -> None:
         """Read a model file: what ``[initialize.components.bridle_tagger]`` of a spaCy config can ask for.
 
-        Parameters
-        ----------
-        get_examples : callable, optional
-            Not used: models are trained by Bridle.
-        nlp : Language, optional
-            Not used.
-        model : str, optional
-            The model file.
+        The other parameters, which spaCy passes, are not used: models are trained by Bridle.
         """
         if model is not None:
             self.model = load(model)
@@ -194,8 +154,8 @@ class BridleTagger(Component):
     def labels(self) -> tuple[str, ...]:
         """Labels that the component can set, as far as they are known: a model file is not read for them."""
         if self._scores_from is not None:
-            found = self.nlp.get_pipe(self._scores_from).labels if self._scores_from in self.nlp.component_names else ()
-            return tuple(found)
+            there = self._scores_from in self.nlp.component_names
+            return tuple(self.nlp.get_pipe(self._scores_from).labels) if there else ()
         if self._model is None:
             return ()
         known = self._model.labels_
@@ -204,37 +164,27 @@ class BridleTagger(Component):
     @property
     def rules(self) -> list[str]:
         """The rules, as sentences."""
-        return [str(rule) for rule in self._setting.rules()]
+        return [str(rule) for rule in self._read_rules()]
 
-    def _ready(self) -> Ready:
-        if self._made is None or not self._made.scores.current():
-            scores = self._source()
-            how: OnInfeasible = "relax" if self._on_infeasible == "relax" else "skip"  # errors go document by document
-            decoder = Decoder(scores.labels, self._setting.rules(), on_infeasible=how, time_limit=self._limit)
-            self._made = Ready(scores, decoder)
-        return self._made
+    def _ready(self) -> tuple[Source, Decoder]:
+        """What the component decodes with, made when it is first needed."""
+        if self._prepared is None or not self._prepared[0].current():
+            source = self._source()
+            self._prepared = source, Decoder(source.labels, self._read_rules(), **self._options)
+        ready: tuple[Source, Decoder] = self._prepared
+        return ready
 
     def _values(self, labels: Iterable[str], docs: Sequence["Doc"]) -> npt.NDArray[np.uint64]:
         """(m) what spaCy keeps of each label. They are looked up for each batch: a memory zone forgets strings."""
         if self.sets == "pos":
-            return np.array([self._part_of_speech(label) for label in labels], dtype=np.uint64)
+            return np.array([part_of_speech(label) for label in labels], dtype=np.uint64)
         stores = {id(doc.vocab): doc.vocab.strings for doc in docs}  # several, if documents are of several pipelines
         rows = [[strings.add(label) for label in labels] for strings in stores.values()]
         return np.array(rows[0], dtype=np.uint64)  # a string has the same number in all of them
 
-    def _part_of_speech(self, label: str) -> int:
-        if (name := part_of_speech(label)) not in PARTS_OF_SPEECH:
-            raise ModelError(
-                "a label is not a part of speech",
-                got=repr(label),
-                wanted=f"one of {', '.join(name for name in PARTS_OF_SPEECH if name.isalpha())}",
-                cause="Set another attribute, such as sets='tag'.",
-            )
-        return PARTS_OF_SPEECH[name]
-
-    def _source(self) -> Scores:
+    def _source(self) -> Source:
         if self._scores_from is not None:
-            return PipeScores(partial(self._other, self._scores_from, SCORED), self._scores_from)
+            return PipeSource(partial(self._other, self._scores_from, "a tagger or a morphologizer"), self._scores_from)
         if (model := self._read_model()) is None:
             raise ModelError(
                 f"the component {self.name!r} has no model",
@@ -242,68 +192,46 @@ class BridleTagger(Component):
                 wanted='config={"model": "my.bridle"}, config={"scores_from": "tagger"}, or an assignment to `model`',
                 cause=f"In Python: nlp.get_pipe({self.name!r}).model = bridle.load('my.bridle').",
             )
-        return ModelScores(model, self._columns, self._features)
-
-    # ---- documents --------------------------------------------------------------------------------------------------
+        return ModelSource(model, self._columns, self._features)
 
     def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
-        scores, decoder = self._ready()
-        values = self._values(scores.labels, docs)
+        source, decoder = self._ready()
+        values = self._values(source.labels, docs)
         problems: list[Exception | None] = [None] * len(docs)
         sequences: list[TokenSequence] = []
         for number, doc in enumerate(docs):
             try:
-                scores.check(doc)
-                sequences += [part for part in parts_of(scores, number, doc, self.sequences) if len(part.at)]
-            except BridleError as error:
+                sequences += source.sequences(number, doc, self.sequences)
+            except Exception as error:  # of attributes and features that are not ours, too
                 problems[number] = error
-        batch = scores.batch(sequences)
-        given = None
-        if "tokens" in decoder.required_inputs:
-            given = [{"tokens": texts} for texts in texts_of(sequences)]
-        found = decoder.decode_batch(batch, given, threads=self._threads)
-        for k, unanswered in found.unanswered.items():
-            if self._on_infeasible == "raise":
-                problems[sequences[k].number] = problems[sequences[k].number] or unanswered.error
         answers: list[list[Answer]] = [[] for _ in docs]
-        for k, sequence in enumerate(sequences):
-            if problems[sequence.number] is None:
-                try:
-                    decoding = found[k]
-                    sure = self._probabilities(batch, k, decoding, given) if self._with == "marginals" else None
-                    answers[sequence.number].append(Answer(sequence.at, decoding, sure))
-                except BridleError as error:  # too many states to sum over, or the time was up
-                    problems[sequence.number] = error
+        if sequences:
+            block = source.block(sequences, "tokens" in decoder.required_inputs)
+            outcomes = tag(block, source.model, decoder, want=self._want, threads=self._threads)
+            errors = dict(outcomes.errors)
+            if decoder.on_infeasible == "raise":
+                errors |= {k: unanswered.error for k, unanswered in outcomes.decodings.unanswered.items()}
+            for k, wrong in errors.items():
+                wrong.sequence = None  # the error handler gets the document
+                problems[sequences[k].number] = problems[sequences[k].number] or wrong
+            for k, sequence in enumerate(sequences):
+                answers[sequence.number].append(Answer.of(sequence, outcomes, k))
         for number, doc in enumerate(docs):
             if problems[number] is None:
                 try:
                     self._write(doc, answers[number], values)
-                except Exception as error:
+                except Exception as error:  # of spaCy
                     problems[number] = error
         return problems
 
-    def _probabilities(
-        self, batch: Batch, k: int, decoding: Decoding, given: list[dict[str, Any]] | None
-    ) -> list[float] | None:
-        """The probability of each token's label in sequence k, if hard rules hold."""
-        if decoding.status not in ("optimal", "limit"):
-            return None
-        table = self._ready().decoder.marginals(batch[k], None if given is None else given[k])
-        found: list[float] = table[np.arange(len(decoding.ids)), decoding.ids].tolist()
-        return found
-
-    def _write(self, doc: "Doc", answers: list[Answer], values: npt.NDArray[np.uint64]) -> None:
+    def _write(self, doc: "Doc", answers: list["Answer"], values: npt.NDArray[np.uint64]) -> None:
         """Put the labels of one document where they belong, and the record beside them."""
         self._record(doc, [answer.record() for answer in answers])
         answered = [answer for answer in answers if len(answer.decoding.ids)]
         if self.sets == "spans" and (answered or not answers):  # a document without tokens has no spans
             write_spans(doc, answers, self.spans_key)
-        elif self.sets == "ents" and answered:
-            write_spans(doc, answers, None)
         elif answered:
-            write_labels(doc, answered, self.sets, values)
-
-    # ---- files ------------------------------------------------------------------------------------------------------
+            write_spans(doc, answers, None) if self.sets == "ents" else write_labels(doc, answered, self.sets, values)
 
     def _saved(self) -> dict[str, bytes]:
         saved = super()._saved()
@@ -318,5 +246,84 @@ class BridleTagger(Component):
         else:
             super()._take(name, data)
 
-    def _forget(self) -> None:
-        self._made = None
+
+class Answer(NamedTuple):
+    """What was found for one sequence of a document."""
+
+    at: npt.NDArray[np.intp]  # (n)  positions of its tokens
+    decoding: Decoding
+    probabilities: list[float] | None  # (n)
+
+    @classmethod
+    def of(cls, sequence: TokenSequence, outcomes: Outcomes, k: int) -> "Answer":
+        """Take sequence k of the outcomes; labellings that break hard rules have no probabilities."""
+        decodings, chances = outcomes.decodings, None
+        if outcomes.probabilities is not None:
+            listed = outcomes.probabilities[slice(*decodings.offsets[k : k + 2])]
+            chances = None if np.isnan(listed).any() else listed.tolist()
+        return cls(sequence.at, decodings[k], chances)
+
+    def record(self) -> dict[str, Any]:
+        """How it was found, as JSON has it."""
+        record = {"start": int(self.at[0]), "end": int(self.at[-1]) + 1, **record_of(self.decoding)}
+        return record if self.probabilities is None else {**record, "probabilities": self.probabilities}
+
+
+def write_labels(doc: "Doc", answers: Sequence[Answer], sets: str, values: npt.NDArray[np.uint64]) -> None:
+    """Write labels to ``token.tag``, or to ``token.pos`` and ``token.morph``. values (m): what spaCy keeps of each."""
+    column = doc.to_array(sets.upper())
+    for answer in answers:
+        column[answer.at] = values[answer.decoding.ids]
+    doc.from_array(sets.upper(), column)
+    if sets != "pos":
+        return
+    # Features that no label has stay: the tokenizer of Japanese, for example, writes readings there.
+    known = {name for label in answers[0].decoding.label_set.names for name in analysis(label)[1] or ()}
+    for answer in answers:
+        for t, label in zip(answer.at.tolist(), answer.decoding.labels, strict=True):
+            if (features := analysis(label)[1]) is not None:
+                others = {name: value for name, value in doc[t].morph.to_dict().items() if name not in known}
+                doc[t].set_morph({**others, **features})
+
+
+def write_spans(doc: "Doc", answers: Sequence[Answer], key: str | None) -> None:
+    """Write segments to ``doc.ents``, or to ``doc.spans[key]`` with the least probability of their tokens as scores.
+
+    Entities of sequences without an answer stay.
+    """
+    spans, scores = [], []
+    for at, decoding, probabilities in answers:
+        for segment in decoding.label_set.segments(decoding.ids):
+            if segment.type != decoding.label_set.outside:  # without a scheme, it has segments too
+                spans.append(Span(doc, int(at[segment.start]), int(at[segment.end - 1]) + 1, label=segment.type))
+                scores.append(None if probabilities is None else min(probabilities[segment.start : segment.end]))
+    if key is None:
+        skipped = [doc[at[0] : at[-1] + 1] for at, decoding, _ in answers if not len(decoding.ids)]
+        kept = [ent for ent in doc.ents if any(part.start <= ent.start and ent.end <= part.end for part in skipped)]
+        missing = [doc[token.i : token.i + 1] for part in skipped for token in part if token.ent_iob == 0]
+        doc.set_ents([*spans, *kept], missing=missing)
+        return
+    doc.spans[key] = spans
+    if None not in scores:
+        doc.spans[key].attrs["scores"] = np.array(scores, dtype=np.float32)
+
+
+def analysis(label: str) -> tuple[str, dict[str, str] | None]:
+    """The part of speech of a label, and its features if it is one of a morphologizer.
+
+    >>> analysis("NOUN"), analysis("POS=NOUN|Number=Sing"), analysis("_")
+    (('NOUN', None), ('NOUN', {'Number': 'Sing'}), ('', {}))
+    """
+    if "=" not in label and label != "_":
+        return label, None
+    features = dict(part.split("=", 1) for part in label.split("|") if "=" in part)
+    return features.pop("POS", ""), features
+
+
+def part_of_speech(label: str) -> int:
+    """The number that spaCy has for the part of speech of a label."""
+    if (name := analysis(label)[0]) in PARTS_OF_SPEECH:
+        return PARTS_OF_SPEECH[name]
+    wanted = f"one of {', '.join(name for name in PARTS_OF_SPEECH if name.isalpha())}"
+    cause = "Set another attribute, such as sets='tag'."
+    raise ModelError("a label is not a part of speech", got=repr(label), wanted=wanted, cause=cause)

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.decoding.decoder import Decoder, OnInfeasible
-from bridle.errors import Argument, EngineError, Infeasible, LabelError, LatticeError, ModelError, shown
+from bridle.decoding.result import raise_first
+from bridle.errors import Argument, EngineError, LabelError, LatticeError, ModelError, shown
 from bridle.explain import Explanation
 from bridle.extras import needed
 from bridle.integrations.logits.id2label import AnyScheme, labels_of
@@ -28,6 +29,8 @@ from bridle.recent import RecentCache
 from bridle.rules.base import Rule
 from bridle.rules.files import as_rules
 from bridle.rules.patterns import check_pattern
+from bridle.tagging import Block, tag
+from bridle.tagging.labelling import Want
 
 NEEDS = "token classification with transformers needs transformers and torch"
 needed("torch", "transformers", NEEDS)
@@ -322,22 +325,19 @@ def _most_probable(logits: Array) -> tuple[Array, Array]:
 def _decoded(
     decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, explain: bool, score: Score
 ) -> tuple[Array, Array, Explanation | None]:
-    """The best labels under the rules, their probabilities, and the reasons; no labels if there is no answer."""
-    why = None
-    if explain:
-        try:
-            why = decoder.explain(lattice, given)
-        except Infeasible:
-            if decoder.on_infeasible != "skip":
-                raise
-            return np.empty(0, dtype=np.int32), np.empty(0), None
-    best = decoder.decode(lattice, given) if why is None else why.best
-    every = np.arange(len(best.ids))
-    if score == "model" or not len(best.ids):
-        return best.ids, np.exp(lattice.unary[every, best.ids]), why
-    if best.relaxed:  # there is no probability given that the rules hold
-        return best.ids, np.full(len(best.ids), np.nan), why
-    return best.ids, decoder.marginals(lattice, given)[every, best.ids], why
+    """The best labels under the rules, their probabilities, and the reasons; no labels if there is no answer.
+
+    Labels that break hard rules have no probability given that these hold: NaN.
+    """
+    block = Block(1, scores=[lattice], given=None if given is None else [given])
+    want: tuple[Want, ...] = ("probabilities",) if score == "marginal" else ()
+    outcomes = tag(block, None, decoder, want=want)
+    raise_first(outcomes.decodings, infeasible=decoder.on_infeasible != "skip", errors=outcomes.errors)
+    ids = outcomes.ids
+    why = decoder.explain(lattice, given) if explain and outcomes.labelled[0] else None
+    if outcomes.probabilities is None:
+        return ids, np.exp(lattice.unary[np.arange(len(ids)), ids]), why
+    return ids, outcomes.per_label(outcomes.probabilities), why
 
 
 def _compiled(patterns: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,411 @@
+"""Blocks of sequences from files: what the readers of all formats share.
+
+A format yields blocks (`Format.blocks`) from a place on, and counts that place in units of its own: bytes, rows or
+sequences. A sequence that cannot be read is an error of its row; the rows around it are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bridle.data import limits
+from bridle.data.chunk import Pace
+from bridle.data.examples import Example
+from bridle.data.source import BLOCK, Source
+from bridle.errors import BridleError, FileError
+from bridle.tagging.block import Block, Column, Ids
+from bridle.texts import Texts
+
+if TYPE_CHECKING:
+    from bridle.tagging.outcomes import Outcomes
+
+ROWS = 4096  # of a block
+SIZE = 1 << 22  # bytes of a block, about
+ABSENT = "_"  # the label of a token whose sequence has none, where a file must have one
+_BOM, _NEW_LINE = "\ufeff".encode(), ord("\n")
+_RESERVED = ("id", "tokens", "word", "labels", "gold", "given", "status", "error")  # keys of the output
+
+
+class Builder:
+    """Collects the rows of a block: arrays that kernels have filled, and sequences that were read one by one."""
+
+    def __init__(self, source: Source, missing: str | None) -> None:
+        self.source, self.missing = source, missing
+        self._pieces: list[tuple[int, dict[str, Any]]] = []  # counts, and columns by name
+        self._examples: list[Example] = []  # since the last piece
+        self._errors: dict[int, BridleError] = {}
+        self._names: dict[str, None] = {}
+        self._places: list[Callable[[int], str]] = []
+        self.count = 0  # rows so far
+
+    def add(self, example: Example) -> None:
+        """Add a sequence."""
+        self._examples.append(example)
+        self.count += 1
+
+    def fail(self, error: BridleError, name: Any = None) -> None:
+        """Add a row that could not be read, with its id, so that it can be found."""
+        self._errors[self.count] = error
+        self._examples.append(Example({"": []}, id=name, where=error.where or ""))
+        self.count += 1
+
+    def extend(self, count: int, pieces: dict[str, Any], place: Callable[[int], str]) -> None:
+        """Add rows as columns; ":id", ":gold", ":given" and ":comments" are what comes with them."""
+        if self._examples:
+            self._flush()
+        self._names.update(dict.fromkeys(name for name in pieces if not name.startswith(":")))
+        if len(self._names) > limits.MOST_KEYS:
+            raise FileError(
+                "the sequences of this file have too many columns",
+                got=f"{len(self._names):,}",
+                wanted=f"at most {limits.MOST_KEYS:,}",
+                cause="Does each sequence have keys of its own?",
+                where=self.source.name,
+            )
+        self._pieces.append((count, pieces))
+        self._places.append(place)
+        self.count += count
+
+    def block(self, end: int, share: float) -> Block:
+        """Make the block of all rows so far; they are forgotten."""
+        examples = None if self._pieces else self._examples
+        if self._examples:
+            self._flush()
+        parts = self._pieces[0][1] if len(self._pieces) == 1 else self._joined()
+        block = Block(
+            self.count,
+            {name: parts[name] for name in self._names if parts.get(name) is not None},
+            errors=self._errors,
+            ids=parts.get(":id"),
+            given=parts.get(":given"),
+            gold=parts.get(":gold"),
+            comments=parts.get(":comments"),
+            examples=examples,
+            place=self._places[0] if len(self._places) == 1 else _places(self._pieces, self._places),
+            end=end,
+            share=share,
+            left_out=dict(self.source.left_out),
+        )
+        self.source.left_out.clear()
+        self._pieces, self._places, self._errors, self.count = [], [], {}, 0
+        return block
+
+    def _joined(self) -> dict[str, Any]:
+        """The columns of all pieces, end to end."""
+        counts, joined = [count for count, _ in self._pieces], dict[str, Any]()
+        for name in (*self._names, ":id", ":given", ":gold", ":comments"):
+            parts = [piece.get(name) for _, piece in self._pieces]
+            if all(part is None for part in parts):
+                continue
+            if name == ":given":
+                pairs = zip(parts, counts, strict=True)
+                joined[name] = [values for part, count in pairs for values in (part or [{}] * count)]
+            else:
+                joined[name] = (Ids if name == ":id" else Column).joined(parts, counts)
+        return joined
+
+    def _flush(self) -> None:
+        """Pack the sequences that were read one by one."""
+        some, self._examples = self._examples, []
+        self.count -= len(some)
+        lists: dict[str, list[Any]] = {}
+        for k, example in enumerate(some):
+            for name, column in example.columns.items():
+                lists.setdefault(name, [None] * len(some))[k] = column
+        lists.pop("", None)  # of rows that could not be read
+        main = next(iter(self._names), None) or next(iter(lists), "word")
+        lists.setdefault(main, [None] * len(some))
+        pieces: dict[str, Any] = {
+            name: Column.of(columns) for name, columns in sorted(lists.items(), key=lambda x: x[0] != main)
+        }
+        if any(example.labels is not None for example in some):
+            pieces[":gold"] = Column.of([self._with_gaps(example) for example in some])
+        if any(example.id is not None for example in some):
+            pieces[":id"] = Ids.of(example.id for example in some)
+        if any(example.given for example in some):
+            pieces[":given"] = [example.given for example in some]
+        if any(example.comments for example in some):
+            pieces[":comments"] = Column.of([example.comments for example in some])
+        self.extend(len(some), pieces, lambda row: some[row].where or "")
+
+    def _with_gaps(self, example: Example) -> list[str | None] | None:
+        if example.labels is None:
+            return None
+        return [None if label == self.missing else label for label in example.labels]
+
+
+def _places(pieces: list[tuple[int, Any]], places: list[Callable[[int], str]]) -> Callable[[int], str]:
+    """Name the place of a row of several pieces."""
+    starts = np.cumsum([0, *(count for count, _ in pieces)])
+
+    def place(row: int) -> str:
+        piece = int(np.searchsorted(starts, row, side="right")) - 1
+        return places[piece](row - int(starts[piece]))
+
+    return place
+
+
+# ---- arrays of kernels ----------------------------------------------------------------------------------------------
+
+
+def flags(array: Any) -> Any:
+    """Flags that a kernel has set; None if all are."""
+    return None if array.all() else array != 0
+
+
+def with_gaps(column: Column, missing: str | None) -> Column:
+    """Mark strings that stand for a missing one as missing."""
+    if missing is None or not isinstance(column.texts, Texts):
+        return column
+    gaps = column.texts.equal(missing)
+    if not gaps.any():
+        return column
+    return replace(column, whole=~gaps if column.whole is None else column.whole & ~gaps)
+
+
+def label_parts(outcomes: Outcomes, n: int) -> tuple[Any, ...]:
+    """What a kernel reads of the labels of the first n sequences: each name once, and which of them each token has."""
+    names, rows = Texts.of(outcomes.label_set.names), outcomes.offsets[: n + 1]
+    known = outcomes.labelled[:n].view(np.uint8)
+    return rows.astype(np.int64), known, names.offsets, None, names.data, outcomes.ids[: rows[-1]]
+
+
+def parts_of(column: Column, n: int) -> tuple[Any, ...]:
+    """What a kernel reads of the first n rows of a column: offsets of rows, rows that are there, offsets of strings,
+    strings that are there, bytes, and which string each value is, if there are fewer strings than values."""
+    texts = column.texts if isinstance(column.texts, Texts) else Texts.of(column.texts)
+    rows = column.offsets[: n + 1]
+    known = None if column.known is None else column.known[:n].view(np.uint8)
+    whole = None if column.whole is None else column.whole[: rows[-1]].view(np.uint8)
+    return rows, known, texts.offsets[: rows[-1] + 1], whole, texts.data, None
+
+
+def filled(column: Column, missing: str | None, tokens: Column) -> Column:
+    """The same with `missing`, if there is such a text, in place of missing ones, and "_" where there is no column."""
+    if column.known is not None and column is not tokens:
+        lists = [column.row(row) for row in range(len(column))]
+        sizes = np.diff(tokens.offsets).tolist()
+        column = Column.of([[ABSENT] * n if texts is None else texts for texts, n in zip(lists, sizes, strict=True)])
+    if missing is None or column.whole is None:
+        return column
+    there = column.whole.tolist()
+    return replace(column, texts=[t if x else missing for t, x in zip(column.texts, there, strict=True)], whole=None)
+
+
+def is_utf8(encoding: object) -> bool:
+    """Is it a name of UTF-8?"""
+    return isinstance(encoding, str) and encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+
+
+# ---- windows of text ------------------------------------------------------------------------------------------------
+
+
+class Text:
+    """A window of a text file that moves on; it knows its place in bytes and lines."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.data, self.at, self.final = b"", 0, False  # the window; the place in it; does nothing come after it?
+        self._base = 0  # where the window begins in the file
+        self._lines, self._counted = 0, 0  # the number of lines (-1: not known) up to a place in the window
+
+    def jump(self, start: int) -> None:
+        """Move on to a place of the file, in bytes from its beginning."""
+        here = self._base + len(self.data)
+        if start < here:
+            self.at = start - self._base
+            return
+        self._lines = self.source.skip(start - here, self._lines + _line_ends(self.data, self._counted))
+        self._base, self.data, self.at, self._counted = start, b"", 0, 0
+
+    def more(self, size: int) -> None:
+        """Read on; at the end of the file, the window is `final`. Raises `FileError` if a sequence is too long."""
+        if len(self.data) - self.at > limits.MOST_LINES:
+            self._check_length()
+        is_first = self._base + len(self.data) == 0
+        block = self.source.take(size)
+        while is_first and block and len(block) < len(_BOM) and (others := self.source.take(size)):
+            block += others
+        if self._lines >= 0:
+            self._lines += _line_ends(self.data, self._counted, self.at)
+        self._base += self.at
+        self.data, self.final = self.data[self.at :] + block, not block
+        self.at = self._counted = 0
+        if is_first and block.startswith(_BOM):
+            self.at = len(_BOM)
+
+    def place(self) -> int:
+        """The current place, in bytes from the beginning of the file."""
+        return self._base + self.at
+
+    def line(self) -> int:
+        """The number of the current line, from 1."""
+        if self._lines < 0:  # a run was resumed, and the lines before have not been counted
+            self._lines = _count_lines(self.source.name, self._base)
+            self._counted = 0
+        self._lines += _line_ends(self.data, self._counted, self.at)
+        self._counted = self.at
+        return self._lines + 1
+
+    def places(self, at: Any) -> Callable[[int], str]:
+        """Name the lines of rows of the current window. at: where each row begins in it."""
+        data, lines, counted, name, base = self.data, self._lines, self._counted, self.source.name, self._base
+
+        def place(row: int) -> str:
+            before, low = (lines, counted) if lines >= 0 else (_count_lines(name, base), 0)
+            return f"{name}:{before + 1 + _line_ends(data, low, int(at[row]))}"
+
+        return place
+
+    def _check_length(self) -> None:
+        """Raise `FileError` if the window, which has no complete sequence, exceeds the limit for one sequence."""
+        lines, last = _line_ends(self.data, self.at), self.data.rfind(b"\n", self.at) + 1
+        if (tail := self._characters(max(last, self.at))) > limits.LONGEST:
+            raise self.source.line_too_long(self.line() + lines, tail)
+        characters = self._characters(self.at) - lines
+        if characters > limits.LONGEST or lines > limits.MOST_LINES:
+            raise self.source.too_long(self.line(), characters, lines)
+
+    def _characters(self, at: int) -> int:
+        """Count characters from a place on: bytes without those within a character, which are 0x80 to 0xbf."""
+        held = np.frombuffer(self.data, np.int8)[at:]
+        return len(held) if len(held) <= limits.LONGEST else len(held) - int(np.count_nonzero(held < -64))
+
+    def decoded(self, end: int) -> str:
+        """The text up to a place of the window. Raises `FileError` if it is not text."""
+        data = self.data[self.at : end]
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise self.source.no_text(error, "utf-8", self.line(), self._base + end) from None
+        if (nul := text.find("\0")) >= 0:
+            raise self.source.nul(self.line() + text.count("\n", 0, nul))
+        return text.removesuffix("\r") if self.final and end == len(self.data) else text
+
+    @property
+    def share(self) -> float:
+        """The share of the file that has been read, from 0 to 1."""
+        left = len(self.data) - self.at if self.source.codec is None else 0
+        return min(max(self.source.done() - left, 0) / max(self.source.total or 0, 1), 1.0)
+
+
+def _line_ends(data: bytes, low: int, high: int | None = None) -> int:
+    """Count the line ends between two places; `bytes.count` takes several times as long."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8)[low:high] == _NEW_LINE))
+
+
+def _count_lines(name: str, size: int) -> int:
+    """Count the lines of the first bytes of a file."""
+    source, lines = Source(name), 0
+    try:
+        while size and (block := source.take(min(size, BLOCK))):
+            size, lines = size - len(block), lines + _line_ends(block, 0, size)
+    finally:
+        source.close()
+    return lines
+
+
+def text_blocks(text: Text, builder: Builder, read: Callable[[int], bool], pace: Pace) -> Iterator[Block]:
+    """Yield blocks of a text. read(rows): adds sequences of the window; False if there are not enough rows yet."""
+    begun, is_full = text.place(), False
+    while not (text.final and not is_full):
+        error: BridleError | None = None
+        try:
+            if not is_full:
+                text.more(pace.bytes)
+            is_full = read(pace.sequences)
+        except BridleError as wrong:  # the rows before it are handed on
+            error = wrong
+        # what comes through a pipe is handed on at once
+        is_due = error or is_full or text.final or text.source.total is None or text.place() - begun >= pace.bytes
+        if builder.count and is_due:
+            yield builder.block(text.place(), text.share)
+            begun = text.place()
+        if error is not None:
+            raise error
+
+
+def example_blocks(
+    examples: Iterable[Example], source: Source, missing: str | None, start: int, pace: Pace
+) -> Iterator[Block]:
+    """Yield blocks of sequences that are read one by one; the end of a block counts sequences."""
+    items, builder = iter(examples), Builder(source, missing)
+    for passed in range(start):
+        if next(items, None) is None:
+            raise source.shorter(f"{passed:,} sequences", f"at least {start:,}")
+    end, tokens = start, 0
+
+    def share() -> float:
+        return min(source.done() / max(source.total or 0, 1), 1.0)
+
+    error: BridleError | None = None
+    while error is None:
+        try:
+            example = next(items, None)
+        except BridleError as wrong:
+            error, example = wrong, None
+        if example is None:
+            break
+        builder.add(example)
+        end, tokens = end + 1, tokens + len(example)
+        if builder.count >= pace.sequences or tokens >= pace.tokens:
+            yield builder.block(end, share())
+            tokens = 0
+    if builder.count or source.left_out:
+        yield builder.block(end, share())
+    if error is not None:
+        raise error
+
+
+# ---- outcomes as examples -------------------------------------------------------------------------------------------
+
+
+def own_name(name: str) -> str:
+    """The key of a column in the output, where some keys have a meaning of their own."""
+    return f"{name}_" if name in _RESERVED else name
+
+
+def example_at(block: Block, row: int) -> Example:
+    """The sequence of a row, as it was read."""
+    if block.examples is not None:
+        example: Example = block.examples[row]
+        return replace(example, id=None if block.ids is None else block.ids[row])
+    columns: dict[str, Any] = {}
+    for name, column in block.columns.items():
+        if (texts := column.row(row)) is not None or not columns:
+            columns[name] = texts or []
+    return Example(
+        columns,
+        None if block.gold is None else block.gold.row(row),
+        {} if block.given is None else dict(block.given[row]),
+        () if block.comments is None else tuple(map(str, block.comments.row(row) or ())),
+        block.where(row) or "",
+        None if block.ids is None else block.ids[row],
+    )
+
+
+def labelled_examples(
+    block: Block, outcomes: Outcomes, n: int, *, gold: bool, blank: bool, first: int = 0
+) -> Iterator[Example]:
+    """The sequences first .. n-1 with their labels.
+
+    gold: labels that the file has become a column beside them. blank: tokens without a label get the label "_". A row
+    that could not be read is a token "_".
+    """
+    chances = outcomes.segment_probabilities or [None] * n
+    for row in range(first, n):
+        example, labels = example_at(block, row), outcomes.labels[row]
+        columns: Mapping[str, Any] = example.columns
+        if not len(example) and row in outcomes.errors:
+            columns = {name: [ABSENT] for name in block.columns}
+            labels = [ABSENT] if blank else None
+        elif gold and example.labels is not None:
+            columns = {**columns, "gold": ["?" if label is None else label for label in example.labels]}
+        if labels is None and blank:
+            labels = [ABSENT] * len(next(iter(columns.values())))
+        rounded = None if chances[row] is None else [round(p, 6) for p in chances[row] or ()]
+        yield replace(example, columns=columns, labels=labels, probabilities=rounded)

@@ -1,0 +1,382 @@
+"""Ray: tag datasets with a pool of actors, and go on after a crash.
+
+import ray
+from bridle.integrations.ray import run, tag
+
+tagged = tag(ray.data.read_parquet("refs"), "refs.bridle", rules, actors=2)   # a dataset
+run("refs", "tagged", "refs.bridle", rules, id_column="id")                    # files, resumable and checked
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from glob import glob
+from itertools import chain
+from typing import Any
+
+from bridle.arrow import Tag
+from bridle.arrow.base import Rules
+from bridle.arrow.loading import Model, loaded
+from bridle.checks import is_integer
+from bridle.errors import Argument, FileError, ModelError, shown
+from bridle.extras import needed
+from bridle.runs import ArrowFolder, Counts, RunResult, absolute, claim, compare, head_of
+
+__all__ = ["RunSummary", "run", "tag"]
+
+Actors = int | tuple[int, int]
+RunSummary = RunResult
+BLOCK_BYTES = 16 << 20  # of a checkpointed dataset: what one actor loses at most when it is killed
+
+
+def _ray() -> Any:
+    """The package, with its part for data."""
+    needed("ray.data", "ray", "datasets of Ray need the package ray")
+    return needed("ray", "ray", "datasets of Ray need the package ray")
+
+
+def tag(
+    dataset: Any,
+    model: Model,
+    rules: Rules = (),
+    *,
+    id_column: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    actors: Actors = 2,
+    num_cpus: float | None = None,
+    batch_size: int = 1024,
+    block_bytes: int | None = None,
+    **options: Any,
+) -> Any:
+    """Label the rows of a Ray dataset with a model, optionally under rules.
+
+    Parameters
+    ----------
+    dataset : ray.data.Dataset
+        The rows, with a column of tokens (see `columns` of `bridle.arrow.Tag`). It is not changed.
+    model : path, bytes or Tagger
+        The model. Its file is read here and put into Ray's object store once; other machines need not have it.
+    rules : iterable of Rule or str, or path, default ()
+        Rules, their sentences, or the path of a ``.rules`` file, which is read here.
+    id_column : str, optional
+        Name of a column with a different value in every row; needed by `checkpoint`.
+    checkpoint : path or URI, optional
+        Folder that all machines see, where Ray keeps the ids of rows that have been written, so that a job that was
+        killed goes on when it is run again. Keep it: without it, a second run would write every row again.
+    actors : int or (int, int), default 2
+        Number of actors, or the smallest and the largest number of a pool that grows and shrinks.
+    num_cpus : float, optional
+        Processors that each actor reserves. By default one, or a share of those that the cluster can spare.
+    batch_size : int, default 1024
+        Rows that an actor tags at once.
+    block_bytes : int, optional
+        Largest size of a block, in memory; one block is one written file and one step of a checkpoint. By default 16
+        MiB with a checkpoint, else what the context of `dataset` says.
+    **options
+        Options of `bridle.arrow.Tag`: ``output``, ``scores``, ``k``, ``prefix`` and so on.
+
+    Returns
+    -------
+    ray.data.Dataset
+        The columns of `dataset`, then those that `bridle.arrow.Tag` adds. It has a context of its own.
+
+    Raises
+    ------
+    ModelError
+        If an argument is out of range, ids would be lost, rows come from memory although there is a checkpoint, or
+        the cluster has too few processors.
+
+    Examples
+    --------
+    >>> import bridle, ray
+    >>> _ = ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    >>> crf = bridle.CRF(features=["word[0]", "label[-1]"]).fit([["a", "cat"], ["the", "dog"]], [["D", "N"]] * 2)
+    >>> tagged = tag(ray.data.from_items([{"tokens": ["the", "cat"]}]), crf, ["at most 1 token of N"], actors=1)
+    >>> tagged.take(1)[0]["labels"]
+    ['D', 'N']
+    >>> ray.shutdown()
+    """
+    data = _ray().data
+    smallest, largest = _pool(actors)
+    if not is_integer(batch_size, 1):
+        _refuse("{argument} must be a positive integer", "batch_size", batch_size)
+    if block_bytes is not None and not is_integer(block_bytes, 1):
+        _refuse("{argument} must be a positive number of bytes", "block_bytes", block_bytes)
+    made = Tag(loaded(model).tagger, rules, **options)  # which is pickled with the model
+    _check_schema(dataset, made, id_column)
+    if checkpoint is not None:
+        _check_checkpoint(dataset, id_column)
+    processors = float(_ray().cluster_resources().get("CPU", 0))
+    tagged = dataset.map_batches(
+        BridleTag,
+        batch_format="pyarrow",
+        batch_size=batch_size,
+        compute=data.ActorPoolStrategy(min_size=smallest, max_size=largest),
+        fn_constructor_args=(_ray().put(made),),
+        num_cpus=cpus_per_actor(largest, num_cpus, total=processors, checkpoint=checkpoint is not None),
+    )
+    if checkpoint is None and block_bytes is None:
+        return tagged
+    tagged = data.Dataset.copy(tagged, _deep_copy=True)  # with a context of its own; that of `dataset` stays as it is
+    context = tagged.context
+    context.target_max_block_size = block_bytes or BLOCK_BYTES
+    context.target_min_block_size = min(context.target_min_block_size, context.target_max_block_size)
+    if checkpoint is not None:
+        saved = needed("ray.data.checkpoint", "ray", "checkpoints need Ray 2.60 or newer")
+        context.checkpoint_config = saved.CheckpointConfig(
+            id_column, absolute(checkpoint), delete_checkpoint_on_success=False
+        )
+    return tagged
+
+
+class BridleTag:
+    """An actor that tags: Ray makes one in each process of the pool, and shows its name."""
+
+    def __init__(self, made: Any) -> None:
+        self.tag: Tag = _ray().get(made)
+
+    def __call__(self, table: Any) -> Any:
+        return self.tag(table)
+
+
+def cpus_per_actor(actors: int, num_cpus: float | None, *, total: float, checkpoint: bool) -> float:
+    """Compute the processors that each actor may reserve of `total`, so that the other parts of the job find some.
+
+    >>> [cpus_per_actor(4, None, total=total, checkpoint=True) for total in (8, 6, 3, 2)]
+    [1.0, 1.0, 0.25, 0.0]
+    """
+    others = 2 if checkpoint else 1
+    if num_cpus is not None:
+        if not (isinstance(num_cpus, (int, float)) and 0 <= num_cpus < math.inf):
+            _refuse("{argument} must be a number of processors", "num_cpus", num_cpus)
+        if actors * num_cpus + others > total:
+            warnings.warn(
+                f"{actors} actors x {num_cpus:g} processors and {others} for reading, writing"
+                f"{' and the filter of a resumed job' if checkpoint else ''} are more than the {total:g} of the "
+                "cluster; the job will wait until it has grown.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return num_cpus
+    if total < others:
+        cause = "A checkpointed job that goes on needs one for its filter and one to read and write. On your own "
+        cause += "machine, ray.init(num_cpus=4) is enough, whatever it has."
+        raise ModelError(
+            "the cluster has too few processors", got=f"{total:g}", wanted=f"at least {others}", cause=cause
+        )
+    return min(1.0, math.floor((total - others) / actors * 100) / 100)
+
+
+def _pool(actors: Any) -> tuple[int, int]:
+    """The smallest and the largest number of actors."""
+    pair = actors if isinstance(actors, (tuple, list)) else (actors, actors)
+    if len(pair) != 2 or not is_integer(pair[0], 1) or not is_integer(pair[1], pair[0]):
+        _refuse("{argument} must be a positive integer or a pair (smallest, largest)", "actors", actors)
+    return int(pair[0]), int(pair[1])
+
+
+def _check_schema(dataset: Any, made: Tag, id_column: str | None) -> None:
+    """Tokens and ids are there, as far as that is known before anything is read."""
+    schema = dataset.schema(fetch_if_missing=False)
+    before = getattr(schema, "base_schema", None)
+    if before is None or not hasattr(before, "metadata"):  # unknown yet, or not of Arrow
+        return
+    after = made.check(before).schema(before)
+    if id_column is not None and id_column not in after.names:
+        what, argument = "{argument} is not a column of the result", Argument("id_column", id_column)
+        cause = "The option keep must name it." if id_column in before.names else None
+        raise ModelError(what, got=", ".join(after.names), argument=argument, cause=cause)
+
+
+def _check_checkpoint(dataset: Any, id_column: str | None) -> None:
+    if not isinstance(id_column, str) or not id_column:
+        wanted = "the name of a column with a different value in every row"
+        raise ModelError(
+            "a checkpoint needs {argument}", got=shown(id_column), wanted=wanted, argument=Argument("id_column")
+        )
+    if not _reads_files(dataset._logical_plan.dag):
+        what, got = "only rows that are read from files can be checkpointed", str(dataset._logical_plan.dag.name)
+        cause = "Ray would write all rows again when the job goes on. Write them to files first."
+        raise ModelError(what, got=got, wanted="ray.data.read_parquet and the like", cause=cause)
+
+
+def _reads_files(operator: Any) -> bool:
+    """Do all rows come from operators before which Ray can filter?"""
+    if type(operator).__name__ in ("Read", "ReadFiles"):
+        return True
+    return bool(operator.input_dependencies) and all(map(_reads_files, operator.input_dependencies))
+
+
+def _refuse(what: str, name: str, value: object) -> None:
+    raise ModelError(what, got=shown(value), argument=Argument(name))
+
+
+# ---- from Parquet files to Parquet files ----------------------------------------------------------------------------
+# out/NAME-0.parquet                    rows
+# checkpoint/_manifest.jsonl            what is run there
+# checkpoint/ids/NAME.parquet           ids, once the file of rows is complete
+# checkpoint/ids/NAME.pending.parquet   ids, while it is written
+#
+# Ray writes the pending ids, then the rows, then renames the ids; on the way back it deletes the rows of pending ids.
+# If a task that has been retried is killed between these steps, or somebody deletes a file, ids may be noted whose rows
+# are gone. `reconcile` compares both sides before a run goes on, and removes what has no counterpart.
+
+_SIZES = ("actors", "num_cpus", "batch_size", "block_bytes")  # another call may choose others
+_NAME = re.compile(r"(\w+_[0-9a-f]{32}_\d{6,})(?:-\d+|(\.pending))?\.parquet")  # as Ray does: dataset, write, task
+
+
+def run(
+    inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    model: Model,
+    rules: Rules = (),
+    *,
+    id_column: str = "id",
+    checkpoint: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> RunSummary:
+    """Label the rows of Parquet files on a Ray cluster; run it again after a crash, and it goes on.
+
+    Parameters
+    ----------
+    inputs : path, URI, or list of them
+        Parquet files, or folders of them, that all machines see.
+    out : path or URI
+        Folder of the output, which all machines see. It is made if it does not exist.
+    id_column : str, default "id"
+        Name of a column with a different value in every row.
+    checkpoint : path or URI, optional
+        Folder of what is done. By default the name of `out` with ``.checkpoint`` after it.
+    model, rules, **options
+        As for `tag`: ``actors``, ``num_cpus``, ``batch_size``, ``block_bytes`` and the options of `bridle.arrow.Tag`.
+
+    Returns
+    -------
+    RunSummary
+        Counts, after the ids of the output have been compared with those of the input.
+
+    Raises
+    ------
+    FileError
+        If the inputs cannot be read, an id is missing, the folders belong to another run, or ids of the output are
+        not those of the input.
+
+    Examples
+    --------
+    >>> summary = run("refs", "tagged", "refs.bridle", ["at most 1 segment of TITLE"])  # doctest: +SKIP
+    >>> summary.rows, summary.resumed, summary.files, summary.checksum  # doctest: +SKIP
+    (100000, 0, 50, '5bd3f0a2c0de9b11')
+    """
+    begun, place = time.monotonic(), absolute(out)
+    kept = absolute(checkpoint) if checkpoint is not None else place.rstrip("/") + ".checkpoint"
+    if f"{kept.rstrip('/')}/".startswith(f"{place.rstrip('/')}/"):
+        what, cause = "the checkpoint cannot lie in the output", "Ray lists the output."
+        raise FileError(what, got=kept, wanted="another folder", cause=cause)
+    paths = [absolute(path) for path in ([inputs] if isinstance(inputs, (str, os.PathLike)) else inputs)]
+    tagger = loaded(model).tagger
+    files, found = parquet_files(paths)
+    wanted = counted(files, found, id_column)
+    rows, notes, ids = ArrowFolder(place), ArrowFolder(kept), ArrowFolder(f"{kept.rstrip('/')}/ids")
+    asked = {name: value for name, value in options.items() if name not in _SIZES}
+    chosen = Tag(tagger, rules, **asked).rules
+    dataset = _ray().data.read_parquet(found, filesystem=files)
+    tagged = tag(dataset, tagger, chosen, id_column=id_column, checkpoint=ids.path, **options)
+    asked["id_column"] = id_column
+    claim(notes, head_of(tagger.fingerprint_, chosen, asked, [{"path": path} for path in sorted(paths)], "ray"), rows)
+    reconcile(rows, ids)
+    before = after = _written(rows, id_column, options)
+    if (before.rows, before.ids) != (wanted.rows, wanted.ids):
+        tagged.write_parquet(place)
+        after = _written(rows, id_column, options)
+    cause = "Are there ids that occur twice in the input? Have the inputs changed since the run began?"
+    compare(after, wanted, place, cause=cause)
+    facts = {"shards": len(rows.names()), "rows_before": before.rows, "seconds": time.monotonic() - begun}
+    return RunResult.of(place, after, state="nothing to do" if before is after else "finished", **facts)
+
+
+def parquet_files(paths: Sequence[str]) -> tuple[Any, list[str]]:
+    """List the Parquet files at some absolute paths or URIs and in folders there, sorted, with their file system."""
+    fs = needed("pyarrow.fs", "ray", "files of Ray need PyArrow")
+    found: list[str] = []
+    files = None
+    for path in chain.from_iterable(map(_matches, paths)):
+        files, inside = fs.FileSystem.from_uri(path)
+        info = files.get_file_info(inside)
+        if info.type == fs.FileType.File:
+            found.append(inside)
+        elif info.type == fs.FileType.Directory:
+            below = files.get_file_info(fs.FileSelector(inside, recursive=True))
+            found += [one.path for one in below if one.type == fs.FileType.File and one.extension == "parquet"]
+        else:
+            raise FileError("there is no such file", got=path, wanted="a Parquet file, or a folder of them", where=path)
+    if not found:
+        raise FileError("there are no Parquet files", got=shown(list(paths)), wanted="files *.parquet")
+    return files, sorted(found)
+
+
+def _matches(path: str) -> list[str]:
+    """What a pattern of this machine's files stands for; anything else stands for itself."""
+    pattern = "://" not in path and any(sign in path for sign in "*?[")
+    return sorted(glob(path, recursive=True)) or [path] if pattern else [path]  # noqa: PTH207  (from the root)
+
+
+def counted(files: Any, paths: Sequence[str], id_column: str, prefix: str = "") -> Counts:
+    """Count the rows of Parquet files; `FileError` if a file cannot be read, or has rows without an id."""
+    pa, dataset = needed("pyarrow", "ray", "Parquet files"), needed("pyarrow.dataset", "ray", "Parquet files")
+    counts = Counts()
+    if not paths:
+        return counts
+    try:
+        found = dataset.dataset(list(paths), filesystem=files, format="parquet")
+        names = found.schema.names
+        if id_column not in names:
+            raise FileError(f"there is no column {id_column!r}", got=", ".join(names), where=paths[0])
+        columns = [name for name in (id_column, f"{prefix}status", f"{prefix}error") if name in names]
+        for batch in found.to_batches(columns=columns):
+            if missing := batch.column(id_column).null_count:
+                raise FileError("rows have no id", got=f"{missing:,} rows", wanted=f"a value of {id_column!r}")
+            counts += Counts.of(batch, id_column, prefix)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FileError("cannot read Parquet files", got=str(error), where=paths[0]) from error
+    return counts
+
+
+def _written(rows: ArrowFolder, id_column: str, options: Mapping[str, Any]) -> Counts:
+    """What is in the output."""
+    return counted(rows.files, [rows.at(name) for name in rows.names()], id_column, options.get("prefix", ""))
+
+
+def reconcile(rows: ArrowFolder, ids: ArrowFolder) -> int:
+    """Remove files of rows whose ids are not noted as done, and of ids whose rows are not there; return how many.
+
+    `FileError` if there is a file that Ray has not written.
+    """
+    named: dict[str, list[tuple[ArrowFolder, str]]] = defaultdict(list)  # by what Ray wrote together
+    balance: dict[str, float] = defaultdict(int)  # rows written less ids noted
+    for folder, sign in ((rows, 1), (ids, -1)):
+        for name in folder.names():
+            match = _NAME.fullmatch(name)
+            if match is None:
+                what, cause = "a file is not of this run", "Move it elsewhere, or write to another folder."
+                raise FileError(what, got=name, wanted="only files that Ray wrote", where=folder.path, cause=cause)
+            named[match[1]].append((folder, name))
+            balance[match[1]] += sign * (math.nan if match[2] else _rows(folder, name))
+    unequal = [file for key, files in named.items() if balance[key] != 0 for file in files]
+    for folder, name in unequal:
+        folder.remove([name])
+    return len(unequal)
+
+
+def _rows(folder: ArrowFolder, name: str) -> float:
+    """How many rows a Parquet file has; NaN if it is cut off."""
+    pa, pq = needed("pyarrow", "ray", "files of Ray need PyArrow"), needed("pyarrow.parquet", "ray", "Parquet")
+    try:
+        return int(pq.read_metadata(folder.at(name), filesystem=folder.files).num_rows)
+    except (pa.ArrowInvalid, OSError):
+        return math.nan

@@ -1,0 +1,292 @@
+"""tag: label the sequences of a block with a model and rules, all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+
+from bridle import _native
+from bridle.checks import is_integer
+from bridle.decoding.clash import nothing_found
+from bridle.decoding.decoder import Decoder, Given, Scored
+from bridle.decoding.problem import LIMIT, NOTHING_FOUND, Answers, Problem, bad_option, offsets_of, other_labels
+from bridle.decoding.ranking import ranked
+from bridle.decoding.result import Decoding
+from bridle.decoding.segments import probabilities
+from bridle.errors import BridleError, FeatureError
+from bridle.features import Features, TemplateFeatures
+from bridle.features.columns import column_of, names_of_columns
+from bridle.lattice import Batch, Lattice, Lattices
+from bridle.rules.inputs import missing_column
+from bridle.tagging.block import Block
+from bridle.tagging.outcomes import Outcomes, segments_of
+
+Want = Literal["k_best", "probabilities", "segment_probabilities"]
+_WANT = frozenset(get_args(Want))
+
+
+class Scorer(Protocol):
+    """A trained model."""
+
+    features_: Features
+    linear_: Any
+    scores: Any
+
+
+def tag(
+    block: Block,
+    model: Scorer | None,
+    decoder: Decoder,
+    *,
+    want: Collection[Want] = (),
+    k: int = 1,
+    stop: _native.Stop | None = None,
+    threads: int = 1,
+) -> Outcomes:
+    """Label the sequences of a block; those that cannot be labelled have an error.
+
+    Parameters
+    ----------
+    block : Block
+        The sequences; the names of its columns are those of the model (`columns_for` says which is which).
+    model : Predictor or None
+        The model that scores texts; None if the block has scores.
+    decoder : Decoder
+        The labels and the rules. What it does if no labelling obeys the rules is a status here, never raised.
+    want : collection of str
+        What to compute besides labels, scores and bounds: "k_best", the `k` best labellings; "probabilities", of the
+        label of each token; "segment_probabilities", of each segment.
+    k : int, default 1
+        Number of labellings for "k_best".
+    stop : Stop, optional
+        Set it in another thread to end the work, which raises `KeyboardInterrupt` here.
+    threads : int, default 1
+        Number of threads; 0 means all cores. The results do not depend on it.
+
+    Returns
+    -------
+    Outcomes
+        One outcome per sequence, in order.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> from bridle.tagging import Block, tag
+    >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+    >>> outcomes = tag(Block(3, sequences=[["the", "cat"], ["the", None], []]), model, model.decoder())
+    >>> outcomes.labels, outcomes.status.tolist(), list(outcomes.errors)
+    ([['D', 'N'], None, []], ['optimal', 'error', 'optimal'], [1])
+    """
+    if isinstance(want, str) or not _WANT.issuperset(want):
+        raise bad_option("want", want, f"a list of {', '.join(map(repr, sorted(_WANT)))}")
+    if not is_integer(k, 1):
+        raise bad_option("k", k, "an integer >= 1")
+    extras = _Extras(decoder, frozenset(want), k) if want else None
+    scores = _scores_of(block, model, decoder)
+    decodings, parts = decoder.decode_parts(scores, block.count, threads, stop=stop, more=extras)
+    outcomes = Outcomes(decodings, decoder.labels, dict(decodings.errors), chars=block.chars)
+    if extras is not None:
+        extras.add_to(outcomes, parts)
+    return outcomes
+
+
+class ModelColumns(NamedTuple):
+    """The columns that a model reads, and the one among them that holds the tokens of its training data."""
+
+    needed: tuple[str, ...]
+    main: str
+
+    @classmethod
+    def of(cls, model: Any) -> ModelColumns:
+        """Say which columns a model reads."""
+        needed = tuple(getattr(model.features_, "sources", ()))
+        noted = model.notes_.get("columns")
+        listed = [name for name in noted if isinstance(name, str)] if isinstance(noted, list) else []
+        return cls(needed, listed[0] if listed else needed[0] if needed else "word")
+
+    def renamed(self, names: Sequence[str]) -> list[str]:
+        """The names that the model has for columns, of which the first one holds the tokens.
+
+        It is the model's column of tokens, unless the model knows it by its own name, or that column is there, too.
+        """
+        own, *others = names
+        is_main = own not in self.needed and self.main in self.needed and self.main not in others
+        return [self.main if is_main else own, *others]
+
+
+# ---- scores ---------------------------------------------------------------------------------------------------------
+
+
+def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable[[int, int, _native.Stop], Scored]:
+    """Make the function that scores sequences low .. high-1; those at fault are empty, and have errors."""
+    errors, given = dict(block.errors), block.given if decoder.rules and decoder.required_inputs else None
+    columns = decoder.required_columns if decoder.rules else frozenset()
+    has_tokens = given is not None and any("tokens" in values for values in given)
+    if columns - {"tokens"} or (columns and (decoder.compares_tokens or has_tokens)):
+        features = None if model is None else model.features_
+        given, columns = with_columns(block, features, given, columns, errors), frozenset()
+    if model is None:
+        packed = block.packed(["tokens"] if columns else [], errors) if block.columns else None
+        texts = None if packed is None else packed.texts.get("tokens")
+        lattices = _without_rows(block.scores, errors, decoder)
+        cuts = offsets_of(lattices)
+
+        def scores(low: int, high: int, _stop: _native.Stop) -> Scored:
+            words = None if texts is None else texts[int(cuts[low]) : int(cuts[high])]
+            some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+            return some, None if given is None else given[low:high], words, _part_of(errors, low, high)
+
+        return scores
+    features, linear, sequences = model.features_, model.linear_, block.sequences
+    if sequences is None:
+        if not isinstance(features, TemplateFeatures):
+            raise _no_text(block)
+        main = [features.templates.main] if columns else []
+        sequences = block.packed(list(dict.fromkeys([*features.sources, *main])), errors)
+
+    def scores_by_model(low: int, high: int, stop: _native.Stop) -> Scored:
+        wrong = _part_of(errors, low, high) if errors else {}
+        some = sequences if high - low == block.count else sequences[low:high]
+        encoded, texts = features.encode_with_texts(some, wrong)
+        batch = linear.scores(encoded, model.scores, stop, wrong)
+        return batch, None if given is None else given[low:high], texts if columns else None, wrong
+
+    return scores_by_model
+
+
+def _no_text(block: Block) -> FeatureError:
+    return FeatureError(
+        "the model takes ready-made features, not text",
+        got=", ".join(map(repr, block.columns)) or "no columns",
+        wanted="a model with templates, such as CRF(features='ner')",
+        cause="Score your features in Python, and decode the scores with bridle.Decoder or bridle.arrow.Decode.",
+    )
+
+
+def _part_of(errors: Mapping[int, BridleError], low: int, high: int) -> dict[int, BridleError]:
+    return {row - low: error for row, error in errors.items() if low <= row < high}
+
+
+def with_columns(
+    block: Block,
+    features: Features | None,
+    given: Sequence[Given] | None,
+    columns: frozenset[str],
+    errors: dict[int, BridleError],
+) -> list[Given]:
+    """Given values, with the columns that rules look at; sequences that lack one get an error."""
+    rows: list[Given] = []
+    for row in range(len(block)):
+        own = {} if given is None or row in errors else given[row]
+        try:
+            texts = {
+                name: _column(block, features, row, name) for name in columns if name not in own and row not in errors
+            }
+            rows.append({**texts, **own})
+        except BridleError as error:
+            errors[row] = error
+            rows.append({})
+    return rows
+
+
+def _column(block: Block, features: Features | None, row: int, name: str) -> Sequence[str]:
+    """The values of a column that rules look at, of one sequence."""
+    if block.sequences is not None:
+        x = block.sequences[row]
+        if name == "tokens" and isinstance(features, TemplateFeatures):
+            return features.tokens(x)
+        found = column_of(x, name)
+        names = names_of_columns(x)
+    else:
+        if name == "tokens" and isinstance(features, TemplateFeatures):
+            name = features.templates.main
+        found = block.columns[name].row(row) if name in block.columns else None  # type: ignore[assignment]
+        names = list(block.columns)
+    if found is None:
+        raise missing_column(name, names)
+    return found
+
+
+def _without_rows(batch: Lattices | None, errors: dict[int, BridleError], decoder: Decoder) -> Lattices:
+    """The same scores, with empty sequences in place of those that have errors, or other labels than the decoder."""
+    if batch is None:
+        wanted = "a model, or a block with scores"
+        raise FeatureError("there is no model to score the sequences", got="a block of texts, and None", wanted=wanted)
+    if not isinstance(batch, Batch):
+        m = len(decoder.labels)
+        for b, x in enumerate(batch):
+            if x.n_labels != m:
+                errors.setdefault(b, other_labels(x.n_labels, m))
+        return [Lattice(np.zeros((0, m))) if b in errors else x for b, x in enumerate(batch)] if errors else batch
+    if not errors:
+        return batch
+    kept = np.ones(len(batch), dtype=bool)
+    kept[list(errors)] = False
+    lengths = np.diff(batch.offsets)
+    begin = batch.offsets[:-1] if batch.first is None else batch.first
+    cuts = np.concatenate([[0], np.cumsum(lengths * kept)])
+    tokens = np.arange(cuts[-1]) + np.repeat((begin - cuts[:-1])[kept], lengths[kept])
+    return Batch(batch.unary[tokens], cuts, batch.pairwise, batch.start, batch.end)
+
+
+# ---- k best, and probabilities --------------------------------------------------------------------------------------
+
+
+class _Extras:
+    """Computes what is wanted besides labels, for all sequences of a part at once."""
+
+    def __init__(self, decoder: Decoder, want: frozenset[Want], k: int) -> None:
+        self.decoder, self.k = decoder, k
+        self.wanted = want
+
+    def __call__(self, problem: Problem, answers: Answers) -> tuple[Any, ...]:
+        """The number of the first row; k best labellings, probabilities of tokens and of segments, errors by row."""
+        rows = np.flatnonzero(answers.status <= LIMIT)
+        errors: dict[int, BridleError] = {}
+        best: dict[int, list[Decoding]] = {}
+        if "k_best" in self.wanted:
+            for b, labellings in zip(
+                rows.tolist(), problem.native().k_best_all(self.k, rows, problem.stop), strict=True
+            ):
+                if labellings and labellings[0][2] == NOTHING_FOUND:
+                    errors[b] = nothing_found("search", labellings[0][3])
+                else:
+                    best[b] = ranked(self.decoder, labellings)
+        tokens, segments = "probabilities" in self.wanted, None
+        listed: dict[int, list[float]] = {}
+        if "segment_probabilities" in self.wanted:
+            first, end, owner = segments_of(self.decoder.labels.span_labels, answers.ids, problem.offsets)
+            answered = np.isin(owner, rows)
+            segments, owner = (first[answered], end[answered]), owner[answered]
+        if not tokens and segments is None:
+            return problem.first, best, None, listed, errors
+        limit = self.decoder.limits.time_limit
+        chances = probabilities(problem, answers.ids, rows, tokens=tokens, segments=segments, seconds=limit)
+        if segments is not None:
+            cuts, values = np.searchsorted(owner, [rows, rows + 1]).tolist(), chances.segments.tolist()
+            spans = zip(rows.tolist(), *cuts, strict=True)
+            listed = {b: values[low:high] for b, low, high in spans if b not in chances.errors}
+        return problem.first, best, chances.tokens, listed, chances.errors | errors
+
+    def add_to(self, outcomes: Outcomes, parts: Sequence[tuple[Any, ...]]) -> None:
+        """Put the results of all parts together."""
+        decodings = outcomes.decodings
+        best: list[Any] = [None] * len(decodings)
+        segments: list[Any] = [None] * len(decodings)
+        for first, some, _, some_segments, errors in parts:
+            for b, labellings in some.items():
+                best[first + b] = labellings
+            for b, chances in some_segments.items():
+                segments[first + b] = chances
+            for b, error in errors.items():
+                outcomes.errors.setdefault(first + b, error)
+        for b in np.flatnonzero(decodings.relaxed).tolist():
+            best[b] = [decodings[b]]
+        for b in decodings.errors:
+            best[b] = segments[b] = None
+        outcomes.k_best = best if "k_best" in self.wanted else None
+        outcomes.segment_probabilities = segments if "segment_probabilities" in self.wanted else None
+        if "probabilities" in self.wanted:
+            outcomes.probabilities = np.concatenate([np.zeros(0), *(chances for _, _, chances, _, _ in parts)])
