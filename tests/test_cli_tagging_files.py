@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -344,16 +346,27 @@ def test_hard_rules_that_must_hold_stop_shards_too(run: Cli, folder: Path, tmp_p
 
 def test_a_command_that_waits_for_input_ends_at_ctrl_c_and_when_its_output_is_closed(run: Cli, folder: Path) -> None:
     lines = b'{"tokens": ["the"], "pos": ["D"]}\n' * 20_000  # enough for a thread that reads
+
+    def write(pipe: Any) -> None:
+        with contextlib.suppress(OSError):  # the command has ended
+            left = memoryview(lines)
+            while left:
+                left = left[os.write(pipe.fileno(), left) :]
+
     for code in (130, 141):
         process = run.start(
             "tag", folder / "m.bridle", "-", "--format", "jsonl", stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         with process, process.stdin as stdin, process.stdout as stdout:  # type: ignore[union-attr]
-            stdin.write(lines)
-            stdin.flush()  # and it stays open
+            writer = threading.Thread(target=write, args=(stdin,))
+            writer.start()  # beside the reader, because pipes hold less than this; stdin stays open
             for _ in range(15_000):
                 stdout.readline()
             if code == 130:
                 process.send_signal(signal.SIGINT)
             stdout.close()
-            assert process.wait(60) in (code, 141), process.returncode
+            try:
+                assert process.wait(60) in (code, 141), process.returncode
+            finally:
+                process.kill()
+                writer.join()

@@ -39,6 +39,20 @@ def random_lattices(seed: int, count: int) -> list[Lattice]:
     return [Lattice(rng.normal(size=(n, M)), rng.normal(size=(M, M)) if seed % 2 else None) for n in sizes]
 
 
+NO_SPANS = np.zeros(0, dtype=np.int32)
+
+
+def label_probabilities(
+    native: Any, hard: list[int], ids: Any, rows: Any, seconds: float, stop: _native.Stop, out: Any
+) -> tuple[Any, Any]:
+    """Call the kernel for the labels of tokens alone, without segments."""
+    kinds, flags, none = np.zeros(M, dtype=np.int32), np.zeros(M, dtype=np.uint8), np.zeros(0)
+    log_z, error = native.probabilities(
+        hard, ids, rows, seconds, stop, out, NO_SPANS, NO_SPANS, kinds, flags, flags, none, none
+    )
+    return log_z, error
+
+
 # ---- k best and probabilities ---------------------------------------------------------------------------------------
 
 
@@ -51,7 +65,7 @@ def test_blocks_are_their_rows(seed: int, k: int) -> None:
     rows = np.array([5, 0, 3, 3], dtype=np.int64)
     hard, ids = hard_rules(whole), np.random.default_rng(seed).integers(0, M, int(whole.offsets[-1])).astype(np.int32)
     out = np.full(len(ids), 7.0)
-    log_z, error = whole.native().label_probabilities(hard, ids, rows, -1.0, stop, out)
+    log_z, error = label_probabilities(whole.native(), hard, ids, rows, -1.0, stop, out)
     best = whole.native().k_best_all(k, rows, stop)
     for at, b in enumerate(rows.tolist()):
         alone = problem_of(rules, [lattices[b]])
@@ -71,7 +85,7 @@ def test_rows_without_a_sum_are_told() -> None:
 
     def asked(problem: Problem, seconds: float = -1.0) -> tuple[Any, Any, Any]:
         out = np.zeros(8)
-        return *problem.native().label_probabilities([0], ids, rows, seconds, stop, out), out
+        return *label_probabilities(problem.native(), [0], ids, rows, seconds, stop, out), out
 
     log_z, _, out = asked(problem_of([r.at_most(1, of="X")], [fine, none, fine]))
     assert log_z[1] == -math.inf and math.isfinite(log_z[0]) and log_z[0] == log_z[2]
@@ -94,12 +108,12 @@ def test_blocks_are_checked() -> None:
         with pytest.raises(ValueError, match="no such sequence"):
             native.k_best_all(1, np.array([row]), stop)
         with pytest.raises(ValueError, match="no such sequence"):
-            native.label_probabilities([], ids, np.array([row]), -1.0, stop, out)
+            label_probabilities(native, [], ids, np.array([row]), -1.0, stop, out)
     for label in (-1, M):
         with pytest.raises(ValueError, match="no such label"):
-            native.label_probabilities([], np.full(3, label, dtype=np.int32), rows, -1.0, stop, out)
+            label_probabilities(native, [], np.full(3, label, dtype=np.int32), rows, -1.0, stop, out)
     with pytest.raises(ValueError, match="a number per token"):
-        native.label_probabilities([], ids[:2], rows, -1.0, stop, out)
+        label_probabilities(native, [], ids[:2], rows, -1.0, stop, out)
 
 
 # ---- stopping -------------------------------------------------------------------------------------------------------
@@ -131,8 +145,8 @@ def long_intervals(stop: _native.Stop) -> Any:
 
 LONG: dict[str, Callable[[_native.Stop], Any]] = {
     "k best": lambda stop: long_problem(stop).native().k_best_all(10**6, np.arange(40), stop),
-    "sums": lambda stop: long_problem(stop).native().label_probabilities(
-        [0, 1, 2, 3], np.zeros(60_000, dtype=np.int32), np.arange(40), -1.0, stop, np.zeros(60_000)
+    "sums": lambda stop: label_probabilities(
+        long_problem(stop).native(), [0, 1, 2, 3], np.zeros(60_000, dtype=np.int32), np.arange(40), -1.0, stop, np.zeros(60_000)
     ),
     "one sum": lambda stop: [long_problem(stop).native().log_sum(b, [0, 1, 2, 3], None, -1.0, stop) for b in range(40)],
     "tables": long_table,

@@ -108,11 +108,11 @@ WRONG: list[tuple[r.Rule, Any, type[Exception], str]] = [
 def test_the_first_bad_sequence_is_named(rule: r.Rule, given: Any, kind: type[Exception], text: str) -> None:
     fine = {"at": "A" if "allow" in str(rule) else (0, 1) if "share" in str(rule) else 1, "tokens": list("vwxyz")}
     fine = {**fine, "at": (0, 1)} if rule == r.same_label(r.given("at")) else fine
-    other = r.fix("O", r.given("late"))  # a rule that comes first, and is wrong later
-    good = {**fine, "late": 2}
+    other = r.forbid("B", at=r.given("late"))  # a rule that comes first, and is wrong later
+    good = {**fine, "late": 4}
     for threads in (1, 2):
         with pytest.raises(kind) as caught:
-            given_ = [good, good, {**given, "late": 2}, {**fine, "late": 99}]
+            given_ = [good, good, {**given, "late": 4}, {**fine, "late": 99}]
             Decoder(LABELS, [other, rule]).decode_batch([FLAT] * 4, given_, threads)
         assert text in str(caught.value) and getattr(caught.value, "sequence", None) == 2
         assert getattr(caught.value, "rule", None) == rule
