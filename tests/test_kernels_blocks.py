@@ -146,7 +146,7 @@ def long_intervals(stop: _native.Stop) -> Any:
 LONG: dict[str, Callable[[_native.Stop], Any]] = {
     "k best": lambda stop: long_problem(stop).native().k_best_all(10**6, np.arange(40), stop),
     "sums": lambda stop: label_probabilities(
-        long_problem(stop).native(), [0, 1, 2, 3], np.zeros(60_000, np.int32), np.arange(40), -1.0, stop, np.zeros(60_000)
+        long_problem(stop).native(), [0, 1, 2, 3], np.zeros(60_000, np.int32), np.arange(40), -1, stop, np.ones(60_000)
     ),
     "one sum": lambda stop: [long_problem(stop).native().log_sum(b, [0, 1, 2, 3], None, -1.0, stop) for b in range(40)],
     "tables": long_table,
