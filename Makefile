@@ -22,7 +22,7 @@ STUB   := src/bridle/_native.pyi
 help:
 	@echo "make demo        label references in styles that the tagger has never seen, without and with rules; writes an HTML report"
 	@echo "make explore     open a page where you write rules for references and see at once what they do (Ctrl-C ends it)"
-	@echo "make test        run all tests (TESTS='tests/test_rules.py': some of them)"
+	@echo "make test        run all tests (TESTS='tests/rules/test_rules.py': some of them)"
 	@echo "make test-fast   run all tests but the slow ones, which take more than a second each"
 	@echo "make test-integrations  test Bridle with the real CRFsuite, transformers, spaCy, GLiNER and the others"
 	@echo "make test-distributed  kill Spark, Ray and bridle tag at work, and check that nothing is lost (Java 17; about 10 minutes)"
@@ -58,7 +58,7 @@ explore: $(VENV)/.serve
 
 # Two files at a time on two cores, and so on. Tests of limits of time want the machine for themselves.
 PARALLEL := -n auto --dist loadfile
-TIMED := $(addprefix tests/test_,deadline.py decoding_threads.py spans_selector_limits.py)
+TIMED := $(addprefix tests/,test_deadline.py decoding/test_threads.py spans/test_selector_limits.py)
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) $(addprefix --ignore ,$(TIMED)))
 	$(if $(TESTS),,$(BIN)/python -m pytest $(TIMED))
@@ -69,10 +69,10 @@ test-fast: $(VENV)/.test
 # Beside the real packages of others. torch is installed as pip finds it: a CPU build saves gigabytes. GLiNER wants an older
 # transformers, so that it has an environment of its own, on top of the other one.
 GLINER := $(VENV)/gliner
-GLINER_TEST := tests/integrations/test_gliner.py
+GLINER_TEST := tests/heavy/integrations/test_gliner.py
 test-integrations: $(VENV)/.integrations $(GLINER)/.installed
 	BRIDLE_CRFSUITE_MODELS=$(CURDIR)/$(VENV)/crfsuite $(BIN)/python -m pytest \
-	  $(if $(TESTS),$(TESTS),$(PARALLEL) tests/integrations --ignore $(GLINER_TEST))
+	  $(if $(TESTS),$(TESTS),$(PARALLEL) tests/heavy/integrations --ignore $(GLINER_TEST))
 	$(if $(TESTS),,$(GLINER)/bin/python -m pytest $(GLINER_TEST))
 
 $(VENV)/.integrations: requirements/integrations.txt $(VENV)/.test
@@ -92,7 +92,7 @@ $(GLINER)/.installed: requirements/gliner.txt $(VENV)/.integrations
 # Real executors, actors and processes on this machine, some of which are killed. Spark needs Java 17 or newer.
 DISTRIBUTED := $(VENV)/distributed
 test-distributed: $(DISTRIBUTED)/.installed
-	$(DISTRIBUTED)/bin/python -m pytest $(if $(TESTS),$(TESTS),tests/distributed)
+	$(DISTRIBUTED)/bin/python -m pytest $(if $(TESTS),$(TESTS),tests/heavy/distributed)
 
 $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 	@command -v java >/dev/null || { echo "bridle: Spark needs Java 17 or newer (Debian: openjdk-17-jre-headless)" >&2; exit 1; }
@@ -106,7 +106,7 @@ $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 
 # Chromium is Debian's, if it is there; tests in a browser are skipped with a message if there is none.
 test-explorer: $(VENV)/.test $(VENV)/.explorer
-	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) tests/explorer)
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) tests/heavy/explorer)
 
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=xml:build/coverage.xml $(TESTS)
@@ -174,17 +174,17 @@ stub: $(VENV)/.check
 	$(BIN)/python -m nanobind.stubgen -q -m bridle._native -o $(STUB)
 
 stub-check: $(VENV)/.check $(VENV)/.test
-	$(BIN)/python -m pytest tests/test_structure.py -k stub
+	$(BIN)/python -m pytest tests/project/test_structure.py -k stub
 
 # The contract, the tests that drive the kernels, and models as a whole, once per tier of vector instructions; but for the best
 # tier, with which `make test` runs.
-KERNEL_TESTS := $(addprefix tests/test_,processor.py lattice_padded.py spans.py decoding_decoder.py decoding_outcomes.py \
-  decoding_threads.py engines.py features.py models_lbfgs.py models_perceptron.py models_edges.py learn_deterministic.py \
-  phrases.py rules_compiled.py rules_conditions.py spans_selector.py integrations_crfsuite.py data_blocks_conll.py \
-  data_blocks_jsonl.py data_writers.py tagging.py) \
-  $(wildcard tests/test_kernels_*.py)
-TIER_TESTS := $(sort $(KERNEL_TESTS) $(addprefix tests/test_models_,theory.py training.py class_weights.py) \
-  tests/test_missing_labels.py)
+KERNEL_TESTS := tests/kernels $(addprefix tests/,test_processor.py test_lattice_padded.py test_phrases.py) \
+  $(addprefix tests/decoding/test_,decoder.py outcomes.py threads.py) $(addprefix tests/engines/test_,engines.py) \
+  $(addprefix tests/spans/test_,spans.py selector.py) $(addprefix tests/rules/test_,compiled.py conditions.py) \
+  $(addprefix tests/models/test_,lbfgs.py perceptron.py edges.py) tests/features/test_features.py \
+  tests/learn/test_deterministic.py tests/integrations/test_crfsuite.py tests/tagging/test_tagging.py \
+  $(addprefix tests/data/test_,blocks_conll.py blocks_jsonl.py writers.py)
+TIER_TESTS := $(KERNEL_TESTS) $(addprefix tests/models/test_,theory.py training.py class_weights.py missing_labels.py)
 test-tiers: $(VENV)/.test
 	@for tier in $$($(BIN)/python -c 'import bridle; print(*bridle.simd().available[:-1])'); do \
 	  echo "BRIDLE_SIMD=$$tier"; export BRIDLE_SIMD=$$tier; \
@@ -214,8 +214,9 @@ sanitize: $(VENV)/.check $(VENV)/.test
 	  echo "BRIDLE_SIMD=avx2"; export BRIDLE_SIMD=avx2; \
 	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
 
-THREAD_TESTS := $(addprefix tests/test_,decoding_threads.py decoding_outcomes.py rules_compiled.py kernels_learning.py \
-  kernels_attributes.py kernels_texts.py models_theory.py learn_deterministic.py)
+THREAD_TESTS := $(addprefix tests/kernels/test_,learning.py attributes.py texts.py) \
+  $(addprefix tests/decoding/test_,threads.py outcomes.py) tests/rules/test_compiled.py tests/models/test_theory.py \
+  tests/learn/test_deterministic.py
 tsan: SAN := build/tsan
 tsan: $(VENV)/.check $(VENV)/.test
 	$(call SAN_BUILD,thread)

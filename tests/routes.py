@@ -1445,7 +1445,7 @@ def _not_here(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     raise NotImplementedError("the tests of the package say how")
 
 
-# Their tests say how they run: tests/integrations/test_routes.py, tests/distributed/test_routes.py.
+# Their tests say how they run: tests/heavy/integrations/test_routes.py, tests/heavy/distributed/test_routes.py.
 OTHER_ROUTES = [
     Route("pandas", _not_here, _ALL, (), _FRAMES),
     Route("Polars", _not_here, _ALL, _ARROW, _FRAMES),

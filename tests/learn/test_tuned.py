@@ -1,0 +1,72 @@
+"""Written rules on data: hard, soft or off, and a table that tells why."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle import ModelError, RuleError, rules
+from bridle.learn import TunedRules, tune_rules
+from bridle.rules import Soft
+from tests.learn.test_relative import data, exact, model
+
+WRITTEN = """present TITLE
+exactly 1 segment of DATE  [penalty 1]
+DATE before AUTHOR
+AUTHOR before TITLE
+at most 9 segments of TITLE  [penalty 3]
+"""
+
+
+@lru_cache
+def tuned() -> TunedRules:
+    written = [line.rule for line in rules.parse_lines(WRITTEN.splitlines())]
+    return tune_rules(model(), written, *data("train"), threads=1)
+
+
+def test_each_rule_gets_its_place() -> None:
+    title, exactly, wrong, before, idle = tuned().found
+    assert before.gold_breaks == 0 and before.choice == "hard" and not isinstance(before.rule, Soft)
+    assert wrong.gold_breaks > 100 and wrong.choice == "off" and wrong.rule is None and wrong.effect is None
+    assert exactly.choice in ("soft", "hard") and exactly.effect is not None and exactly.effect.gain > 0.02
+    assert exactly.model_breaks > exactly.gold_breaks == 0
+    assert title.rule is not None
+    assert idle.choice == "off" and idle.model_breaks == 0
+
+
+def test_the_tuned_rules_win_and_help_elsewhere() -> None:
+    found = tuned()
+    assert found.best == "tuned" and found.gains["tuned"].gain > 0
+    assert found.gains["written"].gain < found.gains["tuned"].gain  # one of them is wrong
+    assert exact(found.rules) > exact([]) + 0.03
+
+
+def test_rules_that_do_not_help_are_not_recommended() -> None:
+    found = tune_rules(model(), [rules.parse("at most 9 segments of TITLE")], *data("train"), threads=1)
+    assert found.best == "none" and found.rules == []
+
+
+def test_the_table_and_the_plot(tmp_path: Path) -> None:
+    lines = tuned().lines()
+    assert lines[0] == "140 sequences in 4 folds, 5 rules"
+    assert [line.partition(":")[0] for line in lines[1:4]] == ["no rules", "as written", "tuned"]
+    assert lines[4].split()[:2] == ["written", "tuned"] and lines[4].endswith("rule")
+    assert lines[7].split()[:2] == ["hard", "off"] and lines[7].endswith("DATE before AUTHOR")
+    tuned().plot(tmp_path / "gains.svg")
+    assert (tmp_path / "gains.svg").stat().st_size > 1000
+    told = json.loads(json.dumps(tuned().to_dict()))
+    assert told["best"] == "tuned" and told["rules"][2]["choice"] == "off" and told["rules"][2]["gain"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "bad"), [(RuleError, {"rules": []}), (RuleError, {"rules": "A"}), (ModelError, {"l1": -1})]
+)
+def test_bad_arguments(error: type[Exception], bad: dict[str, Any]) -> None:
+    with pytest.raises(error):
+        tune_rules(model(), **{"rules": [rules.parse("present DATE")], **bad}, X=data("train")[0], y=data("train")[1])
+    with pytest.raises(ModelError, match="not a trained model"):
+        tune_rules(1, [rules.parse("present DATE")], [], [])  # type: ignore[arg-type]
