@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from blocks import ROOT, blocks, make_files
+from page_blocks import ROOT, blocks, make_files
 
 
 def printed(script: str) -> list[tuple[int, str]]:

@@ -29,12 +29,6 @@ MOST_BYTES = 5_000_000  # of a wheel
 TESTS = [  # fast, and without optional packages
     *("test_labels.py", "test_lattice.py", "rules/test_rules.py", "decoding/test_threads.py", "spans/test_spans.py")
 ]
-    "test_labels.py",
-    "test_lattice.py",
-    "rules/test_rules.py",
-    "decoding/test_threads.py",
-    "spans/test_spans.py",
-]  # fast, without optional packages
 WITHOUT_WHEEL = {
     "3.14t": "highspy"
 }  # dependencies that offer none for a Python; where bridle cannot be had without a compiler
