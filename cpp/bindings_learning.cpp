@@ -131,7 +131,7 @@ nb::tuple take_texts(In<uint8_t> bytes, In<int64_t> offsets, In<T> at) {
     std::vector<uint8_t> made(ends[count]);
     for (size_t k = 0; k < count; ++k) {
         const std::string_view text = texts[which[k]];
-        std::memcpy(made.data() + ends[k], text.data(), text.size());
+        std::copy(text.begin(), text.end(), made.begin() + ends[k]);
     }
     const size_t size = made.size();
     return nb::make_tuple(array_of(std::move(made), {size}), array_of(std::move(ends), {count + 1}));

@@ -4,8 +4,8 @@
 // a token. The caller reads such a sequence itself, and says what is wrong with it if something is.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,8 +63,7 @@ struct StringLists {
 
 // Writes a text where there is room for it; the place behind it.
 inline char* put(char* p, std::string_view text) {
-    std::memcpy(p, text.data(), text.size());
-    return p + text.size();
+    return std::copy(text.begin(), text.end(), p);
 }
 
 // Is it valid UTF-8 without NUL?
