@@ -1,5 +1,6 @@
 #include "text_blocks.h"
 
+#include <cstring>
 #include <algorithm>
 
 namespace bridle {
