@@ -1,11 +1,13 @@
-"""A linter for prose: phrases that are not plain English, and sentences that are too long.
+"""A linter for prose and names: phrases that are not plain English, sentences that are too long, empty names.
 
-    python tools/prose.py                  check what [tool.prose] in pyproject.toml names
+    python tools/prose.py                  check the files that [tool.prose] in pyproject.toml lists
     python tools/prose.py README.md src    check these files and folders
     python tools/prose.py --count src      findings per file
 
 In Markdown, everything but code, links and comments is prose. In Python, docstrings and strings of five words or more
-are, but not their doctests and literal blocks. The patterns are in tools/prose.txt.
+are, but not their doctests and literal blocks; in tests, docstrings alone. In C++, comments are. The first line of a
+docstring must not begin with a question word (`OPENINGS`), and values must not have empty names (`EMPTY_NAMES`). The
+patterns are in tools/prose.txt.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ ROOT = Path(__file__).parents[1]
 PATTERNS = ROOT / "tools" / "prose.txt"
 MOST_WORDS = 40  # of a sentence
 LEAST_WORDS = 5  # of a string that is prose
+OPENINGS = re.compile(r"(What|Which|Whether|How|Why|Where|Who|It|The same|All of)\b")
+EMPTY_NAMES = {"told", "made", "found", "one"}
+SUFFIXES = (".md", ".py", ".cpp", ".h")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _CODE = "\x00"  # stands for code: the words around it are not one phrase
 
 
@@ -64,12 +70,12 @@ class Finding(NamedTuple):
 
 def patterns() -> list[Pattern]:
     """The expressions of tools/prose.txt."""
-    found = []
+    expressions = []
     for line in PATTERNS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             regex, instead = re.split(r" {2,}", line, maxsplit=1)
-            found.append(Pattern(re.compile(regex.replace(" ", r"\s"), re.IGNORECASE), instead.strip()))
-    return found
+            expressions.append(Pattern(re.compile(regex.replace(" ", r"\s"), re.IGNORECASE), instead.strip()))
+    return expressions
 
 
 # ---- what is prose --------------------------------------------------------------------------------------------------
@@ -104,12 +110,10 @@ def _passages(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
         yield Passage.of(gathered)
 
 
-def python(text: str) -> Iterator[Passage]:
-    """Docstrings and messages of Python."""
+def python(text: str, *, messages: bool = True) -> Iterator[Passage]:
+    """Docstrings of Python code, and its messages."""
     tree = ast.parse(text)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    bodies = (node.body[0] for node in ast.walk(tree) if isinstance(node, documented) and node.body)
-    docstrings = {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
+    docstrings = {id(node) for node in docstrings_of(tree)}
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -118,8 +122,30 @@ def python(text: str) -> Iterator[Passage]:
             said = node.value
         else:
             continue
-        if id(node) in docstrings or len(said.split()) >= LEAST_WORDS:
+        if id(node) in docstrings or (messages and len(said.split()) >= LEAST_WORDS):
             yield from docstring(said, node.lineno)
+
+
+def docstrings_of(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the docstrings of a module, its classes and its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr):
+            value = node.body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
+
+
+def cpp(text: str) -> Iterator[Passage]:
+    """Comments of C++; one that stands alone on its line goes on in the next line."""
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        code, slashes, comment = re.sub(r'"(\\.|[^"\\])*"', "", line).partition("//")
+        is_table = re.match(r" {2,}\S|.*\S {3,}\S", comment) is not None  # formulas and alphabets
+        if code.strip() or not slashes or is_table:
+            lines.append((number, ""))
+        if slashes and not is_table:
+            lines.append((number, re.sub(r"`[^`]+`|https?://\S+", _CODE, comment)))
+    yield from _passages(iter(lines))
 
 
 def docstring(text: str, first: int) -> Iterator[Passage]:
@@ -149,10 +175,47 @@ def _indent(text: str) -> int:
 # ---- findings -------------------------------------------------------------------------------------------------------
 
 
-def findings(path: Path, known: list[Pattern]) -> Iterator[Finding]:
-    """What is wrong in one file."""
+def passages(path: Path, text: str) -> Iterator[Passage]:
+    """Split the prose of a file into passages."""
+    if path.suffix == ".md":
+        return markdown(text)
+    return python(text, messages=not path.name.startswith("test_")) if path.suffix == ".py" else cpp(text)
+
+
+def empty_names(path: Path, text: str) -> Iterator[Finding]:
+    """Find names of values that do not say what the value is, and docstrings that begin like a question."""
+    if path.suffix == ".py":
+        tree = ast.parse(text)
+        for docstring in docstrings_of(tree):
+            if opening := OPENINGS.match(str(docstring.value)):
+                yield Finding(
+                    path, docstring.lineno, f"a docstring begins with '{opening[0]}': write what the caller gets"
+                )
+        names = (
+            (node.lineno, node.id if isinstance(node, ast.Name) else node.arg)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        )
+    elif path.suffix in (".cpp", ".h"):
+        lines = (re.sub(r'//.*|"(\\.|[^"\\])*"', "", line) for line in text.splitlines())
+        names = (
+            (number, word)
+            for number, line in enumerate(lines, start=1)
+            for word in re.findall(r"[\w>\]&*] +[&*]*(\w+)(?= *(?:=|;|,|\)|\{|:(?!:)))", line)
+        )
+    else:
+        return
+    for line, name in names:
+        if name.rstrip("_") in EMPTY_NAMES:
+            yield Finding(path, line, f"'{name}' as a name: use the noun of what it is")
+
+
+def findings(path: Path, known: list[Pattern], *, names: bool) -> Iterator[Finding]:
+    """Find what is wrong in one file; names: also names and openings of docstrings."""
     text = path.read_text(encoding="utf-8")
-    for passage in markdown(text) if path.suffix == ".md" else python(text):
+    if names:
+        yield from empty_names(path, text)
+    for passage in passages(path, text):
         for pattern in known:
             for match in pattern.regex.finditer(passage.text):
                 yield Finding(path, passage.line(match.start()), f"'{match[0].strip()}': write {pattern.instead}")
@@ -166,11 +229,15 @@ def files(names: list[str]) -> list[Path]:
     """Files that are named, or that lie in folders that are; without names, those of pyproject.toml."""
     if names:
         paths = [Path(name) for name in names]
-        inside = (p for path in paths if path.is_dir() for p in path.rglob("*") if p.suffix in (".md", ".py"))
+        inside = (p for path in paths if path.is_dir() for p in path.rglob("*") if p.suffix in SUFFIXES)
         return sorted({*inside, *(path for path in paths if path.is_file())})
+    return sorted(listed("files") - listed("exclude"))
+
+
+def listed(key: str) -> set[Path]:
+    """Return the files that a list of patterns in pyproject.toml matches."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["prose"]
-    chosen = {path for pattern in settings["files"] for path in ROOT.glob(pattern)}
-    return sorted(chosen - {path for pattern in settings["exclude"] for path in ROOT.glob(pattern)})
+    return {path for pattern in settings[key] for path in ROOT.glob(pattern)}
 
 
 def main() -> int:
@@ -179,16 +246,20 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="files or folders; default: [tool.prose] in pyproject.toml")
     parser.add_argument("--count", action="store_true", help="print only the number of findings per file")
     options = parser.parse_args()
-    known = patterns()
-    found = [finding for path in files(options.files) for finding in sorted(set(findings(path, known)))]
+    known, named = patterns(), set() if options.files else listed("names")
+    results = [
+        finding
+        for path in files(options.files)
+        for finding in sorted(set(findings(path, known, names=bool(options.files) or path in named)))
+    ]
     if options.count:
-        for path, count in Counter(finding.path for finding in found).most_common():
+        for path, count in Counter(finding.path for finding in results).most_common():
             print(f"{count:5}  {_short(path)}")
-        print(f"{len(found):5}  in all")
+        print(f"{len(results):5}  in all")
     else:
-        for finding in found:
+        for finding in results:
             print(f"{_short(finding.path)}:{finding.line}: {finding.message}".replace(_CODE, "..."))
-    return int(bool(found))
+    return int(bool(results))
 
 
 def _short(path: Path) -> str:
