@@ -11,13 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from automaton_picture import draw_automaton
 from rule_kinds import KINDS, Kind
 
 import bridle
 from bridle import rules
 from bridle.automata import DFA, CountingAutomaton
 from bridle.decoding.problem import Limits
-from bridle.report.automaton import draw_automaton
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
 from bridle.rules.linear import lower

@@ -14,8 +14,8 @@ from bridle import rules
 from bridle.data import references as samples
 from bridle.data import write
 from bridle.learn import DeterministicRules
+from bridle.learn.evidence import penalty_of
 from bridle.learn.joint import JointWeights
-from bridle.learn.weights import penalty_of
 from bridle.rules.base import Soft
 from bridle.rules.loading import load_lines, parse_lines
 from commands import Cli

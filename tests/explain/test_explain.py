@@ -18,9 +18,8 @@ from rich.console import Console
 import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
-from bridle.explain import Explanation, RuleEffect, why
+from bridle.explain import Explanation, RuleEffect, explanation
 from bridle.explain.impact import impact
-from bridle.explain.picture import trellis_of
 from bridle.explain.terminal import show_explanation, show_impact
 from bridle.explain.words import (
     changed_spans,
@@ -33,6 +32,7 @@ from bridle.explain.words import (
     stretches,
     to_dict,
     together,
+    trellis_of,
 )
 from bridle.report.page import UNKNOWN
 
@@ -189,12 +189,12 @@ def test_a_price_is_not_proved_if_only_the_labels_without_the_rule_are() -> None
 
 
 def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why, "_found", None)
+    monkeypatch.setattr(explanation, "_found", None)
     assert Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).effects == []
 
 
 def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why, "PATIENCE", 0.0)
+    monkeypatch.setattr(explanation, "PATIENCE", 0.0)
     told = hard()
     assert told.best.optimal and not all(effect.proved for effect in told.effects)
     assert told.alternatives() == [] and told.alternatives_missing() == "a limit was reached before any was found"

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 import bridle
 from bridle import rules as r
 from bridle.errors import FileError, GivenError, LabelError, LatticeError, ModelError
-from bridle.learn.audit_result import COLUMNS, Audit, Figures
-from bridle.learn.auditing import audit, audit_model
-from bridle.learn.hints import hints
+from bridle.learn.auditing import COLUMNS, Audit, Figures, audit, audit_model, hints
 from bridle.models import CRF
 from bridle.report import score
 from bridle.rules.base import Rule

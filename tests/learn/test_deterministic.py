@@ -15,7 +15,7 @@ from bridle import Batch, Labels, _native
 from bridle.errors import BridleError, LabelError, LatticeError, ModelError, ModelFileError
 from bridle.learn import ConstrainedTagger, Decided, DeterministicRules
 from bridle.learn.constrained import renumbered
-from bridle.learn.contexts import TEMPLATES
+from bridle.learn.deterministic import TEMPLATES
 
 WORDS = ["the", "a", "cat", "dogs", "runs", "X-1", "of", "B2b", "trades", "in"]
 TAGS = ["D", "N", "V", "P"]

@@ -9,8 +9,7 @@ import pytest
 
 from bridle import Labels, Lattice
 from bridle import rules as r
-from bridle.learn.kbest import Candidates
-from bridle.learn.prices import LEAST, Prices, fit, losses
+from bridle.learn.pricing import LEAST, Candidates, Prices, fit, losses
 from bridle.rules import Rule
 
 LABELS = Labels(["A", "B", "C"])

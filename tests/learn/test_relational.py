@@ -15,8 +15,7 @@ from bridle import rules as r
 from bridle.errors import BridleError, FeatureError, GivenError, LabelError, ModelError
 from bridle.learn.candidates import KINDS, Limits
 from bridle.learn.counted import Counted
-from bridle.learn.redundant import automata_of, implied
-from bridle.learn.relational import ALL, RelationalRules
+from bridle.learn.relational import ALL, RelationalRules, automata_of, implied
 from bridle.rules.base import Rule, Soft
 from bridle.rules.questions import Questions
 from strategies import random_labels, seeds

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from bridle import Labels
 from bridle import rules as r
 from bridle.learn import select
-from bridle.learn.chance import believed, change_odds, log_binomial, log_hypergeometric, segment_counts
-from bridle.learn.corrupt import corrupted
-from bridle.learn.counted import Counted
-from bridle.learn.redundant import needed
+from bridle.learn.counted import Counted, corrupted
+from bridle.learn.relational import needed
 from bridle.learn.select import cover
+from bridle.learn.statistics import believed, change_odds, log_binomial, log_hypergeometric, segment_counts
 from bridle.rules.base import Rule
 from strategies import labellings, random_labels, seeds
 

@@ -12,8 +12,8 @@ import pytest
 from bridle import CRF, LabelError, LocalTagger, ModelError, RuleError, rules
 from bridle.data import references
 from bridle.learn import Comparison, FittedRules, RelationalRules, fit_rules
-from bridle.learn.compare import compared, log_tail, sign_test
-from bridle.learn.scored import Scored
+from bridle.learn.pricing import Scored
+from bridle.learn.statistics import compared, log_tail, sign_test
 from bridle.models import CrossFit
 from bridle.report import score
 from learning import Data
@@ -154,7 +154,7 @@ def test_groups_are_held_out_together() -> None:
 
 
 def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.learn.scored.MOST", 50)
+    monkeypatch.setattr("bridle.learn.pricing.MOST", 50)
     told: list[str] = []
     assert fit_rules(model(), *data("train"), threads=1, watch=told.append).sequences == 50
     assert any("looking for rules" in line for line in told) and any("fold 4 of 4" in line for line in told)

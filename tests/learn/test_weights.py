@@ -17,8 +17,8 @@ from bridle import rules as r
 from bridle.errors import BridleError, GivenError, LabelError, ModelError, RuleError
 from bridle.lattice import subset
 from bridle.learn import Learned
+from bridle.learn.evidence import from_counts, log_odds, penalty_of, priced, violations
 from bridle.learn.joint import JointWeights
-from bridle.learn.weights import from_counts, log_odds, penalty_of, priced, violations
 from bridle.models import CRF, Step
 from bridle.rules.base import Rule, Soft
 

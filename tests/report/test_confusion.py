@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle.report import SegmentErrors, score, scoring
-from bridle.report.confusion import confusion_rows, confusions, most_confused
+from bridle.report.metrics import confusion_rows, confusions, most_confused
 from bridle.schemes import scheme_of
 
 LABELS = st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])

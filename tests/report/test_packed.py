@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from bridle.errors import LabelError
 from bridle.report import score
-from bridle.report.packed import GoldCounts
+from bridle.report.sequences import GoldCounts
 from strategies import seeds
 
 NAMES = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bridle import FileError, Labels
 from bridle.report import score
-from bridle.report.bars import draw_bars
+from bridle.report.plots import draw_bars
 from bridle.report.sequences import SequenceScores
 
 SCHEMES = {

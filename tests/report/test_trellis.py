@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bridle.errors import LabelError
 from bridle.labels import Labels
-from bridle.report.layout import (
+from bridle.report.trellis import (
     CONTEXT,
     MOST,
     ROWS,
@@ -21,12 +21,12 @@ from bridle.report.layout import (
     Note,
     Trellis,
     columns,
+    draw_trellis,
     left_out,
     panels,
     rows,
     unseen,
 )
-from bridle.report.trellis import draw_trellis
 
 SVG = "{http://www.w3.org/2000/svg}"
 

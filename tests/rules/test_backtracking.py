@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bridle.learn.candidates_tokens import TOKEN_CLASSES
+from bridle.learn.candidates import TOKEN_CLASSES
 from bridle.rules.backtracking import may_explode
 from bridle.rules.lint import lint
 from stopwatch import Stopwatch

@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from bridle import Decoder, Labels, Lattice, RuleError
 from bridle import rules as r
-from bridle.learn.candidates_tokens import TOKEN_CLASSES
+from bridle.learn.candidates import TOKEN_CLASSES
 from bridle.rules import patterns
 from bridle.rules.patterns import LONGEST, matcher
 from strategies import seeds

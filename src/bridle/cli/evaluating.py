@@ -34,7 +34,7 @@ from bridle.cli.reading import (
     settings_of_format,
 )
 from bridle.errors import FileError
-from bridle.learn.weights import violations
+from bridle.learn.evidence import violations
 from bridle.models import Tagger
 from bridle.report import score
 from bridle.report.evaluation import LABELS, Evaluation, RuleCount, WrongSequence

@@ -48,12 +48,10 @@ from bridle.errors import FileError
 from bridle.explain import Explanation
 from bridle.explain.impact import Impact, impact
 from bridle.explain.page import explanation_page, impact_page
-from bridle.explain.picture import trellis_of
 from bridle.explain.terminal import show_explanation, show_impact
-from bridle.explain.words import to_dict
+from bridle.explain.words import to_dict, trellis_of
 from bridle.labels import Labels
-from bridle.report.layout import Show
-from bridle.report.trellis import draw_trellis
+from bridle.report.trellis import Show, draw_trellis
 
 
 @app.command()

@@ -13,8 +13,8 @@ from bridle.atomic import replacing
 from bridle.cli.base import warn
 from bridle.errors import FileError
 from bridle.learn import FittedRules, Learned
+from bridle.learn.evidence import penalty_of, priced
 from bridle.learn.relational import RelationalRules
-from bridle.learn.weights import penalty_of, priced
 
 
 @dataclass(frozen=True)

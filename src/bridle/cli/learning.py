@@ -58,9 +58,9 @@ from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.interrupts import INTERRUPTED
 from bridle.learn import DeterministicRules, fit_rules
+from bridle.learn.evidence import from_counts, log_odds, priced
 from bridle.learn.joint import JointWeights
 from bridle.learn.relational import ALL, RelationalRules
-from bridle.learn.weights import from_counts, log_odds, priced
 from bridle.models import CRF, CrossFit, Step, Tagger
 
 

@@ -44,7 +44,7 @@ from bridle.cli.rules_examples import any_failed, examples_json, tell_tested, te
 from bridle.data import Example
 from bridle.errors import FileError, LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
-from bridle.learn.hints import hints
+from bridle.learn.auditing import hints
 from bridle.models import Tagger
 from bridle.report.text import visible
 from bridle.rules.base import Rule

@@ -20,7 +20,7 @@ from bridle.data.conll import DOCSTART
 from bridle.data.splitting import duplicates_across
 from bridle.data.verbatim import documents_of, lines_of
 from bridle.errors import FileError
-from bridle.report.aligned import aligned
+from bridle.report.text import aligned
 
 
 class Stratify(StrEnum):

@@ -19,7 +19,7 @@ from bridle.cli.reading import split
 from bridle.cli.recording import scores_of
 from bridle.data import Example, Lines
 from bridle.errors import BridleError, LabelError
-from bridle.learn.scored import cross_fitted
+from bridle.learn.pricing import cross_fitted
 from bridle.models import CrossFit, Step, Tagger, Trial
 from bridle.models.measures import TITLES
 from bridle.report import score

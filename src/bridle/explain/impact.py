@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decoding, Decodings
 from bridle.errors import LabelError, RuleError
-from bridle.explain.effects import LEAST
+from bridle.explain.explanation import LEAST
 from bridle.lattice import Lattices, subset
 from bridle.rules.base import Rule, Soft
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bridle.explain.explanation import Explanation
 from bridle.explain.impact import Impact
-from bridle.explain.picture import tokens_of, trellis_of
-from bridle.explain.why import Explanation
 from bridle.explain.words import (
     PRICE,
     broken,
@@ -22,10 +21,11 @@ from bridle.explain.words import (
     proof,
     shares,
     together,
+    tokens_of,
+    trellis_of,
 )
-from bridle.report.layout import Show, panels
 from bridle.report.page import UNKNOWN, Page, fills
-from bridle.report.trellis import draw_trellis
+from bridle.report.trellis import Show, draw_trellis, panels
 
 _BLOCKS = 8  # lines of tokens that are shown
 _MOST_CHANGES = 100  # places that are listed

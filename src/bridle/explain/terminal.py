@@ -17,9 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bridle.explain.explanation import Explanation
 from bridle.explain.impact import Impact
-from bridle.explain.picture import tokens_of, trellis_of
-from bridle.explain.why import Explanation
 from bridle.explain.words import (
     IMPACT_HEADS,
     PRICE,
@@ -35,9 +34,11 @@ from bridle.explain.words import (
     proof,
     shares,
     together,
+    tokens_of,
+    trellis_of,
 )
-from bridle.report.layout import FAINT, Column, Show, Trellis, columns, left_out, panels, rows, unseen
 from bridle.report.text import visible
+from bridle.report.trellis import FAINT, Column, Show, Trellis, columns, left_out, panels, rows, unseen
 
 _LONGEST = 14  # cells of a token, and of a label
 _MOST = 20  # places that are listed

@@ -14,6 +14,8 @@ Hard rules that no labelling obeys are relaxed to the fewest violations; the res
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,14 +25,217 @@ from bridle.errors import LabelError, LatticeError
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Lattices
-from bridle.learn.audit_result import Audit, Figures, Row, gain
+from bridle.learn.evidence import Given, violations
 from bridle.learn.trials import Trial, Trials, plain_ids
-from bridle.learn.weights import Given, violations
 from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
 from bridle.ranges import Ints, ranges
-from bridle.report.packed import GoldCounts
-from bridle.rules.base import Rule
+from bridle.report.plots import draw_bars
+from bridle.report.sequences import GoldCounts
+from bridle.rules.base import Rule, Soft
+from bridle.rules.order import Before, FirstBefore
+
+COLUMNS = (
+    "rule",
+    "kind",
+    "gold",
+    "plain",
+    "alone_f1",
+    "alone_accuracy",
+    "alone_relaxed",
+    "among_f1",
+    "among_accuracy",
+    "without_relaxed",
+)
+_HEADS = ("in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens among", "relaxed", "rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How good some labellings are.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of right tokens.
+    f1 : float
+        F1 of segments.
+    relaxed : int
+        Number of sequences in which no labelling obeys the hard rules.
+    """
+
+    accuracy: float
+    f1: float
+    relaxed: int = 0
+
+    def to_dict(self) -> dict[str, float]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Figures by name; shares, not percent.
+        """
+        return {"accuracy": self.accuracy, "f1": self.f1, "relaxed": self.relaxed}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one rule is worth.
+
+    Attributes
+    ----------
+    rule : Rule
+        The rule.
+    number : int
+        Its place among the rules, from 0.
+    gold : float
+        Share of the sequences in which gold obeys it.
+    plain : float or None
+        Share in which the model does without rules; None without scores or guesses.
+    alone, without : Figures or None
+        Decoding with this rule only, and with all rules but this one; None without scores.
+    """
+
+    rule: Rule
+    number: int
+    gold: float
+    plain: float | None = None
+    alone: Figures | None = None
+    without: Figures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What rules are worth; `audit` returns it.
+
+    Attributes
+    ----------
+    sequences : int
+        Number of sequences.
+    scheme : str or None
+        Tagging scheme of the segments.
+    found : tuple of Row
+        A row per rule, those that gain most first.
+    none, all : Figures or None
+        Decoding without rules, and with all of them; None without scores.
+    """
+
+    sequences: int
+    scheme: str | None
+    found: tuple[Row, ...]
+    none: Figures | None = None
+    all: Figures | None = None
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Make a table.
+
+        Returns
+        -------
+        list of tuple
+            A row per rule: sentence, ``"hard"`` or ``"soft"``, share of gold and of plain decoding that obeys; then
+            gain of F1, gain of accuracy and relaxed sequences, once for the rule alone over no rules, once for all
+            rules over all but this one.
+        """
+        return [
+            (
+                str(row.rule),
+                "soft" if isinstance(row.rule, Soft) else "hard",
+                row.gold,
+                row.plain,
+                *gain(self.none, row.alone, row.alone),
+                *gain(row.without, self.all, row.without),
+            )
+            for row in self.found
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Figures and the rows of the table by name; shares, not percent.
+        """
+        return {
+            "sequences": self.sequences,
+            "scheme": self.scheme,
+            "none": None if self.none is None else self.none.to_dict(),
+            "all": None if self.all is None else self.all.to_dict(),
+            "rules": [dict(zip(COLUMNS, row, strict=True)) for row in self.rows()],
+        }
+
+    def lines(self) -> list[str]:
+        """Print the table.
+
+        Returns
+        -------
+        list of str
+            Lines of text: shares in percent, gains in points. Empty columns are left out.
+        """
+        text = [f"{self.sequences:,} sequences, {len(self.found)} rules"]
+        for name, figures in (("no rules", self.none), ("all rules", self.all)):
+            if figures is not None:
+                relaxed = f", {figures.relaxed:,} sequences relaxed" if figures.relaxed else ""
+                text.append(f"{name + ':':<11}{figures.accuracy:.2%} of the tokens right, F1 {figures.f1:.2%}{relaxed}")
+        body = [
+            [_percent(gold), _percent(plain), *map(_points, (f1, accuracy, among, tokens)), _count(relaxed), rule]
+            for rule, _, gold, plain, f1, accuracy, relaxed, among, tokens, _ in self.rows()
+        ]
+        shown = [c for c in range(len(_HEADS)) if any(row[c] for row in body)]  # nothing to say: no column
+        widths = [max(len(_HEADS[c]), *(len(row[c]) for row in body)) for c in shown]
+        for row in [_HEADS, *body] if body else []:
+            cells = [row[c].rjust(w) for c, w in zip(shown[:-1], widths, strict=False)]
+            text.append("  ".join([*cells, row[-1]]))
+        return text
+
+    def gains(self) -> list[tuple[str, float]]:
+        """List the gains that `plot` draws.
+
+        Returns
+        -------
+        list of tuple of str and float
+            Of each rule its sentence and the gain of F1 when it is added alone, in points; without scores, the share of
+            gold that obeys it, in percent.
+        """
+        if self.none is None:
+            return [(str(row.rule), 100 * row.gold) for row in self.found]
+        return [(str(row.rule), 100 * (row.alone.f1 - self.none.f1)) for row in self.found if row.alone is not None]
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the gains as bars. It needs matplotlib.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; its suffix is the format: .png, .svg or .pdf.
+
+        Raises
+        ------
+        FileError
+            If matplotlib is not installed, or the file cannot be written.
+        """
+        draw_bars(path, self.gains(), "gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
+
+
+def gain(before: Figures | None, after: Figures | None, told: Figures | None) -> tuple[Any, Any, Any]:
+    """The gain of F1 and of accuracy, and how many sequences of `told` were relaxed. None: there are no figures."""
+    if before is None or after is None or told is None:
+        return None, None, None
+    return after.f1 - before.f1, after.accuracy - before.accuracy, told.relaxed
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def _points(gain: float | None) -> str:
+    return "" if gain is None else f"{100 * gain:+.2f}"
+
+
+def _count(number: int | None) -> str:
+    return str(number or "")
+
 
 Labellings = Sequence[Sequence[str]]
 
@@ -230,3 +435,98 @@ def changed_sum(counts: GoldCounts, base: Ints, trial: Trial) -> Ints:
     now = counts.counts(trial.ids[ranges(counts.offsets, some)[0]], some)
     total: Ints = base.sum(axis=0) - base[some].sum(axis=0) + now.sum(axis=0)
     return total
+
+
+_OFTEN, _BETTER = 0.05, 0.05  # shares of the sequences: broken often; held in so many more
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A rule that was perhaps meant.
+
+    Attributes
+    ----------
+    rule, instead : Rule
+        The rule as it is written, and the other one.
+    gold, gold_instead : float
+        Share of the sequences in which gold obeys them.
+    """
+
+    rule: Rule
+    instead: Rule
+    gold: float
+    gold_instead: float
+
+    def __str__(self) -> str:
+        was = f"`{self.rule}` holds in {self.gold:.1%} of gold"
+        return f"{was}; did you mean `{self.instead}`, which holds in {self.gold_instead:.1%}?"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            The sentences, and shares, not percent.
+        """
+        return {
+            "rule": str(self.rule),
+            "instead": str(self.instead),
+            "gold": self.gold,
+            "gold_instead": self.gold_instead,
+        }
+
+
+def hints(
+    found: Audit,
+    gold: Sequence[Sequence[str]],
+    labels: Labels,
+    *,
+    given: Sequence[Mapping[str, Any]] | None = None,
+    threads: int = 0,
+) -> list[Hint]:
+    """Find rules `A before B` that gold breaks often, where `first A before first B` holds.
+
+    Parameters
+    ----------
+    found : Audit
+        The audit of the rules on the same sequences.
+    gold : sequence of sequence of str
+        Gold labels.
+    labels : Labels
+        The labels, as for `audit`.
+    given : sequence of mapping, optional
+        Values that the rules refer to by name, a mapping per sequence.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+
+    Returns
+    -------
+    list of Hint
+        In the order of the audit.
+
+    Examples
+    --------
+    >>> from bridle import Labels, rules
+    >>> from bridle.learn import audit
+    >>> gold, labels = [["START", "END", "START", "END"]], Labels(["START", "END"])
+    >>> found = audit([rules.before("START", "END")], gold, labels)
+    >>> print(*hints(found, gold, labels))
+    `START before END` holds in 0.0% of gold; did you mean `first START before first END`, which holds in 100.0%?
+    """
+    often = {row.rule: row for row in found.found if row.gold < 1 - _OFTEN}.values()  # each rule once
+    pairs = [(row, other) for row in often if (other := _first(row.rule)) is not None]
+    if not pairs:
+        return []
+    others = audit([other for _, other in pairs], gold, labels, given=given, threads=threads)
+    held = {row.number: row.gold for row in others.found}
+    made = [Hint(row.rule, other, row.gold, held[k]) for k, (row, other) in enumerate(pairs)]
+    return [one for one in made if one.gold_instead >= one.gold + _BETTER]
+
+
+def _first(rule: Rule) -> Rule | None:
+    """`first A before first B` for `A before B`, at the same price."""
+    if isinstance(rule, Soft):
+        inner = _first(rule.rule)
+        return None if inner is None else replace(rule, rule=inner)
+    return FirstBefore(rule.a, rule.b) if isinstance(rule, Before) else None

@@ -31,8 +31,7 @@ from bridle.errors import ModelError, ModelFileError, shown
 from bridle.features import TemplateFeatures, Templates, sequences_of
 from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
-from bridle.learn.decided import UNDECIDED, Decided
-from bridle.learn.deterministic import DeterministicRules
+from bridle.learn.deterministic import UNDECIDED, Decided, DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
 from bridle.models.edges import refuse_edges

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, pairwise, product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -22,19 +24,220 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.checks import is_integer
 from bridle.decoding.threads import in_threads
-from bridle.errors import ModelError, ModelFileError
-from bridle.features import Templates, sequences_of
-from bridle.features.derived import OfTexts
+from bridle.errors import LabelError, LatticeError, ModelError, ModelFileError
+from bridle.features import Encoded, Template, TemplateFeatures, Templates, sequences_of
+from bridle.features.derived import FIRST, OfTexts
 from bridle.features.prepared import Prepared
+from bridle.features.templates import Place
 from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
-from bridle.learn.contexts import TEMPLATES, Contexts
-from bridle.learn.decided import Decided
+from bridle.lattice import Batch
 from bridle.models import files
 from bridle.models.checks import all_known, count_of_threads, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator, not_fitted
 from bridle.models.pickling import pickled
 from bridle.report import Counts
+
+UNDECIDED = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """Labels of those tokens of many sequences on which rules decide.
+
+    Attributes
+    ----------
+    ids : array of int, shape (N,)
+        Label id of each token, end to end; -1 where nothing is decided.
+    offsets : array of int, shape (B + 1,)
+        Where each of the B sequences begins, and N at the end.
+    labels : Labels
+        The labels.
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    labels: Labels
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def share(self) -> float:
+        """Share of the tokens that are decided."""
+        return float((self.ids >= 0).mean()) if len(self.ids) else 0.0
+
+    def names(self) -> list[list[str | None]]:
+        """List the labels by name.
+
+        Returns
+        -------
+        list of list of str or None
+            Per sequence a label per token; None where nothing is decided.
+        """
+        names: list[str | None] = [*self.labels.names, None]
+        flat = [names[y] for y in self.ids.tolist()]
+        cuts = self.offsets.tolist()
+        return [flat[a:b] for a, b in pairwise(cuts)]
+
+    def constrain(self, batch: Batch, labels: Labels | None = None) -> Batch:
+        """Leave each decided token only its label, for any engine.
+
+        Parameters
+        ----------
+        batch : Batch
+            Scores of the same sequences.
+        labels : Labels, optional
+            Labels of the scores, if they differ.
+
+        Returns
+        -------
+        Batch
+            A copy in which all other labels of decided tokens are impossible.
+
+        Raises
+        ------
+        LatticeError
+            If the scores belong to other sequences or labels.
+        LabelError
+            If the scores lack a decided label.
+        """
+        if not np.array_equal(batch.offsets, self.offsets):
+            raise LatticeError("the lattices belong to other sequences", got="other lengths", wanted="those decided on")
+        of = self.labels if labels is None else labels
+        try:
+            number = np.array([of.id(name) for name in self.labels.names], dtype=np.int64)
+        except LabelError as error:
+            raise LabelError("the lattices lack a decided label", got=error.got, wanted=error.wanted) from None
+        if batch.n_labels != len(of):
+            raise LatticeError("the lattices have other labels", got=batch.n_labels, wanted=len(of))
+        sure = np.flatnonzero(self.ids >= 0)
+        unary = batch.unary.copy()
+        kept = unary[sure, number[self.ids[sure]]]
+        unary[sure] = -np.inf
+        unary[sure, number[self.ids[sure]]] = kept
+        return replace_unary(batch, unary)
+
+    def words(self, k: int, longest: int, begin: str = "B") -> Iterator[tuple[int, int]]:
+        """List the spans of one sequence that may be words.
+
+        A token decided to be `begin` begins a word; one decided to be anything else does not.
+
+        Parameters
+        ----------
+        k : int
+            Number of the sequence, from 0.
+        longest : int
+            Maximum number of tokens in a word.
+        begin : str, default "B"
+            Label of the first token of a word.
+
+        Yields
+        ------
+        tuple of int
+            A span (start, end), end not included.
+        """
+        b = self.labels.id(begin)
+        ids = self.ids[self.offsets[k] : self.offsets[k + 1]].tolist()
+        n = len(ids)
+        for start in range(n):
+            if ids[start] not in (UNDECIDED, b) and start:
+                continue
+            for end in range(start + 1, min(start + longest, n) + 1):
+                if end == n or ids[end] in (UNDECIDED, b):
+                    yield start, end
+                if end < n and ids[end] == b:
+                    break
+
+
+def replace_unary(batch: Batch, unary: npt.NDArray[np.floating]) -> Batch:
+    """The same lattices with other unary scores."""
+    return Batch(unary, batch.offsets, batch.pairwise, batch.start, batch.end)._with_steps(batch.steps)
+
+
+Ids = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.uint64]
+
+
+def _grams(columns: Sequence[str]) -> dict[str, list[str]]:
+    """Table 2: the token and one neighbour, or both, each as any of the columns."""
+    bigrams = [f"{a}[{k}] {b}[{k + 1}]" for k in (-1, 0) for a, b in product(columns, columns)]
+    trigrams = [f"{a}[-1] {b}[0] {c}[1]" for a, b, c in product(columns, repeat=3)]
+    return {"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}
+
+
+TEMPLATES = {"words": _grams(["word", "morph"]), "characters": _grams(["char"])}
+
+
+class Contexts(TemplateFeatures):
+    """Attributes that decide labels."""
+
+    _decider: _native.Decider | None = None
+
+    def keep(self, kept: npt.NDArray[np.bool_], encoded: Encoded | None = None) -> Encoded:
+        """Forget the other contexts."""
+        self._decider = None
+        return super().keep(kept, encoded)
+
+    def agreed(self, prepared: Prepared, label: Ids) -> Ids:
+        """(N) The label on which all contexts of a token agree, -1 where there is none. label: what each decides."""
+        if self._decider is None:
+            self._decider = _native.Decider(self._known, np.where(self.implied(label), np.int32(-1), label))
+        offsets = prepared.packed.offsets
+        out = np.empty(int(offsets[-1]), dtype=np.int32)
+        self._decider.decide(self._ids(prepared), offsets, out)
+        return out
+
+    def implied(self, label: Ids) -> npt.NDArray[np.bool_]:
+        """Which contexts have a more general one that decides the same."""
+        of, key = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.uint64)
+        self._known.list(of, key)
+        sizes = self._sizes
+        known: dict[Template, tuple[npt.NDArray[Any], Keys]] = {}  # numbers and keys, by key
+        for k, line in enumerate(self.templates.lines):
+            if prod(sizes[place.column] for place in line.places) < 2**64:  # else keys are hashes
+                numbers = np.flatnonzero(of == k)
+                numbers = numbers[np.argsort(key[numbers])]
+                known[line] = numbers, key[numbers]
+        out = np.zeros(len(self), dtype=bool)
+        for line, (numbers, keys) in known.items():
+            for general, ids in self._more_general(line, _cut(keys, [sizes[p.column] for p in line.places])):
+                theirs, sought = known.get(general, (of[:0], key[:0]))
+                if not len(theirs):
+                    continue
+                asked = _joined(ids, [sizes[p.column] for p in general.places])
+                at = np.minimum(np.searchsorted(sought, asked), len(sought) - 1)
+                out[numbers] |= (sought[at] == asked) & (label[theirs[at]] == label[numbers])
+        return out
+
+    def _more_general(self, line: Template, ids: list[Keys]) -> Iterator[tuple[Template, list[Keys]]]:
+        """Templates that look at less, with the ids that they see."""
+        for p, place in enumerate(line.places):
+            before, after = line.places[:p], line.places[p + 1 :]
+            yield Template(before + after), ids[:p] + ids[p + 1 :]
+            for column, table in self._derived.items():
+                if self._split[column][0] == place.column:
+                    seen = np.concatenate([np.arange(FIRST), table]).astype(np.uint64)[ids[p]]
+                    other = Place(column, place.offset)
+                    yield Template((*before, other, *after)), [*ids[:p], seen, *ids[p + 1 :]]
+
+
+def _cut(keys: Keys, sizes: Sequence[int]) -> list[Keys]:
+    """The ids that keys were made of."""
+    out: list[Keys] = []
+    for size in reversed(sizes):
+        keys, ids = np.divmod(keys, np.uint64(size))
+        out.append(ids)
+    return out[::-1]
+
+
+def _joined(ids: Sequence[Keys], sizes: Sequence[int]) -> Keys:
+    """Keys as the kernel makes them."""
+    keys = np.zeros_like(ids[0])
+    for one, size in zip(ids, sizes, strict=True):
+        keys = keys * np.uint64(size) + one
+    return keys
+
 
 Ids = npt.NDArray[np.int32]
 Sizes = Literal["both", "bigram", "trigram"]

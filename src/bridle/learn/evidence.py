@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from bridle import _native
+from bridle.decoding.problem import Limits, Problem, check_given
+from bridle.decoding.threads import in_threads
+from bridle.engines import Search, solve_one
+from bridle.errors import LabelError, shown
+from bridle.labels import Labels
+from bridle.lattice import Batch
+from bridle.models.checks import count_of_threads, one_of, positive
 from bridle.rules.base import Rule, Soft
+from bridle.rules.compiled import CompiledRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +108,182 @@ def rules_of(learned: Iterable[Learned]) -> list[Rule]:
         The rules, for a `Decoder`.
     """
     return [one.rule for one in learned]
+
+
+Given = Mapping[str, Any]
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Useless = Literal["keep", "drop"]
+
+
+def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[Learned]:
+    """Price rules by how often they were broken: the penalty is -log p.
+
+    p is the share of violations, smoothed: (exceptions + a) / (support + 2 a). A rule that was never broken is
+    expensive; one that is broken half the time costs log 2.
+
+    Parameters
+    ----------
+    learned : iterable of Learned
+        Rules with their evidence.
+    smoothing : float, default 0.5
+        The count a, above 0.
+
+    Returns
+    -------
+    list of Learned
+        The same rules, soft.
+
+    See Also
+    --------
+    fit_rules : Rules that add to what a model knows, with their prices.
+    JointWeights : Penalties that take into account what the model already knows.
+
+    Examples
+    --------
+    >>> from bridle import rules
+    >>> [one] = from_counts([Learned(rules.before("A", "B"), "presence", held=99, of=100, support=80)])
+    >>> round(one.rule.penalty, 2)  # -log(1.5 / 81)
+    3.99
+    """
+    positive("smoothing", smoothing)
+    return [_priced(one, -math.log(_share(one, smoothing))) for one in learned]
+
+
+def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Useless = "keep") -> list[Learned]:
+    """Price rules by the log odds of a violation: the penalty is log (1 - p) / p, never below 0.
+
+    p is the share of violations, smoothed as in `from_counts`. A rule that is broken half the time costs nothing.
+
+    Parameters
+    ----------
+    learned : iterable of Learned
+        Rules with their evidence.
+    smoothing : float, default 0.5
+        The count a of the smoothed share, above 0.
+    useless : {"keep", "drop"}, default "keep"
+        What to do with rules whose penalty is 0.
+
+    Returns
+    -------
+    list of Learned
+        The same rules, soft.
+
+    Examples
+    --------
+    >>> from bridle import rules
+    >>> half = Learned(rules.before("A", "B"), "presence", held=60, of=100, support=80)
+    >>> [one.rule.penalty for one in log_odds([half])], log_odds([half], useless="drop")
+    ([0.0], [])
+    """
+    positive("smoothing", smoothing)
+    one_of("useless", useless, ("keep", "drop"))
+    made = []
+    for one in learned:
+        share = _share(one, smoothing)
+        made.append(_priced(one, max(0.0, math.log((1 - share) / share)) if share < 1 else 0.0))
+    return [one for one in made if useless == "keep" or penalty_of(one.rule) > 0]
+
+
+def _share(one: Learned, a: float) -> float:
+    """p; a rule applies to every sequence that breaks it, whatever was counted."""
+    return (one.exceptions + a) / (max(one.support, one.exceptions) + 2 * a)
+
+
+def _priced(one: Learned, penalty: float) -> Learned:
+    return replace(one, rule=priced(one.rule, penalty))
+
+
+def priced(rule: Rule, penalty: float) -> Soft:
+    """The rule with this penalty, paid as often as it was before; a hard rule is then paid once per sequence."""
+    return replace(rule, penalty=penalty) if isinstance(rule, Soft) else rule.soft(penalty)
+
+
+def penalty_of(rule: Rule) -> float:
+    """What it costs to break the rule; a hard one: infinity."""
+    return rule.penalty if isinstance(rule, Soft) else math.inf
+
+
+# ---- counting -------------------------------------------------------------------------------------------------------
+
+
+def counter(
+    rules: Iterable[Rule], labels: Labels, *, threads: int = 0
+) -> Callable[[Ids, Offsets, Sequence[Given] | None], Ids]:
+    """A function that counts violations natively: (N,) ids, (B + 1,) offsets and what is given -> (B, R).
+
+    The kernels judge the only path of a lattice in which all labels but those of the labelling are impossible. The
+    rules cost nothing there, so hard ones are judged and not obeyed.
+    """
+    compiled = CompiledRules(labels, [priced(rule, 0.0) for rule in rules], Limits().native())
+    cores = count_of_threads(threads)
+
+    def count(ids: Ids, offsets: Offsets, given: Sequence[Given] | None) -> Ids:
+        check_given(given, len(offsets) - 1)
+
+        def part(low: int, high: int, stop: _native.Stop) -> Ids:
+            y = ids[offsets[low] : offsets[high]]
+            unary = np.full((len(y), len(labels)), -np.inf, dtype=np.float32)
+            unary[np.arange(len(y)), y] = 0
+            path = Batch(unary, offsets[low : high + 1] - offsets[low])
+            its = None if given is None else given[low:high]
+            problem = Problem(compiled, path, its, first=low, many=True, stop=stop)
+            return solve_one(Search(), problem).violations
+
+        return np.concatenate(in_threads(part, len(offsets) - 1, cores))
+
+    return count
+
+
+def violations(
+    rules: Sequence[Rule],
+    labellings: Sequence[Sequence[str]],
+    labels: Labels,
+    given: Sequence[Given] | None = None,
+    *,
+    threads: int = 0,
+) -> Ids:
+    """Count how often each labelling breaks each rule, natively and in threads.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        R rules, hard or soft.
+    labellings : sequence of sequence of str
+        B labellings.
+    labels : Labels
+        The labels and their tagging scheme.
+    given : sequence of mapping, optional
+        Values that the rules refer to by name, a mapping per sequence.
+    threads : int, default 0
+        Number of threads; 0 means all cores.
+
+    Returns
+    -------
+    array of int, shape (B, R)
+        Number of violations.
+
+    Raises
+    ------
+    LabelError
+        If a labelling is not a list of labels.
+    GivenError
+        If a value is missing in `given`, or does not fit.
+
+    Examples
+    --------
+    >>> from bridle import rules
+    >>> violations([rules.at_most(1, of="A"), rules.starts_with("B")], [["A", "B", "A"], ["B"]], Labels(["A", "B"]))
+    array([[1, 1],
+           [0, 0]], dtype=int32)
+    """
+    return counter(rules, labels, threads=threads)(*packed(labellings, labels), given)
+
+
+def packed(labellings: Sequence[Sequence[str]], labels: Labels) -> tuple[Ids, Offsets]:
+    """Labellings as ids, end to end, and where each of them begins."""
+    for k, one in enumerate(labellings):
+        if isinstance(one, str) or not isinstance(one, Sequence):
+            raise LabelError(f"labelling {k} is not a list of labels", got=shown(one), wanted="a label per token")
+    ids = labels.ids(list(chain.from_iterable(labellings))).astype(np.int32)
+    return ids, np.cumsum([0, *map(len, labellings)]).astype(np.int64)

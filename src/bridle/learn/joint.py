@@ -30,7 +30,7 @@ from bridle.engines import Search, solve_one
 from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattices, subset
-from bridle.learn.weights import Given, Ids, counter, penalty_of, priced
+from bridle.learn.evidence import Given, Ids, counter, penalty_of, priced
 from bridle.models.checks import (
     check_pair,
     check_seed,

@@ -15,22 +15,76 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
+from bridle.automata import DFA, CountingAutomaton
 from bridle.checks import is_integer
 from bridle.decoding.problem import check_given
-from bridle.errors import LabelError, ModelError, shown
+from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.features.columns import columns_of, sequences_of
 from bridle.labels import Labels, Scheme, scheme_of
-from bridle.learn import candidates_labels, candidates_tokens  # noqa: F401  (their kinds join KINDS)
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
-from bridle.learn.chance import believed
-from bridle.learn.corrupt import corrupted, given_wrong
-from bridle.learn.counted import Counted, Ints
+from bridle.learn.counted import Counted, Ints, corrupted, given_wrong
 from bridle.learn.evidence import Learned, rules_of
-from bridle.learn.redundant import needed
 from bridle.learn.select import Clause, cover
+from bridle.learn.statistics import believed
 from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
 from bridle.rules.base import Rule
+from bridle.rules.positions import Allow
+from bridle.rules.questions import Questions, TooLarge
+
+
+def needed(rules: Sequence[Rule], data: Counted, *, budget: int = 10_000_000) -> list[bool]:
+    """Which rules are left when those that follow from the others are dropped, the last ones first.
+
+    The rules must be able to hold together, else all of them would follow. budget: steps of automata to spend.
+    """
+    ask = Questions(budget)
+    automata = [automata_of(rule, data.labels) for rule in rules]
+    kept = [True] * len(rules)
+    for i in reversed(range(len(rules))):
+        others = [j for j in range(len(rules)) if kept[j] and j != i]
+        if not automata[i]:
+            kept[i] = not any(_covers(rules[j], rules[i], data) for j in others)
+            continue
+        try:
+            kept[i] = not implied(automata[i], [part for j in others for part in automata[j]], ask)
+        except TooLarge:
+            if ask.left <= 0:
+                break
+    return kept
+
+
+def implied(parts: Sequence[DFA], others: Sequence[DFA], ask: Questions) -> bool:
+    """Do all words that all of `others` accept belong to all of `parts`?"""
+    for part in parts:
+        product = [~part]
+        while (word := ask.word(product)) is not None:
+            broken = next((other for other in others if not other.accepts(word)), None)
+            if broken is None:
+                return False
+            product.append(broken)
+    return True
+
+
+def automata_of(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
+    """The automata of a rule that looks at labels only; none if it is too large or looks at tokens."""
+    if rule.places():
+        return ()
+    try:
+        automata = rule.automata(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
+        return tuple(CountingAutomaton.build(automaton, len(labels)).dfa() for automaton in automata)
+    except RuleError:
+        return ()
+
+
+def _covers(one: Rule, other: Rule, data: Counted) -> bool:
+    """Does a rule that allows labels at some tokens say all that another one says of this data?"""
+    if not (isinstance(one, Allow) and isinstance(other, Allow)):
+        return False
+    narrow, wide = (frozenset[int]().union(*rule.labels.resolve(data.labels, {})) for rule in (one, other))
+    many, few = (data.matching(rule.at.source.pattern) for rule in (one, other))  # type: ignore[union-attr]
+    return narrow <= wide and bool((many | ~few).all())
+
 
 ALL = tuple(KINDS)
 
@@ -284,6 +338,3 @@ def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
                 got, wanted = len(labels), int(data.lengths[k])
                 raise LabelError("a wrong labelling has another length than y", got=got, wanted=wanted, sequence=k)
     return found
-
-
-__all__ = ["ALL", "RelationalRules", "Report"]

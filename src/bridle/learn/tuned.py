@@ -18,15 +18,13 @@ import numpy.typing as npt
 
 from bridle.errors import RuleError, shown
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.learn.compare import Comparison, compared
-from bridle.learn.prices import Prices, fit
-from bridle.learn.pricing import Effect, Pricing
-from bridle.learn.scored import Scored, Source
-from bridle.learn.weights import counter, priced
+from bridle.learn.evidence import counter, priced
+from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source, fit
+from bridle.learn.statistics import Comparison, compared
 from bridle.models.checks import Given, check_callable, positive
 from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger
-from bridle.report.bars import draw_bars
+from bridle.report.plots import draw_bars
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule, Soft
 from bridle.rules.files import as_rules

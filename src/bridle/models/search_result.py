@@ -9,8 +9,8 @@ from typing import Any
 
 from bridle.models.checks import jsonable
 from bridle.models.measures import TITLES
-from bridle.report.aligned import aligned
-from bridle.report.curves import draw_curves
+from bridle.report.plots import draw_curves
+from bridle.report.text import aligned
 
 _SHARES = {"f1": "F1", "accuracy": "tokens right", "exact": "all right", "quality": "quality"}
 

@@ -21,7 +21,7 @@ from bridle.models.seen import hashes_of
 from bridle.models.tagger import Tagger
 from bridle.models.training import Plan
 from bridle.report import Scores, score
-from bridle.report.aligned import aligned
+from bridle.report.text import aligned
 from bridle.rules.base import Rule
 
 FIGURES: dict[str, Callable[[Scores], float]] = {

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridle.report.confusion import ERRORS, confusion_rows, most_confused
-from bridle.report.metrics import Counts, Scores
+from bridle.report.metrics import ERRORS, Counts, Scores, confusion_rows, most_confused
 from bridle.report.page import Page, fills
 from bridle.report.text import cut
 

@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import Argument, LabelError, shown
-from bridle.frames import is_missing
-from bridle.report.confusion import Found, Pairs, SegmentErrors, segment_errors
-from bridle.report.metrics import Counts, Scores
+from bridle.frames import Table, cells, is_missing
+from bridle.report.metrics import Counts, Found, Pairs, Scores, SegmentErrors, segment_errors
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -338,3 +337,74 @@ def _no_label(flat: tuple[list[str | None], list[str]], lengths: Sequence[int], 
     return LabelError(
         "a label is not a name", got=shown(label, 80), wanted="a string", cause="Are these ids?", sequence=k
     )
+
+
+Labellings = Iterable[Sequence[str]] | Table
+
+
+def token_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
+    """Return the share of tokens with the right label.
+
+    Parameters
+    ----------
+    y_true, y_pred : iterable of sequence of str
+        Gold and guessed labels, sequence by sequence; or columns of lists.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 if there are no tokens.
+
+    Examples
+    --------
+    >>> from bridle.report import token_accuracy
+    >>> token_accuracy([["D", "N"], ["N", "V"]], [["D", "N"], ["V", "V"]])
+    0.75
+    """
+    return score(cells(y_true), cells(y_pred), scheme=None).accuracy
+
+
+def sequence_accuracy(y_true: Labellings, y_pred: Labellings) -> float:
+    """Return the share of sequences with no wrong label.
+
+    Parameters
+    ----------
+    y_true, y_pred : iterable of sequence of str
+        Gold and guessed labels, sequence by sequence; or columns of lists.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 if there are no sequences.
+
+    Examples
+    --------
+    >>> from bridle.report import sequence_accuracy
+    >>> sequence_accuracy([["D", "N"], ["N", "V"]], [["D", "N"], ["V", "V"]])
+    0.5
+    """
+    return score(cells(y_true), cells(y_pred), scheme=None).exact
+
+
+def segment_f1(y_true: Labellings, y_pred: Labellings, *, scheme: str | None = "auto") -> float:
+    """Return the F1 of segments of all types together, as conlleval counts them.
+
+    Parameters
+    ----------
+    y_true, y_pred : iterable of sequence of str
+        Gold and guessed labels, sequence by sequence; or columns of lists.
+    scheme : {"auto", None, "IO", "BIO", "IOB1", "BIOES", "BMES", "prefixes"}, default "auto"
+        What makes a segment, as for `score`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 if no segment is right, or there is none.
+
+    Examples
+    --------
+    >>> from bridle.report import segment_f1
+    >>> segment_f1([["B-NP", "I-NP", "O", "B-NP"]], [["B-NP", "O", "O", "B-NP"]])
+    0.5
+    """
+    return score(cells(y_true), cells(y_pred), scheme).segments.f1

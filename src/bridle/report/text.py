@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 
 def clean(text: str, keep: str = "") -> str:
@@ -44,3 +45,18 @@ def _shows(c: str) -> bool:
 def cut(text: str, most: int) -> str:
     """The text, or its beginning."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose rows have equally many cells.
+
+    >>> aligned([["name", "F1"], ["PER", "90.00"]])
+    ['name     F1', 'PER   90.00']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

@@ -22,12 +22,11 @@ from bridle.errors import BridleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import Batch
 from bridle.learn.auditing import changed_sum, gold_counts, widened
-from bridle.learn.placed import Positions, positions_of, token_places, with_positions
-from bridle.learn.trials import Trial, Trials, plain_ids
-from bridle.learn.weights import Given, Ids, counter
+from bridle.learn.evidence import Given, Ids, counter
+from bridle.learn.trials import Positions, Trial, Trials, plain_ids, positions_of, token_places, with_positions
 from bridle.ranges import Ints, ranges
 from bridle.recent import RecentCache
-from bridle.report.packed import RIGHT
+from bridle.report.sequences import RIGHT
 from bridle.rules.base import Rule
 from bridle.rules.conditions import TokenPlace
 

@@ -15,13 +15,10 @@ from typing import Any, Literal
 from bridle.errors import ModelError
 from bridle.features import PlainFeatures, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.learn.compare import Comparison, compared
-from bridle.learn.evidence import Learned
-from bridle.learn.prices import Prices
-from bridle.learn.pricing import Effect, Pricing
+from bridle.learn.evidence import Learned, counter, priced
+from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source
 from bridle.learn.relational import RelationalRules
-from bridle.learn.scored import Scored, Source
-from bridle.learn.weights import counter, priced
+from bridle.learn.statistics import Comparison, compared
 from bridle.models.checks import Given, all_known, check_callable, given_of, labellings_of, positive
 from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger

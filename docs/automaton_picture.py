@@ -11,17 +11,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 import numpy as np
 import numpy.typing as npt
 
+from bridle.automata import DFA
 from bridle.errors import LabelError
 from bridle.report.text import clean
-
-if TYPE_CHECKING:
-    from bridle.automata import DFA
 
 _RADIUS, _ROW, _LETTER, _LINE = 17.0, 118.0, 7.2, 15.0  # of a state; between rows; width and height of text
 _SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78)  # of an arrow: where a text may stand, the best place first

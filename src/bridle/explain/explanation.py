@@ -1,12 +1,4 @@
-"""Why one labelling: what would have been best without the rules, which rules changed it, and what each of them cost.
-
-    price of rule r = best score with all rules but r - best score with all rules
-
-So prices do not have to add up: if two rules require the same, each of them costs nothing. Alternatives and
-probabilities are computed on demand. The time limit of the decoder is for decoding and all prices together. If the
-decoder has none, prices may take PATIENCE together, and so may alternatives. The explanation says what was not proved
-by then.
-"""
+"""What single rules did to one labelling."""
 
 from __future__ import annotations
 
@@ -22,12 +14,62 @@ from bridle.deadline import Deadline
 from bridle.decoding.clash import infeasible_on
 from bridle.decoding.result import Decoding
 from bridle.errors import EngineError, Infeasible, LimitReached
-from bridle.explain.effects import LEAST, Charge, RuleEffect
 from bridle.lattice import Lattice, Scores
 from bridle.rules.base import Rule, Soft
 
 if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
+
+
+LEAST = 1e-12  # a smaller price is none
+
+
+@dataclass(frozen=True)
+class RuleEffect:
+    """What one rule did.
+
+    Attributes
+    ----------
+    rule : Rule
+        The rule.
+    broken_by_plain : int
+        How often the best labelling without rules violates it.
+    price : float
+        How much the score would rise without this rule, the others kept.
+    without : Decoding or None
+        The best labelling without it, if that is another one.
+    at : tuple of int
+        Positions that it changed, as far as that is known.
+    proved : bool
+        Is `price` proved? If not, a limit was reached first.
+    """
+
+    rule: Rule
+    broken_by_plain: int
+    price: float
+    without: Decoding | None
+    at: tuple[int, ...] = ()
+    proved: bool = True
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The penalty of one soft rule that the best labelling violates.
+
+    Attributes
+    ----------
+    rule : Soft
+        The rule.
+    times : int
+        How often it is violated.
+    cost : float
+        Its penalty, once per sequence or per violation.
+    """
+
+    rule: Soft
+    times: int
+    cost: float
+
 
 PATIENCE = 10.0  # seconds
 GRACE = 0.02  # seconds after the deadline in which violations are still counted
@@ -247,7 +289,7 @@ class Explanation:
         >>> why.svg(["one", "two"]).startswith("<svg")
         True
         """
-        from bridle.explain.picture import trellis_of  # only who draws needs it
+        from bridle.explain.words import trellis_of  # only who draws needs it
         from bridle.report.trellis import draw_trellis
 
         return draw_trellis(trellis_of(self, tokens, k=k, gold=gold), show=show)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bridle.automata import DFA, from_regex
 from bridle.errors import LabelError
-from bridle.report.automaton import draw_automaton
+from docs.automaton_picture import draw_automaton
 
 NAMES = ["O", "A", "<&>"]
 SVG = "{http://www.w3.org/2000/svg}"
