@@ -10,7 +10,7 @@ INSTALL_PLAIN = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 INSTALL = $(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c $(PINS))
 SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
-NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*.* cpp/simd/*)
+NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*/*)
 SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.rules' -o -name '*.tsv' \
   -o -name '*.js' -o -name '*.css' -o -name '*.html')
 STUB   := src/bridle/_native.pyi
@@ -32,7 +32,7 @@ help:
 	@echo "make lint        run ruff, clang-format, codespell and the prose linter, and validate the workflows; changes nothing"
 	@echo "make format      format the code with ruff and clang-format"
 	@echo "make types       run mypy --strict"
-	@echo "make stub        write $(STUB) again, after a change of cpp/bindings.cpp"
+	@echo "make stub        write $(STUB) again, after a change of cpp/border"
 	@echo "make stub-check  check that it is up to date"
 	@echo "make test-tiers  run the tests of the kernels on every tier of vector instructions that this machine has"
 	@echo "make sanitize    run the kernels under ASan and UBSan"
@@ -151,7 +151,7 @@ $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel $(VENV)
 
 check: lint types stub-check test-tiers sanitize
 
-CPP := $(wildcard cpp/*.cpp cpp/*.h cpp/simd/*.* fuzz/*.cpp fuzz/*.h) benchmarks/peak.cpp
+CPP := $(wildcard cpp/*/* fuzz/*.cpp fuzz/*.h) benchmarks/peak.cpp
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .

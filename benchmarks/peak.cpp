@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "../cpp/simd/lanes.h"
-#include "../cpp/table.h"
+#include "simd/lanes.h"
+#include "search/table.h"
 
 namespace bridle {
 

@@ -17,10 +17,10 @@ import bridle
 from measure import Report
 
 ROOT = Path(__file__).parents[1]
-FLAGS = ["-O3", "-std=c++20", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+FLAGS = ["-O3", "-std=c++20", "-Icpp", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 WIDE = ["-mavx2", "-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"]
 TIERS = {"baseline": ("sse2", []), "avx2": ("avx2", WIDE[:2]), "avx512": ("avx512", WIDE)}  # as in CMakeLists.txt
-FILES = ["benchmarks/peak.cpp", "cpp/simd/kernels.cpp", "cpp/table.cpp"]
+FILES = ["benchmarks/peak.cpp", "cpp/simd/kernels.cpp", "cpp/search/table.cpp"]
 
 
 def run_peak(report: Report) -> None:

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "../cpp/attributes.h"
-#include "../cpp/strings.h"
+#include "text/attributes.h"
+#include "text/strings.h"
 #include "bytes.h"
 
 using namespace bridle;

@@ -94,7 +94,7 @@ class Part:
 
 def kernels_id() -> str:
     """A checksum of the sources of the kernels, their bindings left out."""
-    files = sorted(path for path in KERNELS.rglob("*") if path.is_file() and not path.name.startswith("bindings"))
+    files = sorted(path for path in KERNELS.rglob("*") if path.is_file() and path.parent.name != "border")
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 

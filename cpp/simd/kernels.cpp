@@ -1,8 +1,8 @@
 // All kernels of one tier; compiled once per tier with its flags and -DBRIDLE_TIER=<name>.
-#include "kernels.h"
+#include "simd/kernels.h"
 
-#include "key.h"
-#include "lanes.h"
+#include "simd/key.h"
+#include "simd/lanes.h"
 
 namespace bridle::BRIDLE_TIER {
 
@@ -19,14 +19,14 @@ using UpToTwelve = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
 
 }  // namespace
 
-#include "keys.inl"
-#include "long_vectors.inl"
-#include "sums.inl"
+#include "simd/keys.inl"
+#include "simd/long_vectors.inl"
+#include "simd/sums.inl"
 
-#include "columns.inl"
-#include "forward_backward.inl"
-#include "max_plus.inl"
-#include "viterbi.inl"
+#include "simd/columns.inl"
+#include "simd/forward_backward.inl"
+#include "simd/max_plus.inl"
+#include "simd/viterbi.inl"
 
 extern const Kernels table;
 const Kernels table{

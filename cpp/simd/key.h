@@ -1,7 +1,7 @@
 // The key of a tuple of ids: (x1 * size2 + x2) * size3 + ..., or a hash of it where that does not fit into 64 bits.
 #pragma once
 
-#include "compiler.h"
+#include "simd/compiler.h"
 
 namespace bridle {
 

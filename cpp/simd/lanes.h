@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "compiler.h"
+#include "simd/compiler.h"
 
 namespace bridle {
 
@@ -39,13 +39,13 @@ constexpr float kRoundFloat = 12582912.0f;           // 1.5 * 2^23
 #define BRIDLE_TIER_NUMBER(name) BRIDLE_TIER_NUMBER_(name)
 
 #if BRIDLE_TIER_NUMBER(BRIDLE_TIER) == BRIDLE_TIER_sse2
-#include "lanes_sse2.h"
+#include "simd/lanes_sse2.h"
 #elif BRIDLE_TIER_NUMBER(BRIDLE_TIER) == BRIDLE_TIER_avx2
-#include "lanes_avx2.h"
+#include "simd/lanes_avx2.h"
 #elif BRIDLE_TIER_NUMBER(BRIDLE_TIER) == BRIDLE_TIER_avx512
-#include "lanes_avx512.h"
+#include "simd/lanes_avx512.h"
 #elif BRIDLE_TIER_NUMBER(BRIDLE_TIER) == BRIDLE_TIER_neon
-#include "lanes_neon.h"
+#include "simd/lanes_neon.h"
 #else
-#include "lanes_portable.h"
+#include "simd/lanes_portable.h"
 #endif

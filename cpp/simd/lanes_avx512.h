@@ -1,7 +1,7 @@
 // AVX-512 (F, DQ, BW, VL): eight doubles.
 #pragma once
 
-#include "lanes_avx2.h"
+#include "simd/lanes_avx2.h"
 
 namespace bridle::avx512 {
 

@@ -1,9 +1,9 @@
-#include "tiers.h"
+#include "simd/tiers.h"
 
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels.h"
+#include "simd/kernels.h"
 
 #if defined(__x86_64__) || defined(_M_X64)
 #define BRIDLE_X86 1

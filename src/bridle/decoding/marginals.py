@@ -1,4 +1,4 @@
-"""Probabilities under rules: sums over all labellings that obey them (cpp/sums.cpp)."""
+"""Probabilities under rules: sums over all labellings that obey them (cpp/search/sums.cpp)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from bridle.steps import Steps
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
 LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory is at least, and by default
 TABLES = 8_000_000  # bytes of transition scores that are made at a time, where they depend on the token
-OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/problem.h
+OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search/problem.h
 RELAXED, FAILED = 5, 6  # FAILED: the sequence cannot be decoded, and an error says why
 Objective = Literal["score", "two_stage"]  # what an engine makes as good as possible
 

@@ -1,6 +1,6 @@
 """When hard rules clash: the fewest violations of them, and of the labellings with so few the one that scores best.
 
-Both parts are proved, in this order (cpp/engines.cpp): a lexicographic objective, not a sum of scores and large prices.
+Both parts are proved, in this order (engines.cpp): a lexicographic objective, not a sum of scores and large prices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Probabilities of labels and segments of labellings: sums over all labellings that have them (cpp/sums.cpp).
+"""Probabilities of labels and segments of labellings: sums over all labellings that have them (cpp/search/sums.cpp).
 
     P(segment | rules) = Z(segment, rules) / Z(rules),    Z: the sum of exp(score) over labellings
 

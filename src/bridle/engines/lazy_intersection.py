@@ -41,7 +41,7 @@ class LazyIntersection(NativeEngine):
     told = ("seed", "arcs")
     arcs: ClassVar[bool] = True
     absorb = "nothing"
-    counters = tuple(map(str, range(64)))  # as laid out in cpp/product.cpp
+    counters = tuple(map(str, range(64)))  # as laid out in cpp/search/product.cpp
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`search`: lazy folding, Lagrangian bounds and best-first search (cpp/search.h); what `auto` uses beyond masks."""
+"""`search`: lazy folding, Lagrangian bounds and best-first search (search/search.h); what `auto` uses beyond masks."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class UnseenTexts:
         out = {name: np.empty(len(texts), dtype=np.int32) for name in self._native}
         for name, (function, strings) in self._native.items():
             if not strings.native.derive(function, texts.data, texts.offsets, FIRST, out[name]):
-                raise FeatureError("the kernels do not know this function", got=function, wanted="one of cpp/texts.cpp")
+                raise FeatureError("the kernels do not know this function", got=function, wanted="one of texts.cpp")
         left = np.flatnonzero(next(iter(out.values())) < 0) if out else np.zeros(0, dtype=np.int64)  # the same for all
         if len(left):
             found = self._rest.of([texts[k] for k in left.tolist()])

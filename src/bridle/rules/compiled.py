@@ -30,7 +30,7 @@ AllSets = tuple[Sets, ...]  # of all label fields of a rule
 # What becomes a mask on the lattice: all hard rules that can, those about single tokens (word lattices), or none.
 # "relaxed": none, and what a rule that was taken apart is violated by counts as one violation.
 Absorb = Literal["masks", "words", "nothing", "relaxed"]
-_HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/problem.h
+_HARD, _PER_VIOLATION, _PER_SEQUENCE, _HARD_ONCE = range(4)  # as in cpp/search/problem.h
 _MOST_PLACES, _MOST_MARKS = 62, 256
 _MOST_STATES = 1 << 18  # of all automata of a decoder, but for those of given values: a few seconds
 _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a sequence

@@ -4,7 +4,7 @@ A kernel knows of each distinct text of a column, as bytes that hold 32-bit numb
 
     how many conditions hold | their numbers | the number of the text as a word of each list of the column
 
-From the words it finds the phrases (cpp/phrases.h).
+From the words it finds the phrases (cpp/text/phrases.h).
 """
 
 from __future__ import annotations

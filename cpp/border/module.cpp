@@ -1,0 +1,302 @@
+// The border to Python, decoding: typed arrays in, typed arrays out. Arrays belong to Python and are kept alive here.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+#include "border/rules.h"
+#include "spans/intervals.h"
+#include "simd/tiers.h"
+#include "spans/spans.h"
+
+using namespace bridle;
+
+namespace {
+
+// heads: (pairwise, start, end) each; head_of: the one of each sequence, None: all have the first; stop: ends the work on tables.
+void make_problem(PyProblem* self, nb::object compiled, nb::object bound, nb::object unary, nb::object offsets,
+                  nb::object first, nb::list heads, nb::object head_of, const Stop* stop) {
+    new (self) PyProblem();
+    self->stop = stop;
+    Problem& p = self->problem;
+    if (!bound.is_none() && !nb::cast<const PyBound&>(bound).compiled.is(compiled))
+        throw nb::value_error("rules bound by others");
+    self->rule(nb::cast<PyCompiled&>(compiled), bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound));
+    self->kept.push_back(std::move(compiled));
+    self->kept.push_back(std::move(bound));
+    p.offsets = self->keep<int64_t>(offsets);
+    p.B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
+    p.N = p.offsets[p.B];
+    p.first = self->keep<int64_t>(first);
+    p.head_of = self->keep<int32_t>(head_of);
+    self->score(unary);
+    const auto began = Control::Clock::now();
+    const double seconds = p.B == 1 ? self->options->time_limit : -1;  // sequences of a batch share tables
+    try {
+        for (nb::handle head : heads)
+            self->add_head(nb::object(head[0]), nb::object(head[1]), nb::object(head[2]), seconds);
+    } catch (const Late&) {
+        self->late = true;
+    }
+    self->stop = nullptr;
+    if (p.B == 1) self->spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
+}
+
+int kernel_of(const std::string& name) {
+    const int number = engine_number(name);
+    if (number < 0) throw nb::value_error("no such kernel");
+    return number;
+}
+
+// left (B): seconds that are left for each sequence, or None.
+void decode(const PyProblem& self, int engine, const Stop* stop, Out<int32_t> ids, Out<double> score, Out<double> bound,
+            Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters, Out<double> seconds, nb::object left) {
+    const Outputs out{ids.data(),        score.data(),    bound.data(),      status.data(),
+                      violations.data(), counters.data(), counters.shape(1), seconds.data()};
+    if (self.late) {
+        out.bound[0] = bound_by_scores(Sequence(self.problem, 0));
+        out.status[0] = static_cast<uint8_t>(Status::nothing_found);
+        out.seconds[0] = self.spent;
+        return;
+    }
+    const double* each = left.is_none() ? nullptr : nb::cast<In<double>>(left).data();
+    freely(
+        stop, self.left(), [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out, each); },
+        memory_of(*self.options));
+    if (self.problem.B == 1) out.seconds[0] += self.spent;
+}
+
+// One sequence, without a batch around it, with so many seconds left if that is not None: (score, bound, status, violations or None, counters, seconds).
+nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::object pairwise, nb::object start,
+                     nb::object end, nb::object given, int n_counters, Out<int32_t> ids, nb::object left,
+                     const Stop* stop) {
+    double limit = compiled.core.options.time_limit;
+    if (limit >= 0 && !left.is_none()) limit = nb::cast<double>(left);
+    const Single found = decode_single(compiled, engine, static_cast<int>(ids.size()), given, limit, n_counters, stop,
+                                       ids.data(), [&](PyProblem& self) {
+                                           self.score(unary);
+                                           self.add_head(pairwise, start, end, limit);
+                                       });
+    nb::object broken = nb::none();
+    if (std::any_of(found.violations.begin(), found.violations.end(), [](int32_t v) { return v != 0; }))
+        broken = nb::cast(found.violations);
+    return nb::make_tuple(found.score, found.bound, found.status, broken, nb::cast(found.counters), found.seconds);
+}
+
+// Sequences by number.
+std::vector<int64_t> numbers_of(const PyProblem& self, In<int64_t> rows) {
+    std::vector<int64_t> out(rows.data(), rows.data() + rows.size());
+    const auto beyond = [&](int64_t b) { return b < 0 || b >= self.problem.B; };
+    if (std::any_of(out.begin(), out.end(), beyond)) throw nb::value_error("there is no such sequence");
+    return out;
+}
+
+// The k best labellings of each of these sequences, best first: (path, score, status, bound, violations) each. None at all: there is
+// none; a single one with the status nothing_found: a limit came first.
+nb::list k_best_all(const PyProblem& self, int k, In<int64_t> rows, const Stop* stop) {
+    const std::vector<int64_t> numbers = numbers_of(self, rows);
+    std::vector<std::vector<Answer>> found(numbers.size());
+    freely(
+        stop, self.left(),
+        [&](Control& c) {
+            for (size_t r = 0; r < numbers.size(); ++r) {
+                if (!self.late) found[r] = k_best(self.problem, numbers[r], k, *self.options, c);
+                else
+                    found[r] = {
+                        {Status::nothing_found, -kInf, bound_by_scores(Sequence(self.problem, numbers[r])), {}}};
+            }
+        },
+        memory_of(*self.options));
+    nb::list out;
+    for (std::vector<Answer>& answers : found) {
+        nb::list best;
+        for (const Answer& a : answers)
+            best.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound, a.violations));
+        answers = {};
+        out.append(std::move(best));
+    }
+    return out;
+}
+
+// seconds: what is left of a call that asks several times; negative: no limit. marginals (n, m) or None.
+nb::tuple log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals,
+                     double seconds, const Stop* stop) {
+    const Options& options = *self.options;
+    if (self.late) return nb::make_tuple(std::numeric_limits<double>::quiet_NaN(), 0.0);
+    double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
+    const Sum sum = freely(
+        stop, seconds,
+        [&](Control& c) { return log_sum(self.problem, b, rules, into, nullptr, options.max_states, c); },
+        memory_of(options));
+    return nb::make_tuple(sum.log_z, sum.error);
+}
+
+// Probabilities of labellings of these sequences, given that these rules hold; ids (N). tokens (N) or None: that of label ids[t]
+// at each token, NaN where a sum is none. first, end (S), counted over all tokens: segments, whose log_p (S) and what rounding
+// can have done to it (error, S) are filled in; kind, begins, ends (m): of the labels. Returns (log_z, error) of each
+// sequence. seconds: for each; negative: no limit.
+nb::tuple probabilities(const PyProblem& self, const std::vector<int>& rules, In<int32_t> ids, In<int64_t> rows,
+                        double seconds, const Stop* stop, nb::object tokens, In<int32_t> first, In<int32_t> end,
+                        In<int32_t> kind, In<uint8_t> begins, In<uint8_t> ends, Out<double> log_p,
+                        Out<double> rounding) {
+    const Problem& p = self.problem;
+    const std::vector<int64_t> numbers = numbers_of(self, rows);
+    const auto N = static_cast<size_t>(p.N), m = static_cast<size_t>(p.m), S = first.size();
+    double* const chances = tokens.is_none() ? nullptr : nb::cast<Out<double>>(tokens).data();
+    if (ids.size() != N || (chances && nb::cast<Out<double>>(tokens).size() != N))
+        throw nb::value_error("ids and tokens: a number per token");
+    if (kind.size() != m || begins.size() != m || ends.size() != m) throw nb::value_error("kinds: a number per label");
+    if (end.size() != S || log_p.size() != S || rounding.size() != S) throw nb::value_error("a number per segment");
+    const auto beyond = [&](int32_t y) { return y < 0 || y >= p.m; };
+    for (const int64_t b : numbers)
+        if (std::any_of(ids.data() + p.offsets[b], ids.data() + p.offsets[b + 1], beyond))
+            throw nb::value_error("there is no such label");
+    for (size_t k = 0; k < S; ++k)
+        if (first.data()[k] < (k ? end.data()[k - 1] : 0) || end.data()[k] <= first.data()[k] || end.data()[k] > p.N)
+            throw nb::value_error("segments overlap, or are beyond the tokens");
+    const LabelKinds kinds{{kind.data(), m}, {begins.data(), m}, {ends.data(), m}};
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> log_z(numbers.size()), error(numbers.size());
+    std::fill_n(log_p.data(), S, kUnknown);
+    freely(
+        stop, seconds,
+        [&](Control& c) {
+            std::vector<double> table;
+            std::vector<int32_t> a, e;  // segments of a sequence, counted from its first token
+            for (size_t r = 0; r < numbers.size(); ++r) {
+                const int64_t begin = p.offsets[numbers[r]], n = p.offsets[numbers[r] + 1] - begin;
+                const auto k =
+                    static_cast<size_t>(std::lower_bound(first.data(), first.data() + S, begin) - first.data());
+                a.clear(), e.clear();
+                for (size_t x = k; x < S && end.data()[x] <= begin + n; ++x) {
+                    a.push_back(static_cast<int32_t>(first.data()[x] - begin));
+                    e.push_back(static_cast<int32_t>(end.data()[x] - begin));
+                }
+                SegmentSums segments{&kinds,
+                                     {ids.data() + begin, static_cast<size_t>(n)},
+                                     a,
+                                     e,
+                                     {log_p.data() + k, a.size()},
+                                     {rounding.data() + k, a.size()}};
+                Sum sum{kUnknown, 0};
+                if (!self.late) {
+                    if (chances) table.resize(std::max(table.size(), static_cast<size_t>(n) * m));
+                    sum = log_sum(p, numbers[r], rules, chances ? table.data() : nullptr,
+                                  a.empty() ? nullptr : &segments, self.options->max_states, c);
+                }
+                const bool known = std::isfinite(sum.log_z);
+                for (int64_t t = 0; chances && t < n; ++t)
+                    chances[begin + t] = known ? table[static_cast<size_t>(t) * m + ids.data()[begin + t]] : kUnknown;
+                if (!known) std::fill_n(log_p.data() + k, a.size(), kUnknown);
+                log_z[r] = sum.log_z, error[r] = sum.error;
+            }
+        },
+        memory_of(*self.options));
+    const size_t count = numbers.size();
+    return nb::make_tuple(array_of(std::move(log_z), {count}), array_of(std::move(error), {count}));
+}
+
+void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy,
+                  const Stop* stop, Out<int32_t> path, Out<int32_t> length, Out<double> score, Out<double> bound,
+                  Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters, nb::object extents) {
+    const int32_t* held = extents.is_none() ? nullptr : nb::cast<In<int32_t>>(extents, false).data();
+    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data(), held};
+    const SpanOutputs out{path.data(),   length.data(),     score.data(),   bound.data(),
+                          status.data(), violations.data(), counters.data()};
+    freely(
+        stop, self.options->time_limit, [&](Control& c) { run_spans(batch, lazy, *self.options, c, out); },
+        memory_of(*self.options));
+}
+
+nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t b, int k,
+                          const Stop* stop) {
+    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
+    std::vector<Found> found;
+    double bound = kInf;
+    const Status status = freely(
+        stop, self.options->time_limit,
+        [&](Control& c) { return k_best_spans(batch, b, k, *self.options, c, found, bound); },
+        memory_of(*self.options));
+    nb::list out;
+    for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
+    return nb::make_tuple(static_cast<int>(status), bound, out);
+}
+
+// seconds: negative means no limit. None: the time was up.
+std::optional<std::vector<int32_t>> best_intervals(In<int32_t> start, In<int32_t> end, In<double> score, bool nested,
+                                                   double seconds, const Stop* stop) {
+    const Intervals all{static_cast<int>(score.size()), start.data(), end.data(), score.data()};
+    return freely(stop, seconds, [&](Control& c) -> std::optional<std::vector<int32_t>> {
+        c.begin();
+        try {
+            return nested ? best_nested(all, c) : best_disjoint(all, c);
+        } catch (const Late&) {
+            return std::nullopt;
+        }
+    });
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    nb::set_leak_warnings(false);  // engines that users define live until the interpreter ends
+    module.doc() = "Kernels of Bridle.";
+    module.attr("N_COUNTERS") = kCounters;
+    module.attr("MOST_SQUARE") = kMostSquare;
+    choose_tier(std::getenv("BRIDLE_SIMD"));
+    module.def("tier", [] { return std::string(kernels().name); });
+    module.def("tiers", &tiers_here);
+    module.def("processor", &processor);
+    bind_learning(module);
+    module.def(
+        "first_bad",
+        [](In<float> x, double largest) {
+            return kernels().first_bad_float(
+                x.data(), static_cast<int64_t>(x.size()),
+                static_cast<float>(std::min<double>(largest, std::numeric_limits<float>::max())));
+        },
+        nb::arg("scores"), nb::arg("largest"));
+    module.def(
+        "first_bad",
+        [](In<double> x, double largest) {
+            return kernels().first_bad_double(x.data(), static_cast<int64_t>(x.size()), largest);
+        },
+        nb::arg("scores"), nb::arg("largest"));
+    module.def("engine", &kernel_of, nb::arg("name"));
+    nb::class_<Stop>(module, "Stop")
+        .def(nb::init<>())
+        .def("set", [](Stop& stop) { stop.flag = true; })
+        .def("is_set", [](const Stop& stop) { return stop.flag.load(); });
+    bind_rules(module);
+    bind_edges(module);
+    bind_perceptron(module);
+    bind_tagging(module);
+    bind_text(module);
+    module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
+               nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
+               nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none(),
+               nb::arg("stop").none() = nb::none());
+    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"), nb::arg("nested"),
+               nb::arg("seconds") = -1.0, nb::arg("stop").none() = nb::none());
+    nb::class_<PyProblem>(module, "Problem")
+        .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"),
+             nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none(), nb::arg("stop").none() = nb::none())
+        .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"),
+             nb::arg("status"), nb::arg("violations"), nb::arg("counters"), nb::arg("seconds"),
+             nb::arg("left").none() = nb::none())
+        .def("k_best_all", &k_best_all, nb::arg("k"), nb::arg("rows"), nb::arg("stop"))
+        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("rules"), nb::arg("marginals").none(),
+             nb::arg("seconds"), nb::arg("stop"))
+        .def("probabilities", &probabilities, nb::arg("rules"), nb::arg("ids"), nb::arg("rows"), nb::arg("seconds"),
+             nb::arg("stop"), nb::arg("tokens").none(), nb::arg("first"), nb::arg("end"), nb::arg("kind"),
+             nb::arg("begins"), nb::arg("ends"), nb::arg("log_p"), nb::arg("rounding"))
+        .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"),
+             nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"),
+             nb::arg("violations"), nb::arg("counters"), nb::arg("extents").none() = nb::none())
+        .def("k_best_spans", &k_best_spans_of, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"),
+             nb::arg("k"), nb::arg("stop").none() = nb::none());
+}

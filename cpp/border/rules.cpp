@@ -1,0 +1,206 @@
+// The border to Python, rules: compiled once per decoder.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "border/rules.h"
+#include "search/engines.h"
+
+namespace bridle {
+namespace {
+
+std::vector<double> mask_of(const nb::object& allowed) {  // None: nothing is masked
+    if (allowed.is_none()) return {};
+    const auto from = nb::cast<In<uint8_t>>(allowed);
+    std::vector<double> mask(from.size());
+    for (size_t c = 0; c < mask.size(); ++c) mask[c] = from.data()[c] ? 0.0 : -kInf;
+    return mask;
+}
+
+void make_automaton(CountingAutomaton* self, In<int32_t> step, In<int32_t> violations, In<int32_t> final,
+                    In<uint16_t> class_of, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
+    const auto copy = [](const auto& x) { return std::vector(x.data(), x.data() + x.size()); };
+    new (self) CountingAutomaton{static_cast<int>(step.shape(0)),
+                                 static_cast<int>(step.shape(1)),
+                                 static_cast<int>(step.shape(2)),
+                                 copy(class_of),
+                                 {},
+                                 copy(final),
+                                 sense,
+                                 limit,
+                                 copy(edges),
+                                 copy(room),
+                                 {}};
+    self->moves.resize(step.size());
+    for (size_t c = 0; c < step.size(); ++c) self->moves[c] = {step.data()[c], violations.data()[c]};
+    self->find_local();
+}
+
+void make_compiled(PyCompiled* self, int m, nb::object step, nb::object same_type, nb::object first, nb::object last,
+                   const Options& options, nb::object base, nb::object python) {
+    std::vector<double> free = mask_of(step), tied = mask_of(same_type);
+    for (size_t c = 0; c < tied.size() && !free.empty(); ++c) tied[c] += free[c];
+    new (self) PyCompiled(m, std::move(free), std::move(tied), mask_of(first), mask_of(last));
+    self->core.options = options;
+    self->python = std::move(python);
+    if (!base.is_none()) {
+        const auto bits = nb::cast<In<uint64_t>>(base);
+        self->base.assign(bits.data(), bits.data() + bits.size());
+    }
+}
+
+void add_automaton(PyCompiled& self, int rule, nb::object automaton) {
+    self.core.automata.push_back({rule, {nb::cast<const CountingAutomaton*>(automaton)}, nullptr});
+    self.kept.push_back(std::move(automaton));
+}
+
+RulePlace place_of(const nb::tuple& from) {
+    RulePlace place;
+    const auto kind = nb::cast<std::string>(from[0]);
+    place.spans = nb::cast<bool>(from[2]);
+    if (kind == "given") place.key = from[1];
+    else if (kind == "tokens") {
+        place.here = nb::cast<int>(from[1][0]);
+        place.after = nb::cast<int>(from[1][1]);
+        place.before = nb::cast<int>(from[1][2]);
+    } else place.fixed = from[1];
+    return place;
+}
+
+// places: ("given", key, spans) | ("tokens", (here, after, before), False) | ("fixed", positions, spans). keys: names that come
+// with the sequence.
+void add_dependent(PyCompiled& self, int rule, const std::string& kind, nb::list places, nb::list keys) {
+    Dependent one;
+    one.rule = rule;
+    one.kind = kind == "mask" ? Dependent::mask : kind == "tied" ? Dependent::tied : Dependent::automata;
+    for (nb::handle place : places) one.places.push_back(place_of(nb::cast<nb::tuple>(place)));
+    for (nb::handle key : keys) one.keys.push_back(nb::borrow(key));
+    one.few = one.places.size() <= 3;
+    const int number = static_cast<int>(self.dependents.size());
+    for (size_t k = 0; k < one.places.size(); ++k) {
+        const RulePlace& place = one.places[k];
+        if (!place.of_tokens()) continue;
+        for (const int condition : {place.here, place.after, place.before}) {
+            if (condition < 0) continue;
+            const size_t size = std::max(self.users.size(), static_cast<size_t>(condition) + 1);
+            self.users.resize(size);
+            self.remembered.resize(size);
+            if (!place.alone()) self.remembered[condition] = 1;
+        }
+        (place.alone() ? self.users[place.here] : self.contexts).push_back({number, static_cast<int>(k)});
+    }
+    self.dependents.push_back(std::move(one));
+}
+
+// columns: (key, a dependent that looks at it); lists: (column, phrases, inside, last, first); first, last: conditions, or -1.
+void set_conditions(PyCompiled& self, nb::list columns, nb::list lists, int first, int last) {
+    for (nb::handle one : columns) {
+        const bool tokens = nb::cast<std::string>(one[0]) == "tokens";
+        self.columns.push_back({nb::borrow(one[0]), tokens, nb::cast<int>(one[1]), {}});
+    }
+    for (nb::handle one : lists) {
+        self.columns.at(nb::cast<size_t>(one[0])).lists.push_back(static_cast<int>(self.lists.size()));
+        const nb::object phrases = one[1];
+        self.lists.push_back(
+            {nb::cast<const Phrases*>(phrases), nb::cast<int>(one[2]), nb::cast<int>(one[3]), nb::cast<int>(one[4])});
+        self.kept.push_back(phrases);
+    }
+    self.first = first;
+    self.last = last;
+}
+
+std::string_view view(const nb::bytes& text) { return {text.c_str(), text.size()}; }
+
+void make_phrases(Phrases* self, nb::bytes lines) {
+    const std::string_view text = view(lines);
+    const nb::gil_scoped_release release;
+    new (self) Phrases(text);
+}
+
+// words, out (N); offsets (B + 1)
+void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, Out<int32_t> out) {
+    if (out.size() != words.size() || offsets.size() == 0 ||
+        offsets.data()[offsets.size() - 1] != static_cast<int64_t>(words.size()))
+        throw nb::value_error("words, offsets and out do not fit together");
+    const nb::gil_scoped_release release;
+    for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+        const int64_t at = offsets.data()[b];
+        self.places(words.data() + at, static_cast<int>(offsets.data()[b + 1] - at), out.data() + at);
+    }
+}
+
+}  // namespace
+
+Problem problem_of(PyCompiled& compiled, const PyBound* bound) {
+    Problem problem;
+    problem.tables = &compiled.core.tables;
+    problem.groups = &compiled.core.groups;
+    problem.searches = &compiled.core.searches;
+    problem.m = problem.tables->m;
+    problem.rules = compiled.core.rules;
+    problem.automata = compiled.core.automata;
+    if (!bound) return problem;
+    const BoundRules& b = bound->core;
+    problem.automata = b.automata;
+    problem.words = b.words;
+    problem.allowed = b.allowed.empty() ? nullptr : b.allowed.data();
+    problem.tied = b.tied.empty() ? nullptr : b.tied.data();
+    return problem;
+}
+
+void bind_rules(nb::module_& module) {
+    nb::class_<CountingAutomaton>(module, "CountingAutomaton")
+        .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"),
+             nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+    nb::class_<Phrases>(module, "Phrases")
+        .def("__init__", &make_phrases, nb::arg("lines"))
+        .def("__len__", &Phrases::count)
+        .def_prop_ro("n_bytes", &Phrases::bytes)
+        .def("places", &phrase_places, nb::arg("words"), nb::arg("offsets"), nb::arg("out"))
+        .def("word", [](const Phrases& p, nb::bytes text) { return p.word(view(text)); }, nb::arg("text"));
+    nb::class_<Options>(module, "Options")
+        .def(nb::init<>())
+        .def_rw("time_limit", &Options::time_limit)
+        .def_rw("max_states", &Options::max_states)
+        .def_rw("max_memory", &Options::max_memory)
+        .def_rw("width", &Options::width)
+        .def_rw("max_product_states", &Options::max_product_states)
+        .def_rw("max_group_states", &Options::max_group_states)
+        .def_rw("decompose_after", &Options::decompose_after)
+        .def_rw("tau", &Options::tau)
+        .def_rw("seed", &Options::seed)
+        .def_rw("arcs", &Options::arcs);
+    nb::class_<PyBound>(module, "BoundRules")
+        .def_prop_ro("allowed",
+                     [](const PyBound& b) -> nb::object {  // (N, words), or None
+                         const auto words = static_cast<size_t>(b.core.words);
+                         if (b.core.allowed.empty()) return nb::none();
+                         return array_of(b.core.allowed, {b.core.allowed.size() / words, words});
+                     })
+        .def_ro("errors", &PyBound::errors);
+    nb::class_<PyCompiled>(module, "CompiledRules")
+        .def("__init__", &make_compiled, nb::arg("m"), nb::arg("step").none(), nb::arg("same_type").none(),
+             nb::arg("first").none(), nb::arg("last").none(), nb::arg("options"), nb::arg("base").none(),
+             nb::arg("python"))
+        .def(
+            "add_rule",
+            [](PyCompiled& c, int mode, double penalty) { c.core.rules.push_back({static_cast<Mode>(mode), penalty}); },
+            nb::arg("mode"), nb::arg("penalty"))
+        .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
+        .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
+        .def("set_conditions", &set_conditions, nb::arg("columns"), nb::arg("lists"), nb::arg("first"), nb::arg("last"))
+        .def("drop_redundant", [](PyCompiled& c) { drop_redundant(c.core, c.base); })
+        .def_prop_ro("n_automata", [](const PyCompiled& c) { return c.core.automata.size(); })
+        .def_prop_ro("depends", &PyCompiled::depends)
+        .def_prop_ro("reads_tokens",
+                     [](const PyCompiled& c) {
+                         return std::any_of(c.columns.begin(), c.columns.end(),
+                                            [](const Column& x) { return x.tokens; });
+                     })
+        .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none(),
+             nb::arg("which").none(), nb::arg("stop").none() = nb::none());
+}
+
+}  // namespace bridle

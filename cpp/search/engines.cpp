@@ -1,0 +1,443 @@
+#include "search/engines.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "search/best_first.h"
+#include "search/priced.h"
+
+namespace bridle {
+
+Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search& search, int64_t*) {
+    Answer out;
+    out.path.resize(s.n);
+    out.score = out.bound = search.first_path(s, out.path.data(), control);
+    out.status = out.score > -kInf ? Status::optimal : Status::infeasible;
+    return out;
+}
+
+Answer run_search(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    Counters c;
+    Answer out = search.best(s, limits_of(options), control, c);
+    const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
+    std::copy(std::begin(values), std::end(values), counters);
+    return out;
+}
+
+Answer run_beam(const Sequence& s, const Options& options, Control& control, Search&, int64_t*) {
+    Trellis trellis;
+    Steps steps;
+    Fold plain;
+    plain.clear();
+    trellis.load(s);
+    steps.plain(s);
+    Answer out;
+    out.path.resize(s.n);
+    out.bound = trellis.best_path(plain, steps, out.path.data(), control);  // no rule can make it better
+    AutomatonSet set;
+    set.assign(s.automata);
+    const Armed armed(control);
+    const std::vector<Found> found = beam(trellis, steps, set, options.width, {}, control);
+    if (found.empty()) {
+        out.status = out.bound > -kInf ? Status::nothing_found : Status::infeasible;
+        return out;
+    }
+    out.path = found[0].path;
+    out.score = found[0].score;
+    out.bound = std::max(out.bound, out.score);
+    out.status = out.bound > out.score + trellis.rounding(steps) ? Status::limit : Status::optimal;
+    if (out.status == Status::optimal) out.bound = out.score;
+    return out;
+}
+
+namespace {
+
+constexpr struct {
+    const char* name;
+    Engine run;
+} kEngines[] = {
+    {"viterbi", run_viterbi},
+    {"search", run_search},
+    {"beam", run_beam},
+    {"product", run_product},
+    {"lazy_intersection", run_lazy_intersection},
+    {"two_stage", run_two_stage},
+    {"relaxed", run_relaxed},
+};
+
+}  // namespace
+
+int engine_number(const std::string& name) {
+    for (int k = 0; k < static_cast<int>(std::size(kEngines)); ++k)
+        if (name == kEngines[k].name) return k;
+    return -1;
+}
+
+Engine engine_numbered(int number) { return kEngines[number].run; }
+
+namespace {
+
+constexpr int64_t kBoundCells = 1 << 24;  // tokens x labels that are soon looked at
+
+double largest(const double* scores, int64_t count) { return *std::max_element(scores, scores + count); }
+
+}  // namespace
+
+double bound_by_scores(const Sequence& s) {
+    const int64_t m = s.m, steps = s.n > 0 ? s.n - 1 : 0, square = m * m, tables = s.head->per_step ? steps : 1;
+    const double* pairwise = steps > 0 ? s.head->pairwise : nullptr;
+    if (s.n * m + (pairwise ? tables * square : 0) > kBoundCells) return kInf;
+    const Problem& p = *s.problem;
+    double sum = 0;
+    for (int64_t t = s.first; t < s.first + s.n; ++t)
+        sum +=
+            p.unary32 ? *std::max_element(p.unary32 + t * m, p.unary32 + (t + 1) * m) : largest(p.unary64 + t * m, m);
+    if (s.n > 0 && !s.head->start.empty()) sum += largest(s.head->start.data(), m);
+    if (s.n > 0 && !s.head->end.empty()) sum += largest(s.head->end.data(), m);
+    for (int64_t t = 0; pairwise && t < tables; ++t)
+        sum += largest(pairwise + t * square, square) * static_cast<double>(steps) / static_cast<double>(tables);
+    return sum + 1e-9 * std::abs(sum);  // sums in another order round otherwise
+}
+
+namespace {
+
+// What there is to show when the time is up: the best path without rules bounds all others, and it is an answer if it breaks no
+// hard rule.
+Answer without_rules(const Sequence& s, Control& control, Search& search) {
+    Answer out;
+    out.status = Status::nothing_found;
+    try {
+        std::vector<int32_t> path(s.n);
+        out.bound = search.first_path(s, path.data(), control);
+        if (!(out.bound > -kInf)) {
+            out.status = Status::infeasible;
+            return out;
+        }
+        Verdict verdict;
+        judge(s, path.data(), verdict, &control);
+        if (verdict.cost == kInf) return out;
+        out.score = out.bound - verdict.cost;
+        out.status = verdict.cost == 0 ? Status::optimal : Status::limit;
+        out.path = std::move(path);
+    } catch (const Late&) {
+        if (out.bound == kInf) out.bound = bound_by_scores(s);
+    }
+    return out;
+}
+
+Answer in_time(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
+               int64_t* counters) {
+    try {
+        return engine(s, options, control, search, counters);
+    } catch (const Late&) {
+        return without_rules(s, control, search);
+    }
+}
+
+// Scores are checked when they come, but a batch borrows them: what was written into them since (NaN, +inf) must not pass for
+// a labelling. It passes for an infeasible sequence, and whoever asks why is told which score is none.
+bool is_sound(const Answer& answer, int m) {
+    return answer.score < kInf &&
+           std::all_of(answer.path.begin(), answer.path.end(), [m](int32_t y) { return y >= 0 && y < m; });
+}
+
+// Violations of each rule by an answer.
+void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
+    if (answer.violations.empty()) judge(s, answer.path.data(), verdict);
+    const std::vector<int32_t>& of_automaton = answer.violations.empty() ? verdict.violations : answer.violations;
+    for (size_t k = 0; k < s.automata.size(); ++k) {
+        int32_t& of_rule = violations[s.automata[k].rule];
+        of_rule = s.automata[k].mode == Mode::hard_once ? std::max(of_rule, std::min(of_automaton[k], 1))
+                                                        : of_rule + of_automaton[k];
+    }
+}
+
+}  // namespace
+
+Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
+             int64_t* counters) {
+    Answer answer = in_time(engine, s, options, control, search, counters);
+    if (!is_sound(answer, s.m)) answer = {Status::infeasible, -kInf, -kInf, {}};
+    return answer;
+}
+
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
+         const double* left) {
+    const size_t n_rules = problem.rules.size();
+    bool soft = false;  // without soft rules a labelling that was found breaks nothing
+    for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
+    std::unique_ptr<Search> own = problem.searches ? problem.searches->take() : std::make_unique<Search>();
+    Search& search = *own;
+    Verdict verdict;
+    for (int64_t b = 0; b < problem.B; ++b) {
+        if (left) control.begin(left[b]);
+        else control.begin();
+        if ((b & 15) == 0) control.check();
+        const Sequence s(problem, b);
+        int64_t counters[kCounters] = {};
+        const Answer answer = solve(engine, s, options, control, search, counters);
+        std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
+        out.score[b] = answer.score;
+        out.bound[b] = answer.bound;
+        out.status[b] = static_cast<uint8_t>(answer.status);
+        out.seconds[b] = control.spent();
+        if (!(answer.score > -kInf)) continue;
+        std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
+        if (soft || answer.status == Status::relaxed)
+            count_violations(s, answer, verdict, out.violations + b * n_rules);
+    }
+    if (problem.searches) problem.searches->give_back(std::move(own), control.memory());
+}
+
+std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control) {
+    control.begin();
+    Search search;
+    Counters counters;
+    const Sequence s(problem, b);
+    std::vector<Answer> found;
+    try {
+        found = search.k_best(s, k, limits_of(options), control, counters);
+    } catch (const Late&) {
+        found = {without_rules(s, control, search)};
+        if (found[0].status == Status::infeasible) return {};
+        if (found[0].status == Status::optimal)
+            found[0].status = Status::limit;  // the best, but not all k of them are known
+    }
+    Verdict verdict;
+    for (Answer& answer : found) {
+        std::vector<int32_t> violations(problem.rules.size(), 0);
+        if (answer.score > -kInf) count_violations(s, answer, verdict, violations.data());
+        answer.violations = std::move(violations);
+    }
+    return found;
+}
+
+// `two_stage`, after Fersini et al. (2012), (22)-(29):
+//   1. Z = the best score under the hard rules, soft ones left out
+//   2. among the labellings with score >= Z - (1 - tau) |Z|: the least penalty, and of those the highest score
+
+namespace {
+
+constexpr int kMostStates = 2048;
+constexpr int kDigits = 9;  // of the dearest price
+constexpr size_t kMostCells = size_t{1} << 25;
+
+// least[t][q]: what the fold must still cost after position t, if any label that is possible may come.
+std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Control& control) {
+    const int n = trellis.n, m = trellis.m, Q = fold.Q;
+    std::vector<double> least(static_cast<size_t>(n) * Q);
+    for (int q = 0; n > 0 && q < Q; ++q) least[static_cast<size_t>(n - 1) * Q + q] = fold.final[q];
+    for (int t = n - 2; t >= 0; --t) {
+        control.check();
+        const double* u = trellis.unary(t + 1);
+        for (int q = 0; q < Q; ++q) {
+            double best = kInf;
+            for (int j = 0; j < m; ++j) {
+                const int to = fold.plain() ? 0 : fold.next(t + 1, q)[j];
+                if (!(u[j] > -kInf)) continue;
+                best = std::min(
+                    best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
+            }
+            least[static_cast<size_t>(t) * Q + q] = best;
+        }
+    }
+    return least;
+}
+
+// Stage 2. first: the answer of stage 1, whose lattice score is z.
+Answer cheapest_near(const Sequence& s, const Options& options, Control& control, Answer first, double z,
+                     int64_t* counters) {
+    Trellis trellis;
+    trellis.load(s);
+    Steps steps;
+    steps.plain(s);
+    // Prices in whole units, so that sums do not depend on the order of their terms; in decimal ones, since people write
+    // 0.3 and 1.6 and mean that they make 1.9.
+    std::vector<BoundAutomaton> automata = s.automata;
+    double dearest = 0;
+    for (const BoundAutomaton& p : automata) dearest = std::max(dearest, p.penalty);
+    const double unit = std::pow(10.0, std::floor(std::log10(dearest)) - kDigits);
+    for (BoundAutomaton& p : automata) p.penalty = dearest > 0 ? std::round(p.penalty / unit) : 0.0;
+    AutomatonSet inside, outside;
+    Fold fold, free;
+    const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
+    const size_t bytes = std::max<size_t>(1, Trellis::backward_bytes(s.n, s.m) + sizeof(double) * s.n);  // of a state
+    const size_t fits = std::max<size_t>(2, std::min(kMostCells / cells, control.memory() / 8 * 3 / bytes));
+    const int most = static_cast<int>(std::min<size_t>(kMostStates, fits));
+    size_t folded = automata.size();
+    for (;; --folded) {  // as many as fit, from the front; a rule is never cut in two
+        while (folded > 0 && folded < automata.size() && automata[folded].rule == automata[folded - 1].rule) --folded;
+        inside.assign({automata.begin(), automata.begin() + folded});
+        if (fold.build(inside, s.n, s.m, most, control)) break;
+    }
+    outside.assign({automata.begin() + folded, automata.end()});
+    free = fold;
+    free.forget_costs();
+    std::vector<double> H;
+    trellis.backward(free, steps, H, control);
+    const std::vector<double> price = least_price(trellis, fold, control);
+    const std::vector<double> none(outside.size(), 0.0);
+    const size_t memory = control.memory(),
+                 held = fold.bytes() + free.bytes() + sizeof(double) * (H.size() + price.size());
+    BestFirst cheapest{trellis, fold,         steps,
+                       H,       outside,      none,
+                       {},      price.data(), std::max(memory / 4, memory - std::min(memory, held))};
+    const double threshold = z - (1 - options.tau) * std::abs(z);
+    const double below =
+        std::nextafter(threshold - trellis.rounding(steps), -kInf);  // the search wants more than its floor
+    cheapest.run(1, below, options.max_states, control);
+    counters[0] = cheapest.expansions;
+    if (!cheapest.complete || cheapest.found.empty()) {
+        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
+        first.bound = z;
+        return first;
+    }
+    Answer out;
+    Verdict verdict;
+    out.path = cheapest.found[0].path;
+    judge(s, out.path.data(), verdict);
+    out.score = out.bound = cheapest.found[0].score - verdict.cost;
+    return out;
+}
+
+}  // namespace
+
+Answer run_two_stage(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    Sequence hard = s;
+    std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
+    Counters stage_one;
+    Answer first = search.best(hard, limits_of(options), control, stage_one);
+    first.violations.clear();  // they speak of the hard automata only
+    if (!(first.score > -kInf) || hard.automata.size() == s.automata.size()) return first;
+    Verdict verdict;
+    judge(s, first.path.data(), verdict);
+    const double cost = verdict.cost, z = first.score;
+    first.violations = verdict.violations;
+    first.score -= cost;
+    if (first.status != Status::optimal) return first;  // its bound holds: no penalty is below 0
+    first.bound = first.score;
+    if (cost == 0 || s.n == 0) return first;
+    try {
+        const Armed armed(control);
+        return cheapest_near(s, options, control, first, z, counters);
+    } catch (const Late&) {
+        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
+        first.bound = z;
+        return first;
+    }
+}
+
+// `relaxed`: for a sequence on which no labelling obeys the hard rules, the fewest violations of them, and of those labellings
+// the best score. With a price on every violation,
+//     best(price) = max over y of  score(y) - price * violations(y)
+// no labelling with as few violations as the one found scores higher than it. So a price is right if it leaves the fewest
+// violations, whatever it is: it begins low, where bounds are good, and rises until they are reached. How few there must be is
+// known (one, since no labelling obeys), or found by counting violations alone.
+
+namespace {
+
+constexpr double kRaise = 8.0;  // how a price rises
+constexpr double kHighestPrice = 1e300;
+constexpr double kApart = 1 - 1e-6;  // numbers of violations that differ are further apart
+
+// A power of two, so that sequences share prices and what is cached for them: about what a few tokens can gain.
+double first_price(const Sequence& s, Control& control) {
+    std::vector<double> leads, row(s.m);
+    for (int t = 0; t < s.n && s.m > 1; ++t) {
+        if (t % 4096 == 4095) control.check();
+        s.row(t, row.data());
+        std::nth_element(row.begin(), row.begin() + 1, row.end(), std::greater<>());
+        if (row[1] > -kInf) leads.push_back(row[0] - row[1]);
+    }
+    if (leads.empty()) return 1.0;
+    std::nth_element(leads.begin(), leads.begin() + static_cast<ptrdiff_t>(leads.size() / 2), leads.end());
+    return std::exp2(std::clamp(std::ceil(std::log2(16.0 * leads[leads.size() / 2] + 1e-300)), -10.0, 60.0));
+}
+
+// What no labelling scores more than, by the best path without rules or, if that takes too long, by the scores alone.
+double bound_without_rules(const Sequence& s, PricedSequence& priced, Search& search, Control& control) {
+    try {
+        std::vector<int32_t> path(s.n);
+        return search.first_path(priced.at(0, control), path.data(), control);
+    } catch (const Late&) {
+        return bound_by_scores(s);
+    }
+}
+
+// The best labelling so far, as the rules see it.
+struct Relaxed {
+    int64_t violations = std::numeric_limits<int64_t>::max();  // of hard rules
+    double score = -kInf;                                      // less what soft rules cost
+    std::vector<int32_t> path, of_automaton;
+
+    // Returns the violations of a labelling.
+    int64_t consider(const Sequence& s, const Steps& plain, const std::vector<int32_t>& labelling, Verdict& verdict) {
+        judge(s, labelling.data(), verdict);
+        const double here = plain.score(s, labelling.data()) - verdict.soft_cost;
+        if (verdict.hard_violations < violations || (verdict.hard_violations == violations && here > score)) {
+            violations = verdict.hard_violations, score = here;
+            path = labelling, of_automaton = verdict.violations;
+        }
+        return verdict.hard_violations;
+    }
+};
+
+}  // namespace
+
+Answer run_relaxed(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
+    SearchLimits limits = limits_of(options);
+    limits.glance = 0;  // prices leave too many labellings near the incumbent
+    PricedSequence priced(s, true, control);
+    Steps plain;
+    plain.plain(s);
+    Verdict verdict;
+    Counters spent;
+    Relaxed best;
+    int64_t fewest = 1;  // no labelling has fewer violations
+    bool counted = false, proved = false;
+    double bound = kInf, tolerance = 0, price = first_price(s, control);
+    try {
+        for (;; price *= kRaise) {
+            const int32_t* known = best.path.empty() ? nullptr : best.path.data();
+            const Answer found = search.best(priced.at(price, control), limits, control, spent, known);
+            ++counters[0], counters[1] += spent.expansions, tolerance = spent.tolerance;
+            if (found.status == Status::infeasible) return found;  // not even the lattice has a path
+            if (found.path.empty() && s.n > 0) return {Status::nothing_found, -kInf, found.bound, {}};
+            const int64_t violations = best.consider(s, plain, found.path, verdict);
+            bound = std::min(bound, found.bound + price * static_cast<double>(best.violations));
+            if (found.status != Status::optimal) break;
+            proved = violations == fewest;
+            if (proved || control.late() || price > kHighestPrice) break;
+            if (counted) continue;
+            limits.gap = kApart;
+            const Answer least = search.best(priced.counted(control), limits, control, spent, best.path.data());
+            limits.gap = 0;
+            counters[1] += spent.expansions;
+            counted = true;
+            if (!least.path.empty()) best.consider(s, plain, least.path, verdict);
+            fewest = std::max(fewest, static_cast<int64_t>(std::ceil(-least.bound - (1 - kApart))));
+            if (least.status != Status::optimal) break;
+            fewest = best.violations;
+            proved = violations == fewest;
+            if (proved) break;
+        }
+    } catch (const Late&) {
+        if (best.path.empty()) throw;  // nothing to show
+        proved = false;
+    }
+    if (proved && tolerance <= kLargestError * std::max(1.0, std::abs(best.score))) {
+        bound = best.score;
+    } else {  // no rule raises a score; a bound by price holds for the fewest violations only
+        const double free = bound_without_rules(s, priced, search, control);
+        bound = std::max(best.score, best.violations == fewest ? std::min(bound, free) : free);
+        proved = false;
+    }
+    counters[2] = best.violations, counters[3] = fewest, counters[4] = proved;
+    return {Status::relaxed, best.score, bound, std::move(best.path), std::move(best.of_automaton)};
+}
+
+}  // namespace bridle

@@ -1,0 +1,131 @@
+// One function per engine, each for one sequence; `run` decodes a batch in one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <span>
+#include <vector>
+
+#include "search/groups.h"
+#include "search/search.h"
+
+namespace bridle {
+
+struct Options {
+    double time_limit = -1;           // seconds per sequence; negative: none
+    int64_t max_states = -1;          // negative: none
+    int64_t max_memory = 1000000000;  // bytes per sequence
+    int width = 8;                    // beam
+    int max_product_states = 64;      // search: fold while the product has at most so many states
+    int max_group_states = 128;       // search: of the product automaton of a group
+    int64_t decompose_after = 500;    // search: expansions before rules are decomposed into groups
+    double tau = 1.0;                 // two_stage
+    uint64_t seed = 0;                // lazy_intersection: the order in which rules are looked at
+    bool arcs = false;                // product, lazy_intersection: count lattice arcs
+};
+
+inline SearchLimits limits_of(const Options& options) {
+    return {options.max_states, options.max_product_states, options.max_group_states, options.decompose_after};
+}
+
+// Numbers that engines leave per sequence; the Python side names them. Any engine may be given fewer places than this.
+constexpr int kCounters = 64;
+
+using Engine = Answer (*)(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+
+Answer run_search(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_viterbi(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_beam(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_lazy_intersection(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
+Answer run_relaxed(const Sequence&, const Options&, Control&, Search&,
+                   int64_t* counters);  // on which hard rules cannot hold
+
+// Engines by number; -1: there is none of this name.
+int engine_number(const std::string& name);
+Engine engine_numbered(int number);
+
+struct Outputs {
+    int32_t* ids;         // (N)
+    double* score;        // (B) lattice score - penalty
+    double* bound;        // (B)
+    uint8_t* status;      // (B)
+    int32_t* violations;  // (B, rules)  violations
+    int64_t* counters;    // (B, n_counters)
+    size_t n_counters;
+    double* seconds;  // (B) spent on each sequence, if there is a time limit
+};
+
+// No labelling scores more than the best label everywhere, masks left out, and the best transition between them. +inf: there are
+// too many scores to look at in no time.
+double bound_by_scores(const Sequence& s);
+
+// Decodes one sequence: what the engine finds, or what there is to show when the time is up. Throws Stopped.
+Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
+             int64_t* counters);
+
+// Decodes all sequences, or throws Stopped. left (B): seconds that are left for each, if there is a time limit; null: all of it.
+void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
+         const double* left = nullptr);
+
+// The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
+std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
+
+struct Sum {
+    double log_z;  // +inf: too large; NaN: out of time
+    double error;  // how far rounding can have taken log_z, or the log of a marginal, from the truth
+};
+
+// Where segments begin: label j begins one after label i.
+struct LabelKinds {
+    std::span<const int32_t> kind;         // (m) of the segment type
+    std::span<const uint8_t> first, last;  // (m) labels that always begin or end a segment
+    bool begins(int i, int j) const { return kind[i] != kind[j] || first[j] || last[i]; }
+};
+
+// Segments of a labelling of one sequence, none of which overlap: tokens first .. end-1. Their probabilities are those of these
+// very labels as one segment.
+struct SegmentSums {
+    const LabelKinds* labels;
+    std::span<const int32_t> ids;         // (n)
+    std::span<const int32_t> first, end;  // (S) rising
+    std::span<double> log_p, error;       // (S) filled in
+};
+
+// log of the sum of exp(score) over the labellings that obey these rules, relative to the largest scores (sums.cpp);
+// marginals (n, m) or null; segments: may be null.
+Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, SegmentSums* segments,
+            int64_t max_states, Control& control);
+
+// The rules of a decoder in the form that kernels read, built once. What depends on the sequences is added per batch.
+
+struct CompiledRules {
+    TableCache tables;  // transition, start and end scores with the masks of the rules
+    GroupCache groups;
+    SearchPool searches;
+    Options options;
+    std::vector<Rule> rules;
+    std::vector<RuleAutomaton> automata;  // of rules that are the same for all sequences, ordered by rule
+
+    template <class... Masks>
+    CompiledRules(int m, Masks&&... masks) : tables(m, std::forward<Masks>(masks)...) {}
+};
+
+// What a batch adds to them. Rows are tokens, counted over the batch.
+struct BoundRules {
+    int words = 0;
+    std::vector<uint64_t> allowed;            // (N, words) bit y: label y is allowed; empty: all are
+    std::vector<uint8_t> tied;                // (N) must a token have the type of the one before? empty: none must
+    std::vector<std::vector<uint8_t>> marks;  // each (N)
+    std::vector<RuleAutomaton> automata;      // of all rules, ordered by rule
+};
+
+// Rules that can be left out of every search: masks, or one hard rule that stays, see to it that they are never violated.
+
+// Drops automata that no labelling violates which keeps to the masks and to some hard rule. base (words): bits of labels that are
+// allowed at all; empty: all are. What would take long to find out stays in.
+void drop_redundant(CompiledRules& rules, const std::vector<uint64_t>& base);
+
+}  // namespace bridle
