@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any, ClassVar
 
+import highspy
 import numpy as np
 import pytest
 
@@ -14,8 +15,7 @@ import bridle
 from bridle import Decoder, Labels, Lattice
 from bridle import rules as r
 from bridle.deadline import Deadline
-from bridle.engines import Beam, TwoStage, base, engine_named, engine_names, highs
-from bridle.engines.base import NativeEngine
+from bridle.engines import Beam, NativeEngine, TwoStage, engine_named, engine_names, highs
 from bridle.errors import EngineError
 from contract import hard_lattice
 
@@ -227,28 +227,28 @@ class Solver:
             self.ends.wait(60)
 
     def getModelStatus(self) -> Any:  # noqa: N802
-        return highs.DONE
+        return highspy.HighsModelStatus.kOptimal
 
 
 def test_a_second_run_of_highs_has_all_the_time_that_is_left() -> None:
     """Its clock runs on from run to run."""
     solver: Any = Solver()
-    assert highs.solve(solver, Deadline.after(50), relaxed=True) == highs.DONE
+    assert highs.run(solver, Deadline.after(50), relaxed=True) == "optimal"
     assert 1000 < solver.set["time_limit"] <= 1050
-    assert highs.solve(solver, Deadline.after(0), relaxed=True) == highs.GONE
+    assert highs.run(solver, Deadline.after(0), relaxed=True) == "abandoned"
 
 
 def test_highs_is_left_alone_when_it_does_not_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """But no more than a few of them are: one more waits for them, until its own deadline."""
-    monkeypatch.setattr(highs, "MOST_GONE", 1)
+    monkeypatch.setattr(highs, "MOST_ABANDONED", 1)
     ends = threading.Event()
     slow: Any = Solver(ends)
-    assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.GONE
-    assert any(thread.is_alive() for thread in highs._gone)
-    assert highs.solve(slow, Deadline.after(0.01), relaxed=True) == highs.GONE  # there is no room for it
+    assert highs.run(slow, Deadline.after(0.01), relaxed=True) == "abandoned"
+    assert any(thread.is_alive() for thread in highs._abandoned)
+    assert highs.run(slow, Deadline.after(0.01), relaxed=True) == "abandoned"  # there is no room for it
     threading.Timer(0.2, ends.set).start()
-    assert highs.solve(Solver(), Deadline.after(60), relaxed=True) == highs.DONE  # when the first has ended
-    assert not any(thread.is_alive() for thread in highs._gone)
+    assert highs.run(Solver(), Deadline.after(60), relaxed=True) == "optimal"  # when the first has ended
+    assert not any(thread.is_alive() for thread in highs._abandoned)
 
 
 def test_highs_that_stops_late_is_out_of_time() -> None:
@@ -259,11 +259,11 @@ def test_highs_that_stops_late_is_out_of_time() -> None:
             time.sleep(0.05)
 
         def getModelStatus(self) -> Any:  # noqa: N802
-            return highs.GONE
+            return highspy.HighsModelStatus.kInterrupt
 
     late: Any = Late()
-    assert highs.solve(late, Deadline.after(0.001), relaxed=True) in (highs.GONE, highs.LIMIT)
-    for thread in list(highs._gone):
+    assert highs.run(late, Deadline.after(0.001), relaxed=True) in ("abandoned", "limit")
+    for thread in list(highs._abandoned):
         thread.join()
 
 
@@ -288,7 +288,7 @@ def test_an_engine_without_a_kernel_says_so() -> None:
             with pytest.raises(EngineError, match="no kernel for this engine; got 'unheard of'"):
                 Decoder(LABELS, [ONCE], engine)
     finally:
-        base._ENGINES.pop("unheard of")
+        bridle.engines._ENGINES.pop("unheard of")
 
 
 def test_engines_are_values_with_their_own_options() -> None:

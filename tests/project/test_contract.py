@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bridle.decoding.problem import INFEASIBLE, OPTIMAL, Answers, Limits, Problem
-from bridle.engines.base import Engine, engine_named
+from bridle.engines import Engine, engine_named
 from contract import Oracle, Path, examine, examine_medium
 from strategies import RULE_KINDS
 

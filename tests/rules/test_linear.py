@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from bridle import rules as r
-from bridle.engines.ilp_model import IlpAnswer, solve, solve_two_stage
+from bridle.engines import Ilp, TwoStage
+from bridle.engines.highs import ProgramAnswer
+from bridle.engines.ilp import solve
+from bridle.engines.two_stage import solve_two_stage
 from bridle.errors import BridleError, EngineError, GivenError, RuleError
 from bridle.labels import Labels
 from bridle.lattice import Lattice
@@ -134,7 +137,7 @@ def everything(lattice: Lattice, rules: Sequence[Rule], labels: Labels) -> list[
     return [pair for y in all_ids if (pair := worth(lattice, rules, labels, y))[0] > -np.inf]
 
 
-def agree(lattice: Lattice, rules: Sequence[Rule], labels: Labels, formulation: Any) -> IlpAnswer:
+def agree(lattice: Lattice, rules: Sequence[Rule], labels: Labels, formulation: Any) -> ProgramAnswer:
     """The program and enumeration give the same."""
     answer = solve(lattice, rules, labels, {}, formulation=formulation)
     best = max((score - penalty for score, penalty in everything(lattice, rules, labels)), default=None)
@@ -292,8 +295,8 @@ def test_a_limit_leaves_a_true_bound() -> None:
 def test_bad_input_is_told() -> None:
     labels, lattice = Labels(["a", "b"]), Lattice(np.zeros((2, 2)))
     wrong: list[tuple[type[BridleError], Callable[[], object]]] = [
-        (EngineError, lambda: solve(lattice, [], labels, {}, formulation="loose")),  # type: ignore[arg-type]
-        (EngineError, lambda: solve_two_stage(lattice, [], labels, {}, tau=1.5)),
+        (EngineError, lambda: Ilp(formulation="loose")),  # type: ignore[arg-type]
+        (EngineError, lambda: TwoStage(tau=1.5)),
         (RuleError, lambda: solve(lattice, [r.fix("a", 5)], labels, {})),
         (RuleError, lambda: rows("tight", AtMost)(lambda _case: True)),
     ]

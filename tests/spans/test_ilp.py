@@ -12,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import Generator
 
+from bridle.deadline import Deadline
+from bridle.engines import highs
+from bridle.engines.highs import ProgramAnswer
 from bridle.errors import EngineError, Infeasible
 from bridle.spans import SpanDecoder, SpanLattice, check_spans, ilp
 
@@ -37,7 +40,7 @@ def batch(seed: int, count: int = 30, longest: int = 9) -> list[SpanLattice]:
     return [random_lattice(rng, int(rng.integers(0, longest + 1))) for _ in range(count)]
 
 
-def solved(lattices: list[SpanLattice], **options: Any) -> list[ilp.SpanIlpAnswer]:
+def solved(lattices: list[SpanLattice], **options: Any) -> list[ProgramAnswer]:
     offsets = np.cumsum([0, *map(len, lattices)])
     spans, scores = np.concatenate([x.spans for x in lattices]), np.concatenate([x.scores for x in lattices])
     return ilp.solve(np.array([x.n for x in lattices], dtype=np.int32), offsets, spans, scores, **options)
@@ -46,15 +49,15 @@ def solved(lattices: list[SpanLattice], **options: Any) -> list[ilp.SpanIlpAnswe
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one with each program that is given to the solver."""
-    made: list[int] = []
-    run = ilp.run_highs
+    columns: list[int] = []
+    run = highs.run
 
-    def counted(highs: Any, deadline: float, *, relaxed: bool) -> Any:
-        made.append(highs.getNumCol())
-        return run(highs, deadline, relaxed=relaxed)
+    def counted(solver: Any, deadline: Deadline, *, relaxed: bool) -> Any:
+        columns.append(solver.getNumCol())
+        return run(solver, deadline, relaxed=relaxed)
 
-    monkeypatch.setattr(ilp, "run_highs", counted)
-    return made
+    monkeypatch.setattr(highs, "run", counted)
+    return columns
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 12, 1000]), st.sampled_from(["off", "on"]))
@@ -66,8 +69,8 @@ def test_joined_or_not_each_has_its_best_words(seed: int, joined: int, presolve:
     best = SpanDecoder(engine="viterbi").decode_batch(lattices, threads=1)
     assert len(answers) == len(lattices)
     for lattice, answer, wanted in zip(lattices, answers, best, strict=True):
-        assert answer.status == "optimal" and answer.lp_integral and answer.arcs is not None
-        assert lattice.score(answer.arcs) == answer.bound == wanted.score  # halves: sums are exact
+        assert answer.status == "optimal" and answer.lp_integral and answer.ids is not None
+        assert lattice.score(answer.ids) == answer.bound == wanted.score  # halves: sums are exact
         assert (answer.n_variables, answer.n_rows) == (np.isfinite(lattice.scores).sum(), lattice.n)
 
 
@@ -90,7 +93,7 @@ def test_one_that_is_infeasible_spoils_no_other(bad: SpanLattice) -> None:
     answers, alone = solved(lattices), [solved([x])[0] for x in lattices]
     assert [a.status for a in answers] == ["optimal"] * 5 + ["infeasible"] + ["optimal"] * 6
     assert [a.bound for a in answers] == [a.bound for a in alone]
-    assert answers[5].arcs is None and answers[5].bound == -math.inf
+    assert answers[5].ids is None and answers[5].bound == -math.inf
     with pytest.raises(Infeasible, match="sequence 5: the lattice has no path"):
         SpanDecoder(engine="ilp").decode_batch(lattices)
 
@@ -145,7 +148,7 @@ def test_what_cannot_be_proved_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 def test_branching_when_the_relaxation_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     lattices = batch(9, 8)
     wanted = [a.bound for a in solved(lattices)]
-    monkeypatch.setattr(ilp, "_integral", lambda highs: None)
+    monkeypatch.setattr(highs, "_is_integral", lambda x: False)
     answers = solved(lattices)
     assert [a.bound for a in answers] == wanted
     assert all(a.status == "optimal" and (not a.lp_integral or a.n_rows == 0) for a in answers)

@@ -13,8 +13,8 @@ import pytest
 import bridle
 from bridle import SpanSelector, check_selection
 from bridle.deadline import Deadline
+from bridle.engines import highs
 from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
-from bridle.spans import program
 from bridle.spans.labels import label_ids
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
@@ -354,12 +354,12 @@ def test_time_that_runs_out_between_relaxation_and_branching_leaves_a_true_bound
     overlap: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spans, rules = hard_case()
-    best, solve = bridle.select(spans, rules, overlap=overlap), program.run_highs
+    best, solve = bridle.select(spans, rules, overlap=overlap), highs.run
 
-    def late(highs: Any, deadline: Deadline, *, relaxed: bool) -> Any:
-        return solve(highs, deadline if relaxed else Deadline.after(0.0), relaxed=relaxed)
+    def late(solver: Any, deadline: Deadline, *, relaxed: bool) -> Any:
+        return solve(solver, deadline if relaxed else Deadline.after(0.0), relaxed=relaxed)
 
-    monkeypatch.setattr(program, "run_highs", late)
+    monkeypatch.setattr(highs, "run", late)
     found = SpanSelector(rules, overlap=overlap, on_infeasible="skip").select(spans)
     assert found.bound >= best.score - 1e-6 and found.status in ("limit", "nothing_found")
 

@@ -105,12 +105,12 @@ def test_speeds_and_ratios_are_of_the_same_seconds(report: Report) -> None:
 
 
 def test_rows_with_presolve_are_solved_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, plain = list[str](), ilp._solver
-    monkeypatch.setattr(ilp, "_solver", lambda presolve: asked.append(presolve) or plain(presolve))
+    options, solver = list[str](), ilp.Solver
+    monkeypatch.setattr(ilp, "Solver", lambda presolve: options.append(presolve) or solver(presolve))
     lattice = bridle.SpanLattice.all_words(2, np.zeros((2, 2)))
     for name, presolve in ((segmentation_speed.PRESOLVED, "on"), (segmentation_speed.OURS, "off")):
         segmentation_speed.SOLVERS[name]([lattice])
-        assert asked.pop() == presolve and not asked
+        assert options.pop() == presolve and not options
 
 
 @pytest.mark.parametrize("name", ["cws-pku/pku_test_gold.utf8.gz", "cws-hkcancor/hkcancor-chat.tar.gz"])

@@ -36,8 +36,7 @@ from bridle.decoding.relaxation import relax_infeasible
 from bridle.decoding.result import Decoding, Decodings, Unanswered, joined, raise_first, status_of
 from bridle.decoding.single import decode_one
 from bridle.decoding.threads import in_threads, thread_count
-from bridle.engines import Engine
-from bridle.engines.base import NativeEngine
+from bridle.engines import Engine, NativeEngine
 from bridle.errors import BridleError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.relaxation import KERNEL
-from bridle.engines.base import NativeEngine
+from bridle.engines import NativeEngine
 from bridle.rules.compiled import Absorb, Givens
 
 

@@ -10,14 +10,250 @@ A file that defines a subclass of `Engine` with a name is registered automatical
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any, ClassVar
 
-from bridle.engines.base import Engine, engine_named, engine_names, solve_one
+import numpy as np
+
+from bridle import _native
+from bridle.decoding.problem import TOO_LARGE, Answers, Limits, Objective, Problem
+from bridle.errors import EngineError
+from bridle.rules.compiled import Absorb, CompiledRules
+
+_ENGINES: dict[str, type[Engine]] = {}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The base of all engines: a way to decode, as a frozen value whose fields are its options.
+
+    A subclass defines `solve`; one with a `name` can be chosen by it: ``Decoder(labels, engine="name")``.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> engine = bridle.engines.Beam(width=32)
+    >>> engine == bridle.engines.engine_named("beam", width=32)
+    True
+    >>> bridle.Decoder(["A", "B"], engine=engine).plan.engine
+    'beam'
+    """
+
+    name: ClassVar[str] = ""
+    counters: ClassVar[tuple[str, ...]] = ()  # names of the numbers that it leaves per sequence
+    told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
+    objective: ClassVar[Objective] = "score"  # what it makes as good as possible
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in cls.__dict__:
+            return
+        if cls.name in _ENGINES and _ENGINES[cls.name].__module__ != cls.__module__:
+            raise TypeError(f"an engine named {cls.name!r} is already registered")
+        _ENGINES[cls.name] = cls
+
+    def accept(self, rules: CompiledRules) -> None:
+        """Raise an error for rules that this engine does not support.
+
+        Parameters
+        ----------
+        rules : CompiledRules
+            The rules of a decoder; ``rules.rules`` are those that its user wrote.
+
+        Raises
+        ------
+        EngineError
+            If it does not support one of them.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> try:
+        ...     bridle.Decoder(["A", "B"], ["at most 1 token of A"], engine="viterbi")
+        ... except bridle.EngineError as error:
+        ...     print(error.what)
+        engine 'viterbi' takes only rules that are masks on labels and transitions
+        """
+
+    def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+        """Decode all sequences of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Lattices, rules, and the values that came with the sequences.
+        limits : Limits
+            How much work may be spent on each sequence.
+        answers : Answers
+            The results, to be filled in: ids, score, bound, status and violations of each sequence, and its counters
+            or stats; and the seconds that it took, if there is a time limit: what is left of it is for relaxing.
+
+        Raises
+        ------
+        EngineError
+            If the engine cannot finish, for example because a product of automata is too large. That no labelling
+            obeys the rules, or that a limit was reached first, is a status.
+        """
+        raise NotImplementedError
+
+    def stats(self, counters: list[int]) -> dict[str, Any]:
+        """Name the counters of a sequence.
+
+        Parameters
+        ----------
+        counters : list of int
+            One number for each of the class's `counters`.
+
+        Returns
+        -------
+        dict
+            The entries of `Decoding.stats`.
+
+        Examples
+        --------
+        >>> from bridle.engines import Product
+        >>> Product().stats([12, 40])
+        {'states': 12, 'arcs': 40}
+        """
+        return dict(zip(self.counters, counters, strict=True))
+
+    def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
+        """Make the error for a product of automata that does not fit.
+
+        Parameters
+        ----------
+        n_rules : int
+            How many rules there are.
+        sequence : int or None
+            The number of the sequence, in a batch of many.
+
+        Returns
+        -------
+        EngineError
+        """
+        return EngineError(
+            f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
+            got=f"{n_rules} rules",
+            wanted="fewer states than max_states or max_memory allows",
+            sequence=sequence,
+            cause="Use engine='search' or 'auto', which intersect only what is violated.",
+        )
+
+
+@dataclass(frozen=True)
+class NativeEngine(Engine):
+    """An engine whose work is done by a kernel of the same name."""
+
+    absorb: ClassVar[Absorb] = "masks"  # which hard rules are folded into the lattice first
+    kernel: ClassVar[int] = -1  # the number of its kernel, which is found by its name
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        with suppress(ValueError):
+            cls.kernel = _native.engine(cls.name)
+
+    def accept(self, rules: CompiledRules) -> None:
+        if self.kernel < 0:
+            known = ", ".join(name for name, kind in sorted(_ENGINES.items()) if getattr(kind, "kernel", -1) >= 0)
+            raise EngineError(
+                "there is no kernel for this engine",
+                got=repr(self.name),
+                wanted=f"the name of a kernel, as {known}",
+                cause="An engine of your own is a subclass of Engine that defines solve().",
+            )
+
+    def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
+        problem.native(self.absorb).decode(
+            self.kernel,
+            problem.stop,
+            answers.ids,
+            answers.score,
+            answers.bound,
+            answers.status,
+            answers.violations,
+            answers.counters,
+            answers.seconds,
+        )
+        for b in np.flatnonzero(answers.status == TOO_LARGE).tolist():
+            problem.fail(b, self.too_large(len(problem.rules), None))
+
+
+def engine_names() -> list[str]:
+    """Return the names of all engines.
+
+    Returns
+    -------
+    list of str
+        Sorted; "auto", which chooses one of them, is not among them.
+
+    Examples
+    --------
+    >>> from bridle.engines import engine_names
+    >>> {"beam", "search", "viterbi"} <= set(engine_names())
+    True
+    """
+    return sorted(_ENGINES)
+
+
+def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> Answers:  # noqa: B008  (it is frozen)
+    """Let an engine decode a problem in this thread.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine.
+    problem : Problem
+        What to decode.
+    limits : Limits
+        How much work may be spent on each sequence; no limits by default.
+
+    Returns
+    -------
+    Answers
+        What the engine found, for all sequences.
+    """
+    answers = Answers.blank(problem.offsets, len(problem.rules), len(engine.counters))
+    engine.solve(problem, limits, answers)
+    return answers
+
+
+def engine_named(name: object, **options: Any) -> Engine:
+    """Make an engine by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `engine_names`.
+    **options : object
+        Options of this engine that differ from its defaults.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    EngineError
+        If there is no such engine, or it has no such option.
+
+    Examples
+    --------
+    >>> from bridle.engines import engine_named
+    >>> engine_named("two_stage", tau=0.95)
+    TwoStage(tau=0.95, stage='native')
+    """
+    if not isinstance(name, str) or name not in _ENGINES:
+        wanted = ", ".join(["auto", *engine_names()])
+        raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")
+    if unknown := sorted(set(options) - {field.name for field in fields(_ENGINES[name])}):
+        own = ", ".join(field.name for field in fields(_ENGINES[name])) or "no options"
+        raise EngineError(f"engine {name!r} has no option {unknown[0]!r}", got=repr(options[unknown[0]]), wanted=own)
+    return _ENGINES[name](**options)
+
 
 for _module in iter_modules(__path__):
-    if _module.name in ("highs", "ilp_model"):  # imported with HiGHS when an integer program is solved
-        continue
     import_module(f"{__name__}.{_module.name}")
 
 from bridle.engines.beam import Beam  # noqa: E402  (all files are imported by now)
@@ -33,6 +269,7 @@ __all__ = [
     "Engine",
     "Ilp",
     "LazyIntersection",
+    "NativeEngine",
     "Product",
     "Search",
     "TwoStage",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bridle.checks import is_integer
 from bridle.decoding.problem import bad_option
-from bridle.engines.base import NativeEngine
+from bridle.engines import NativeEngine
 
 
 @dataclass(frozen=True)

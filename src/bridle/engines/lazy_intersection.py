@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from bridle.checks import is_integer
 from bridle.decoding.problem import bad_option
-from bridle.engines.base import NativeEngine
+from bridle.engines import NativeEngine
 from bridle.errors import EngineError
 from bridle.rules.base import Soft
 from bridle.rules.compiled import CompiledRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bridle.engines.base import NativeEngine
+from bridle.engines import NativeEngine
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,25 @@ score higher and break more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from bridle.decoding.problem import Answers, Limits, Problem, bad_option
-from bridle.engines.base import NativeEngine
-from bridle.engines.ilp import solve_each
+import numpy as np
+
+from bridle.deadline import Deadline, OutOfTime
+from bridle.decoding.problem import MOST_MEMORY, Answers, Limits, Problem, bad_option
+from bridle.engines import NativeEngine
+from bridle.engines.highs import ProgramAnswer
+from bridle.engines.ilp import TrellisProgram, penalty, solve, solve_each, solve_empty
+from bridle.errors import EngineError
+from bridle.labels import Labels
+from bridle.lattice import Lattice
+from bridle.rules.base import Rule, Soft
+
+if TYPE_CHECKING:
+    from bridle.rules.linear import Formulation
 
 
 @dataclass(frozen=True)
@@ -67,18 +80,64 @@ class TwoStage(NativeEngine):
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         if self.stage == "native":
             return super().solve(problem, limits, answers)
-        from bridle.engines.ilp_model import solve_two_stage
+        return solve_each(problem, limits, answers, partial(solve_two_stage, tau=self.tau))
 
-        return solve_each(
-            problem,
-            answers,
-            lambda lattice, given: solve_two_stage(
-                lattice,
-                problem.rules,
-                problem.labels,
-                given,
-                tau=self.tau,
-                time_limit=limits.time_limit,
-                max_memory=limits.max_memory,
-            ),
-        )
+
+def solve_two_stage(
+    lattice: Lattice,
+    rules: Sequence[Rule],
+    labels: Labels,
+    given: Mapping[str, Any],
+    *,
+    tau: float,
+    formulation: Formulation = "tight",
+    time_limit: float | None = None,
+    max_memory: int = MOST_MEMORY,
+) -> ProgramAnswer:
+    """Solve both stages as integer programs; when a limit stops them, the labelling is the best of the stage before."""
+    hard = [rule for rule in rules if not isinstance(rule, Soft)]
+    deadline = Deadline.after(time_limit)
+    if len(lattice) == 0:
+        return solve_empty(rules, labels, given)
+    first = solve(lattice, hard, labels, given, formulation=formulation, time_limit=time_limit, max_memory=max_memory)
+    if first.ids is None or first.status != "optimal" or penalty(rules, first.ids, labels, given) == 0:
+        return first
+    try:
+        program = TrellisProgram(lattice, rules, labels, given, formulation, deadline, max_memory)
+    except OutOfTime:
+        return replace(first, status="limit")
+    program.build_seconds += first.build_seconds
+    program.solve_seconds += first.solve_seconds
+    return _second_stage(program, first, tau)
+
+
+def _second_stage(program: TrellisProgram, first: ProgramAnswer, tau: float) -> ProgramAnswer:
+    """Find the cheapest labelling near the best one, `first`; and of those the one that scores best."""
+    lattice = program.lattice
+    assert first.ids is not None
+    best = lattice.score(first.ids)
+    program.add_row(program.scores, best - (1.0 - tau) * abs(best), np.inf)
+    kept = replace(first, status="limit")
+    try:
+        cheap = program.minimise(program.program.price)
+        if cheap.status == "infeasible":
+            raise EngineError(
+                "the solver finds no labelling near the best one",
+                got="none",
+                wanted=first.ids.tolist(),
+                cause="Rounding in the solver: scores of very different sizes?",
+            )
+        if cheap.ids is not None and program.penalty(cheap.ids) <= program.penalty(first.ids):
+            kept = replace(cheap, status="limit", lp_integral=kept.lp_integral and cheap.lp_integral)
+        if cheap.status == "optimal" and cheap.ids is not None:
+            least = program.penalty(cheap.ids)
+            program.add_row(program.program.price, -np.inf, least + 1e-9 * (1.0 + least))
+            last = program.minimise(-program.scores)
+            if last.ids is not None and lattice.score(last.ids) >= lattice.score(cheap.ids):
+                kept = replace(last, lp_integral=kept.lp_integral and last.lp_integral)
+    except OutOfTime:
+        pass  # what is kept is the best of the stage before
+    bound = best  # no penalty is below 0
+    if kept.status != "limit" and kept.ids is not None:
+        bound = lattice.score(kept.ids) - program.penalty(kept.ids)
+    return program.answer(kept.ids, kept.status, bound, kept.lp_integral)

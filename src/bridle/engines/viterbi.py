@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridle.engines.base import NativeEngine
+from bridle.engines import NativeEngine
 from bridle.errors import EngineError
 from bridle.rules.compiled import CompiledRules
 

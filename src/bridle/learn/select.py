@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 
 from bridle.deadline import Deadline
-from bridle.engines.highs import DONE, WHOLE, new_solver, solve
+from bridle.engines.highs import INTEGRALITY, IntegerProgram, Solver
 from bridle.labels import Bools
 
 Floats = npt.NDArray[np.float64]
@@ -79,22 +78,22 @@ def cover(separates: Bools, costs: Floats, *, min_power: float, share: float = 0
 def _clause(patterns: Bools, weights: Floats, costs: Floats, share: float) -> list[int]:
     """The cheapest rules that separate a share of the weight."""
     (n_rules, n), wanted = patterns.shape, share * float(weights.sum())
-    highs = new_solver()
-    none, ones = np.zeros(0, dtype=np.int32), np.ones
-    prices = np.concatenate([costs, np.zeros(n)])
-    highs.addCols(n_rules + n, prices, np.zeros(n_rules + n), ones(n_rules + n), 0, none, none, np.zeros(0))
-    kinds = np.full(n_rules, highspy.HighsVarType.kInteger)
-    highs.changeColsIntegrality(n_rules, np.arange(n_rules, dtype=np.int32), kinds)
-    for i in range(n):
-        who = np.flatnonzero(patterns[:, i])
-        columns = np.append(who, n_rules + i).astype(np.int32)
-        highs.addRow(0.0, highspy.kHighsInf, len(columns), columns, np.append(ones(len(who)), -1.0))
-    columns = np.arange(n_rules, n_rules + n, dtype=np.int32)
-    highs.addRow(wanted, highspy.kHighsInf, n, columns, weights)
-    if solve(highs, Deadline.after(_SECONDS), relaxed=False) != DONE:
+    rows, kinds = np.nonzero(np.append(patterns, np.eye(n, dtype=bool), axis=0).T)  # who separates i, and z[i]
+    program = IntegerProgram(
+        cost=np.concatenate([costs, np.zeros(n)]),
+        upper=np.ones(n_rules + n),
+        integer=np.arange(n_rules + n) < n_rules,
+        low=np.append(np.zeros(n), wanted),
+        high=np.full(n + 1, np.inf),
+        start=np.append(np.searchsorted(rows, np.arange(n + 1)), len(rows) + n),
+        index=np.append(kinds, np.arange(n_rules, n_rules + n)),
+        value=np.append(np.where(kinds < n_rules, 1.0, -1.0), weights),
+    )
+    solution = Solver().solve(program, Deadline.after(_SECONDS), stages="branching")
+    if solution.status != "optimal" or solution.x is None:
         return _greedy(patterns, weights, costs, wanted)
-    values = np.array(highs.getSolution().col_value[:n_rules])
-    return [int(j) for j in np.flatnonzero(values > 1 - WHOLE)]
+    values = solution.x[:n_rules]
+    return [int(j) for j in np.flatnonzero(values > 1 - INTEGRALITY)]
 
 
 def _greedy(patterns: Bools, weights: Floats, costs: Floats, wanted: float) -> list[int]:

@@ -20,41 +20,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 
 from bridle.deadline import NEVER, Deadline, OutOfTime
-from bridle.engines.highs import DONE, GONE, LIMIT, NONE, WHOLE, new_solver
-from bridle.engines.highs import solve as run_highs
+from bridle.engines.highs import IntegerProgram, ProgramAnswer, Solver, Status
 from bridle.errors import EngineError
 from bridle.lattice import Scores
 from bridle.spans.lattice import Ints
 
 _SECONDS_TO_LOAD = 2e-7  # per entry of the matrix: handing it to the solver cannot be interrupted
 JOINED = 1000  # columns. Measured: with 300 small programs take half as long again; beyond 1000 nothing is gained
-Status = Literal["optimal", "limit", "infeasible"]
 Positions = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SpanIlpAnswer:
-    """What the solver found and proved of one sequence.
-
-    Seconds are those of the program that gave the answer; of a joined one, the share of this sequence's columns.
-    """
-
-    arcs: Ints | None  # the words, left to right; None: infeasible, or none found within the limit
-    status: Status
-    bound: float
-    lp_integral: bool  # the relaxation had a whole solution
-    n_variables: int = 0
-    n_rows: int = 0
-    build_seconds: float = 0.0
-    solve_seconds: float = 0.0
 
 
 def solve(
@@ -65,26 +44,20 @@ def solve(
     *,
     time_limit: float | None = None,
     presolve: Literal["off", "on"] = "off",
-) -> list[SpanIlpAnswer]:
-    """The words of each sequence with the highest sum of scores that hold each of its characters once.
+) -> list[ProgramAnswer]:
+    """Find the words of each sequence with the highest sum of scores that hold each of its characters once.
 
     n (B,), offsets (B + 1,), spans (A, 2), scores (A,): sequences end to end, as SpanDecoder packs them.
     presolve: HiGHS's own. It finds nothing here that would pay for it: lattices of all words take many times as long.
     """
     programs = _Programs(n, offsets, spans, scores)
-    highs, out = _solver(presolve), list[SpanIlpAnswer]()
-    if time_limit is not None:  # one that is late may keep its solver
-        return [programs.alone(_solver(presolve), k, Deadline.after(time_limit)) for k in range(len(n))]
+    if time_limit is not None:  # a solver that is late is abandoned: each sequence has its own
+        return [programs.solve_one(Solver(presolve), k, Deadline.after(time_limit)) for k in range(len(n))]
+    solver, answers = Solver(presolve), list[ProgramAnswer]()
     for low, high in programs.groups():
-        together = programs.together(highs, low, high, NEVER) if high > low + 1 else None
-        out += together or [programs.alone(highs, k, NEVER) for k in range(low, high)]
-    return out
-
-
-def _solver(presolve: str) -> highspy.Highs:
-    highs = new_solver()
-    highs.setOptionValue("presolve", presolve)
-    return highs
+        joined = programs.solve_joined(solver, low, high) if high > low + 1 else None
+        answers += joined or [programs.solve_one(solver, k) for k in range(low, high)]
+    return answers
 
 
 class _Programs:
@@ -109,115 +82,78 @@ class _Programs:
             yield low, high
             low = high
 
-    def together(self, highs: highspy.Highs, low: int, high: int, deadline: Deadline) -> list[SpanIlpAnswer] | None:
-        """The answers of sequences low .. high-1 from one program; None if that proves not every one of them."""
+    def solve_joined(self, solver: Solver, low: int, high: int) -> list[ProgramAnswer] | None:
+        """Answer sequences low .. high-1 by one program; None if that does not prove every one of them."""
         began, n_columns = time.perf_counter(), self.columns[high] - self.columns[low]
         if n_columns == 0:
             return None
-        self._load(highs, low, high)
+        program = self._program(low, high)
         built = time.perf_counter()
-        if run_highs(highs, deadline, relaxed=True) != DONE or (x := _integral(highs)) is None:
+        solution = solver.solve(program, stages="relaxation")
+        if solution.x is None or solution.row_duals is None:
             return None
-        words, rows = self._words(x, low, high)
+        words, rows = self._words(solution.x, low, high)
         cuts = np.searchsorted(self.at[words, 0], self.rows[low : high + 1])  # where the words of each begin
         values = _sums(self.scores[words], cuts)
-        if not _chained(self.at[words], rows) or not _near(values, self._bounds(highs, low, high)).all():
+        bounds = self._bounds(solution.row_duals, low, high)
+        if not _is_path(self.at[words], rows) or not _is_close(values, bounds).all():
             return None
         building = self.seconds + (built - began) / n_columns
         solving = (time.perf_counter() - built) / n_columns
-        out = []
-        for k, its in enumerate(np.split(words, cuts[1:-1]), low):
+        answers = []
+        for k, columns in enumerate(np.split(words, cuts[1:-1]), low):
             count, n = int(self.columns[k + 1] - self.columns[k]), int(self.rows[k + 1] - self.rows[k])
-            arcs, value = (self.arcs[its] - self.offsets[k]).astype(np.int32), float(values[k - low])
-            out.append(SpanIlpAnswer(arcs, "optimal", value, True, count, n, building * count, solving * count))
-        return out
+            arcs, value = (self.arcs[columns] - self.offsets[k]).astype(np.int32), float(values[k - low])
+            answers.append(ProgramAnswer(arcs, "optimal", value, True, count, n, building * count, solving * count))
+        return answers
 
-    def alone(self, highs: highspy.Highs, k: int, deadline: Deadline = NEVER) -> SpanIlpAnswer:
-        """The answer of one sequence from a program of its own."""
+    def solve_one(self, solver: Solver, k: int, deadline: Deadline = NEVER) -> ProgramAnswer:
+        """Answer one sequence by a program of its own."""
         began = time.perf_counter()
         n, count = int(self.rows[k + 1] - self.rows[k]), int(self.columns[k + 1] - self.columns[k])
         if n == 0:
-            return SpanIlpAnswer(np.zeros(0, np.int32), "optimal", 0.0, True)
+            return ProgramAnswer(np.zeros(0, np.int32), "optimal", 0.0, True)
         if count == 0:
-            return SpanIlpAnswer(None, "infeasible", -np.inf, True, 0, n)
+            return ProgramAnswer(None, "infeasible", -np.inf, True, 0, n)
         try:
-            self._load(highs, k, k + 1, deadline)
+            program = self._program(k, k + 1, deadline)
         except OutOfTime:
-            return SpanIlpAnswer(None, "limit", np.inf, False, count, n)
+            return ProgramAnswer(None, "limit", np.inf, False, count, n)
         built = time.perf_counter()
-        x, status, bound, whole = self._run(highs, k, deadline)
-        arcs = None
-        if x is not None:
-            words, rows = self._words(x, k, k + 1)
+        solution = solver.solve(program, deadline)
+        status, bound, arcs = solution.status, solution.bound, None
+        if solution.row_duals is not None:
+            dual = float(self._bounds(solution.row_duals, k, k + 1)[0])
+            bound = dual if solution.lp_integral else min(bound, dual)
+        if solution.x is not None:
+            words, rows = self._words(solution.x, k, k + 1)
             value = float(self.scores[words].sum())
             _certify(self.at[words], rows, value, bound, status)
             bound = value if status == "optimal" else max(bound, value)
             arcs = (self.arcs[words] - self.offsets[k]).astype(np.int32)
         building, solving = built - began + count * self.seconds, time.perf_counter() - built
-        return SpanIlpAnswer(arcs, status, bound, whole, count, n, building, solving)
+        return ProgramAnswer(arcs, status, bound, solution.lp_integral, count, n, building, solving)
 
-    # ---- inside ---------------------------------------------------------------------------------------------------
-
-    def _load(self, highs: highspy.Highs, low: int, high: int, deadline: Deadline = NEVER) -> None:
+    def _program(self, low: int, high: int, deadline: Deadline = NEVER) -> IntegerProgram:
+        """Build the program of sequences low .. high-1, side by side."""
         at = self.at[self.columns[low] : self.columns[high]] - self.rows[low]
         scores = self.scores[self.columns[low] : self.columns[high]]
         n, count = int(self.rows[high] - self.rows[low]), len(scores)
         lengths = at[:, 1] - at[:, 0]
         deadline.check(_SECONDS_TO_LOAD * int(lengths.sum()))
-        begin = np.concatenate([[0], np.cumsum(lengths)])
-        held = np.arange(begin[-1]) - np.repeat(begin[:-1] - at[:, 0], lengths)  # the characters of each word
-        highs.clearModel()
-        status = highs.passModel(
-            count,
-            n,
-            len(held),
-            int(highspy.MatrixFormat.kColwise),
-            int(highspy.ObjSense.kMaximize),
-            0.0,
-            scores,
-            np.zeros(count),
-            np.ones(count),
-            np.ones(n),
-            np.ones(n),
-            begin.astype(np.int32),
-            held.astype(np.int32),
-            np.ones(len(held)),
-            np.ones(count, dtype=np.int32),
-        )
-        if status == highspy.HighsStatus.kError:
-            raise EngineError(
-                "the solver refused the program", got=f"{count} columns, {n} rows", wanted="finite scores"
-            )
-
-    def _run(self, highs: highspy.Highs, k: int, deadline: Deadline) -> tuple[Scores | None, Status, float, bool]:
-        """Relaxation, then branch and bound if its solution is not whole: x, status, bound, was it whole."""
-        status = run_highs(highs, deadline, relaxed=True)
-        if status in NONE:
-            return None, "infeasible", -np.inf, False
-        if status in (LIMIT, GONE):
-            return None, "limit", np.inf, False
-        bound = float(self._bounds(highs, k, k + 1)[0])
-        if (x := _integral(highs)) is not None:
-            return x, "optimal", bound, True
-        status = run_highs(highs, deadline, relaxed=False)
-        if status in NONE:
-            return None, "infeasible", -np.inf, False
-        if status == GONE:
-            return None, "limit", bound, False
-        info = highs.getInfo()
-        bound = min(bound, float(info.mip_dual_bound))
-        if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
-            return None, "limit", bound, False
-        return np.asarray(highs.getSolution().col_value), "optimal" if status == DONE else "limit", bound, False
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(start[-1]) - np.repeat(start[:-1] - at[:, 0], lengths)  # the characters of each word
+        ones, each = np.ones(count), np.ones(n)
+        matrix = start, rows, np.ones(len(rows))
+        return IntegerProgram(scores, ones, ones.astype(bool), each, each, *matrix, "maximise", "columns")
 
     def _words(self, x: Scores, low: int, high: int) -> tuple[npt.NDArray[np.intp], tuple[int, int]]:
         """The columns with x = 1 from left to right, and the rows that they should hold."""
         words = self.columns[low] + np.flatnonzero(x > 0.5)
         return words[np.argsort(self.at[words, 0], kind="stable")], (int(self.rows[low]), int(self.rows[high]))
 
-    def _bounds(self, highs: highspy.Highs, low: int, high: int) -> Scores:
-        """(high - low,): what no segmentation of each sequence can exceed; true for any prices, tight for the best."""
-        y = np.asarray(highs.getSolution().row_dual)
+    def _bounds(self, y: Scores, low: int, high: int) -> Scores:
+        """(high - low,): scores that no segmentation of each sequence exceeds; true for any y, tight for the best."""
         first, last = self.columns[low], self.columns[high]
         at = self.at[first:last] - self.rows[low]
         prices = np.add.reduceat(np.append(y, 0.0), at.ravel())[::2]  # sums over each word: y[start:end]
@@ -226,36 +162,30 @@ class _Programs:
 
 
 def _sums(values: Scores, cuts: Positions) -> Scores:
-    """Of each part separately: differences of running sums would mix scores of different sizes."""
+    """Sum each part separately: differences of running sums would mix scores of different sizes."""
     owner = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
     return np.asarray(np.bincount(owner, weights=values, minlength=len(cuts) - 1), dtype=np.float64)
 
 
-def _integral(highs: highspy.Highs) -> Scores | None:
-    """x of the relaxation if it is whole."""
-    x = np.asarray(highs.getSolution().col_value)
-    return x if float(np.abs(x - x.round()).max()) <= WHOLE else None
-
-
-def _chained(at: Positions, rows: tuple[int, int]) -> bool:
-    """Do words hold each row once?"""
+def _is_path(at: Positions, rows: tuple[int, int]) -> bool:
+    """Check that words hold each row once."""
     return bool(np.array_equal(np.append(at[:, 0], rows[1]), np.append(rows[0], at[:, 1])))
 
 
-def _near(value: Scores, bound: Scores) -> npt.NDArray[np.bool_]:
+def _is_close(value: Scores, bound: Scores) -> npt.NDArray[np.bool_]:
     return np.asarray(np.abs(value - bound) <= 1e-5 * (1.0 + np.abs(value)))
 
 
 def _certify(at: Positions, rows: tuple[int, int], value: float, bound: float, status: Status) -> None:
-    """Rounding in the solver must not pass as an answer."""
-    if not _chained(at, rows) or not np.isfinite(value):
+    """Raise an error if rounding in the solver spoiled the answer."""
+    if not _is_path(at, rows) or not np.isfinite(value):
         raise EngineError(
             "the solver gave words that do not hold each character once",
             got=(at - rows[0]).tolist(),
             wanted="a path",
             cause="Rounding in the solver: scores of very different sizes? Try engine='viterbi'.",
         )
-    if status == "optimal" and not _near(np.array(value), np.array(bound)):
+    if status == "optimal" and not _is_close(np.array(value), np.array(bound)):
         raise EngineError(
             "the solver did not prove its words to be the best",
             got=bound,

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
-from bridle.engines.highs import stats_of
+from bridle.engines.highs import ProgramAnswer
 from bridle.errors import LatticeError
 from bridle.labels import Labels
 from bridle.lattice import Scores
-from bridle.spans.ilp import SpanIlpAnswer
 from bridle.spans.lattice import Ints, SpanLattice
 
 _ARRAYS = ("n", "spans", "label", "scores", "path", "length", "score", "bound", "status", "violations", "counters")
@@ -63,19 +62,18 @@ class PackedSpans:
         """Words whose label is not among the allowed ones become impossible."""
         self.scores = without_forbidden(self.scores, self.label, allowed)
 
-    def fill(self, answers: Sequence[SpanIlpAnswer]) -> None:
+    def fill(self, answers: Sequence[ProgramAnswer]) -> None:
         """Take the answers of integer programs."""
-        self.stats = []
-        for b, made in enumerate(answers):
-            self.stats.append(stats_of(made))
-            self.bound[b] = made.bound
-            if made.arcs is None:
-                self.status[b] = INFEASIBLE if made.status == "infeasible" else NOTHING_FOUND
+        self.stats = [answer.stats for answer in answers]
+        for b, answer in enumerate(answers):
+            self.bound[b] = answer.bound
+            if answer.ids is None:
+                self.status[b] = INFEASIBLE if answer.status == "infeasible" else NOTHING_FOUND
                 continue
             low = self.offsets[b]
-            self.status[b] = OPTIMAL if made.status == "optimal" else LIMIT
-            self.path[low : low + len(made.arcs)], self.length[b] = made.arcs, len(made.arcs)
-            self.score[b] = self.scores[low + made.arcs].sum()
+            self.status[b] = OPTIMAL if answer.status == "optimal" else LIMIT
+            self.path[low : low + len(answer.ids)], self.length[b] = answer.ids, len(answer.ids)
+            self.score[b] = self.scores[low + answer.ids].sum()
 
 
 def without_forbidden(scores: Scores, label: Ints, allowed: npt.NDArray[np.uint64] | None) -> Scores:

@@ -16,14 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 
 from bridle.deadline import NEVER, Deadline, OutOfTime
-from bridle.engines.highs import DONE, GONE, LIMIT, NONE, WHOLE, new_solver
-from bridle.engines.highs import solve as run_highs
-from bridle.errors import EngineError
+from bridle.engines.highs import IntegerProgram, Solver
 from bridle.lattice import Scores
 from bridle.rules.base import Rule, Soft
 from bridle.spans.lattice import Ints
@@ -192,60 +189,25 @@ class Program:
     # ---- solving --------------------------------------------------------------------------------------------------
 
     def solve(self) -> Solved:
-        """Relaxation, then branch and bound if its solution is not whole."""
+        """Solve the program that was gathered."""
         rows = [(low, high, terms) for low, high, terms in self.rows if terms or not low <= 0.0 <= high]
         if any(not terms for *_, terms in rows):
             return Solved(None, -np.inf, True, infeasible=True)
         if not self.costs:  # which the solver would call neither solved nor infeasible
             return Solved([], 0.0, True)
-        highs = self._loaded(rows)
-        status = run_highs(highs, self.deadline, relaxed=True)
-        if status in NONE:
-            return Solved(None, -np.inf, True, infeasible=True)
-        if status in (LIMIT, GONE):
-            return Solved(None, np.inf, False)
-        bound = float(highs.getInfo().objective_function_value)
-        whole = np.flatnonzero(self.whole)
-        x = np.asarray(highs.getSolution().col_value)
-        if not whole.size or float(np.abs(x[whole] - x[whole].round()).max()) <= WHOLE:
-            return Solved(self._chosen(x), bound, True)
-        status = run_highs(highs, self.deadline, relaxed=False)
-        if status in NONE:
-            return Solved(None, -np.inf, True, infeasible=True)
-        if status == GONE:
-            return Solved(None, bound, False)
-        info = highs.getInfo()
-        bound = min(bound, float(info.mip_dual_bound))
-        if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
-            return Solved(None, bound, False)
-        return Solved(self._chosen(np.asarray(highs.getSolution().col_value)), bound, status == DONE)
-
-    def _chosen(self, x: Scores) -> list[int]:
-        return [int(c) for c in np.flatnonzero(x[: len(self.gains)] > 0.5)]
-
-    def _loaded(self, rows: list[tuple[float, float, Terms]]) -> highspy.Highs:
-        highs = new_solver()
-        starts = np.concatenate([[0], np.cumsum([len(terms) for *_, terms in rows])]).astype(np.int32)
         entries = [entry for *_, terms in rows for entry in terms]
-        count = len(self.costs)
-        status = highs.passModel(
-            count,
-            len(rows),
-            len(entries),
-            int(highspy.MatrixFormat.kRowwise),
-            int(highspy.ObjSense.kMaximize),
-            0.0,
-            np.array(self.costs, dtype=np.float64),
-            np.zeros(count),
-            np.array(self.upper, dtype=np.float64),
-            np.array([low for low, *_ in rows], dtype=np.float64),
-            np.array([high for _, high, _ in rows], dtype=np.float64),
-            starts,
-            np.array([column for column, _ in entries], dtype=np.int32),
-            np.array([factor for _, factor in entries], dtype=np.float64),
-            np.array(self.whole, dtype=np.int32),
+        program = IntegerProgram(
+            cost=np.array(self.costs),
+            upper=np.array(self.upper),
+            integer=np.array(self.whole, dtype=bool),
+            low=np.array([low for low, *_ in rows]),
+            high=np.array([high for _, high, _ in rows]),
+            start=np.cumsum([0, *(len(terms) for *_, terms in rows)]),
+            index=np.array([column for column, _ in entries], dtype=np.int32),
+            value=np.array([factor for _, factor in entries], dtype=np.float64),
+            sense="maximise",
         )
-        if status == highspy.HighsStatus.kError:
-            got = f"{count} columns, {len(rows)} rows"
-            raise EngineError("the solver refused the program", got=got, wanted="finite scores")
-        return highs
+        solution = Solver().solve(program, self.deadline)
+        chosen = None if solution.x is None else np.flatnonzero(solution.x[: len(self.gains)] > 0.5).tolist()
+        infeasible = solution.status == "infeasible"
+        return Solved(chosen, solution.bound, infeasible or solution.status == "optimal", infeasible)
