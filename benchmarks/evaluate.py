@@ -33,7 +33,8 @@ from bridle.models import CRF, Tagger
 from bridle.rules import forbid_transition
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import parse_lines
-from bridle.serve.evaluation import Evaluation, GoldData, evaluate
+from bridle.serve.evaluation import GoldData, evaluate
+from bridle.serve.schemas import EvaluateAnswer
 
 SEQUENCES, ROUNDS, TARGET = 500, 7, 0.2
 
@@ -68,7 +69,7 @@ def changed(rules: Sequence[Rule], k: int) -> list[Rule]:
     return [*rules[:-1], other.soft(1.0 + k / 10)]
 
 
-def timed(rules: Sequence[Rule], data: GoldData, **options: Any) -> tuple[float, float, Evaluation]:
+def timed(rules: Sequence[Rule], data: GoldData, **options: Any) -> tuple[float, float, EvaluateAnswer]:
     """Wall and processor time of a call."""
     wall, cpu = time.perf_counter(), time.process_time()
     found = evaluate(rules, data, **options)
@@ -92,7 +93,7 @@ def measured(model: Tagger, test: Sequence[Example], rules: Sequence[Rule]) -> d
 
 
 def same(
-    found: Evaluation, model: Tagger, test: Sequence[Example], rules: Sequence[Rule], scores: bridle.Batch
+    found: EvaluateAnswer, model: Tagger, test: Sequence[Example], rules: Sequence[Rule], scores: bridle.Batch
 ) -> bool:
     """Are the figures those of `audit`, which was given the rules as they are?"""
     gold = [example.known_labels for example in test]

@@ -36,9 +36,8 @@ import bridle
 from bridle.data import references
 from bridle.decoding.threads import cores
 from bridle.demo import UNSEEN
-from bridle.serve.embedded import embedded_model, embedded_rules, embedded_sample
-from bridle.serve.rulebook import from_text
-from bridle.serve.service import Service
+from bridle.serve import RuleText
+from bridle.serve.service import Service, embedded_model, embedded_rules, embedded_sample
 
 HERE = Path(__file__).parent
 CONNECTIONS, FULL, LONG, LENGTH = 64, 256, 24, 40
@@ -80,7 +79,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder, self.random = folder, random.Random(0)
         tagger = embedded_model()
-        self.service = Service(tagger, default=from_text(embedded_rules(), tagger.labels_))
+        self.service = Service(tagger, default=RuleText.from_text(embedded_rules(), tagger.labels_))
         self.decoder = self.service.decoder(self.service.default)
         short = [str(example.text) for example in embedded_sample()]
         long = [str(self._many_authors()) for _ in range(60)]

@@ -34,8 +34,7 @@ from bridle.decoding.segments import segment_probabilities
 from bridle.errors import BridleError, FeatureError
 from bridle.integrations import crfsuite
 from bridle.labels import Segment
-from bridle.serve import Limits, Service
-from bridle.serve.rulebook import from_text
+from bridle.serve import Limits, RuleText, Service
 from commands import Cli
 from serving import Client
 
@@ -968,7 +967,7 @@ def _stop_after(rows: int) -> Callable[[Any], None]:
 
 def client_of(setting: Setting) -> Client:
     """A server with the rules of the case, and without limits that a row exceeds."""
-    own = from_text("\n".join(setting.case.rules) + "\n", setting.model.labels_)
+    own = RuleText.from_text("\n".join(setting.case.rules) + "\n", setting.model.labels_)
     limits = Limits(token_characters=200_000, body_bytes=40_000_000, seconds=60)
     return Client(Service(setting.model, "routes", own, {}, limits, split_as="blanks"))
 

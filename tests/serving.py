@@ -10,9 +10,8 @@ from typing import Any
 
 import httpx
 
-from bridle.serve import Limits, Service, create_app
-from bridle.serve.embedded import embedded_model, embedded_rules, embedded_sample
-from bridle.serve.rulebook import from_text
+from bridle.serve import Limits, RuleText, Service, create_app
+from bridle.serve.service import embedded_model, embedded_rules, embedded_sample
 
 JSON = {"content-type": "application/json"}
 
@@ -22,8 +21,8 @@ def service_of(**limits: Any) -> Service:
     if not _KEPT:
         _KEPT.extend([embedded_model(), embedded_sample()])
     tagger, sample = _KEPT
-    strict = from_text("forbid VENUE\n", tagger.labels_)
-    default = from_text(embedded_rules(), tagger.labels_)
+    strict = RuleText.from_text("forbid VENUE\n", tagger.labels_)
+    default = RuleText.from_text(embedded_rules(), tagger.labels_)
     return Service(tagger, "references", default, {"strict": strict}, Limits(**limits), sample)
 
 

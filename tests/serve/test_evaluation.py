@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.random import Generator
 
 from bridle import rules as r
@@ -22,7 +22,8 @@ from bridle.models import CRF
 from bridle.report import score
 from bridle.rules.base import Rule
 from bridle.rules.loading import parse_lines
-from bridle.serve.evaluation import Evaluation, GoldData, Quality, evaluate
+from bridle.serve.evaluation import GoldData, evaluate
+from bridle.serve.schemas import EvaluateAnswer, Quality
 from strategies import random_labels, random_rule, seeds
 
 Gold = list[list[Any]]
@@ -73,15 +74,15 @@ def slow(rules: list[Rule], labels: Labels, batch: Batch, gold: Gold, given: lis
     }
 
 
-def check(found: Evaluation, wanted: dict[str, Any]) -> None:
+def check(found: EvaluateAnswer, wanted: dict[str, Any]) -> None:
     assert found.complete
     assert close(found.none, wanted["none"]) and close(found.all, wanted["all"])
     for k, one in enumerate(found.rules):
         assert (one.plain, one.best, one.gold) == (wanted["plain"][k], wanted["best"][k], wanted["gold"][k])
         assert close(one.alone, wanted["alone"][k]) and close(one.without, wanted["without"][k])
         assert one.changed == wanted["rule_changed"][k]
-    assert found.changed == tuple(wanted["changed"])
-    assert (found.improved, found.worse) == (tuple(wanted["improved"]), tuple(wanted["worse"]))
+    assert found.changed == wanted["changed"]
+    assert (found.improved, found.worse) == (wanted["improved"], wanted["worse"])
 
 
 def random_problem(rng: Generator) -> tuple[list[Rule], Labels, Batch, Gold, list[dict[str, Any]]]:
@@ -150,20 +151,20 @@ def test_gold_with_labels_that_the_model_lacks_or_that_are_missing() -> None:
     assert found.none == quality(gold, [["A", "O", "A"], ["A", "A"]], "IO")
     assert found.all == quality(gold, [["A", "O", "B"], ["A", "B"]], "IO")
     assert [one.gold for one in found.rules] == [0, 0]  # no sequence is labelled as a whole
-    assert (found.improved, found.sequences, found.tokens) == ((0,), 2, 5)
+    assert (found.improved, found.sequences, found.tokens) == ([0], 2, 5)
 
 
 def test_without_gold() -> None:
     found = evaluate([r.at_most(1, of="A"), r.parse("present B  [penalty 0.05]")], GoldData(LABELS, SCORES))
-    assert found.none is None and found.all is None and found.improved == found.worse == ()
+    assert found.none is None and found.all is None and found.improved == found.worse == []
     assert [(one.gold, one.alone, one.without) for one in found.rules] == [(None, None, None)] * 2
     assert [(one.plain, one.best, one.changed) for one in found.rules] == [(1, 0, 1), (2, 1, 0)]
-    assert found.changed == (0,) and found.broken == (0, 1)
+    assert found.changed == [0] and found.broken == [0, 1]
 
 
 def test_no_rules_and_no_sequences() -> None:
     found = evaluate([], GoldData(LABELS, SCORES, [["A", "O", "A"], ["A", "A"]]))
-    assert found.none == found.all == Quality(1.0, 1.0, 1.0) and found.rules == found.changed == ()
+    assert found.none == found.all == Quality(1.0, 1.0, 1.0) and found.rules == found.changed == []
     empty = Batch(np.zeros((0, 3)), [0])
     found = evaluate([r.present("A")], GoldData(LABELS, empty, []))
     assert (found.sequences, found.all, found.rules[0].gold) == (0, Quality(0.0, 0.0, 0.0), 0)
@@ -173,7 +174,7 @@ def test_rules_that_cannot_hold_are_relaxed() -> None:
     rules = [r.forbid("A"), r.present("A"), r.present("B")]
     data = GoldData(LABELS, SCORES, [["A", "O", "B"], ["A", "B"]])
     found = evaluate(rules, data)
-    assert found.relaxed == (0, 1)
+    assert found.relaxed == [0, 1]
     check(found, slow(rules, LABELS, SCORES, [["A", "O", "B"], ["A", "B"]], [{}, {}]))
 
 
@@ -194,7 +195,7 @@ def test_data_remembers_a_bounded_number_of_rules(monkeypatch: pytest.MonkeyPatc
     rules, given = [r.parse(line) for line in lines], [{"tokens": ["a", "b", "c"]}, {"tokens": ["b", "a"]}]
     gold: Gold = [["A", "O", "B"], ["A", "B"]]
     usual = evaluate(rules, GoldData(LABELS, SCORES, gold, given))
-    monkeypatch.setattr("bridle.serve.evaluation._MOST_RULES", 1)
+    monkeypatch.setattr("bridle.serve.evaluation._MAX_RULES", 1)
     data = GoldData(LABELS, SCORES, gold, given)
     for _ in range(2):
         assert replace(evaluate(rules, data), seconds=0) == replace(usual, seconds=0)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bridle.serve.guard import SECURITY, token_of
+from bridle.serve.guard import SECURITY, parse_token
 from serving import JSON, Client, service_of
 
 
@@ -44,8 +44,8 @@ def test_health_needs_no_token(guarded: Client) -> None:
 
 
 def test_a_token_may_have_any_characters() -> None:
-    assert token_of(b"Basic " + base64.b64encode("u:a:b ö".encode())) == "a:b ö".encode()
-    assert token_of(b"Bearer  x y ") == b"x y"
+    assert parse_token(b"Basic " + base64.b64encode("u:a:b ö".encode())) == "a:b ö".encode()
+    assert parse_token(b"Bearer  x y ") == b"x y"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_nobody_expected_is_logged_and_not_shown(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr("bridle.serve.endpoints.explain", broken)
+    monkeypatch.setattr("bridle.decoding.decoder.Decoder.explain", broken)
     found = client.post("/explain", {"text": "a"})
     assert (found.status_code, found.json()["error"]["code"]) == (500, "internal")
     assert "secret" not in found.text and "a secret" in caplog.text

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bridle.data import read
+from bridle.serve import RuleText
 from bridle.serve.labelstudio import Tags, model_version
-from bridle.serve.rulebook import from_text
 from serving import Client, service_of
 
 CONFIG = """<View>
@@ -101,7 +101,7 @@ def test_labels_that_annotators_cannot_choose_are_left_out(client: Client) -> No
 def test_other_rules_are_another_version() -> None:
     one, two = service_of(), service_of()
     assert model_version(one) == model_version(two)
-    assert model_version(one) != model_version(replace(two, default=from_text("present DATE\n", two.labels)))
+    assert model_version(one) != model_version(replace(two, default=RuleText.from_text("present DATE\n", two.labels)))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_the_text_is_in_the_format_of_prometheus() -> None:
         "bridle_tokens_total 4",
         "bridle_requests_in_flight 1",  # this one
         'bridle_request_seconds_count{path="/tag"} 1',
-        'bridle_requests_waiting{lane="own"} 0',
+        'bridle_requests_waiting{lane="server_rules"} 0',
         "bridle_batch_requests_count 1",
     ):
         assert line in lines
@@ -37,7 +37,7 @@ def test_the_text_is_in_the_format_of_prometheus() -> None:
 def test_buckets_hold_those_before_them() -> None:
     metrics = Metrics(("/tag",))
     for seconds in (0.0005, 0.001, 0.003, 99.0):
-        metrics.request("/tag", 200, seconds)
+        metrics.count_request("/tag", 200, seconds)
     counts = dict(re.findall(r'seconds_bucket\{path="/tag",le="([^"]+)"\} (\d+)', metrics.text()))
     assert (counts["0.001"], counts["0.0025"], counts["0.005"], counts["10.0"], counts["+Inf"]) == tuple("22334")
 
@@ -45,5 +45,5 @@ def test_buckets_hold_those_before_them() -> None:
 def test_paths_that_strangers_make_up_do_not_grow_anything() -> None:
     metrics = Metrics(("/tag",))
     for k in range(1000):
-        metrics.request(f"/{k}", 404, 0.0)
+        metrics.count_request(f"/{k}", 404, 0.0)
     assert metrics.requests == {(OTHER, 404): 1000} and set(metrics.seconds) == {"/tag", OTHER}

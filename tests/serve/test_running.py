@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import bridle
-from bridle.serve.embedded import embedded_rules
+from bridle.serve.service import embedded_rules
 from commands import Cli
 from serving import service_of
 from stopwatch import patience

@@ -9,7 +9,7 @@ import pytest
 
 import bridle
 from bridle.serve import Service
-from bridle.serve.embedded import embedded_rules
+from bridle.serve.service import embedded_rules
 from serving import Client, service_of
 
 TEXT = "Knuth, D. E.: The TeXbook. Addison-Wesley, 1984."

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bridle.serve.batching import Job
+from bridle.serve.lanes import Job
 from serving import Client, service_of
 
 UNDER_WAY = 0.3  # seconds after which work is stopped
@@ -28,10 +28,10 @@ LARGE = [f"(at most {40 + k} tokens of {a}) or (at least {60 + k} tokens of {b})
 SAME = "same label for equal tokens"
 LONG = [f"w{k % 50}" for k in range(2000)]
 WORK: dict[str, tuple[str, str, Any]] = {
-    "kernel": ("brought", "/tag", {"tokens": [LONG] * 60, "rules": [SAME]}),
-    "automata": ("brought", "/tag", {"tokens": [["a"]], "rules": LARGE}),
+    "kernel": ("request_rules", "/tag", {"tokens": [LONG] * 60, "rules": [SAME]}),
+    "automata": ("request_rules", "/tag", {"tokens": [["a"]], "rules": LARGE}),
     "patterns": (
-        "brought",
+        "request_rules",
         "/tag",
         {
             "tokens": [[f"{'x' * 900}{k}" for k in range(1000)]],
@@ -111,12 +111,12 @@ def test_a_request_whose_time_is_up_stops_its_work(kind: str, monkeypatch: pytes
 
 def test_a_client_that_stays_gets_its_answer_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(service_of())
-    run = client.app.state.own._run
+    run = client.app.state.server_rules._run
 
     def slowly(jobs: Sequence[Job]) -> None:
         time.sleep(0.1)
         run(jobs)
 
-    monkeypatch.setattr(client.app.state.own, "_run", slowly)
+    monkeypatch.setattr(client.app.state.server_rules, "_run", slowly)
     assert client.ok("/tag", {"texts": ["Knuth, D. The TeXbook. 1984"]})["results"][0]["status"] == "optimal"
     client.app.state.close()

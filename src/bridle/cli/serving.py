@@ -20,8 +20,7 @@ from bridle.models import Tagger
 
 if TYPE_CHECKING:
     from bridle.data import Example
-    from bridle.serve import Limits, Service
-    from bridle.serve.rulebook import RuleText
+    from bridle.serve import Limits, RuleText, Service
 
 _PANEL = "Limits"
 TheHost = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
@@ -174,9 +173,8 @@ def explore(
       130  stopped by Ctrl-C
     """
     _check_extra()
-    from bridle.serve import Limits
-    from bridle.serve.embedded import embedded_model, embedded_rules, embedded_sample
-    from bridle.serve.rulebook import from_text
+    from bridle.serve import Limits, RuleText
+    from bridle.serve.service import embedded_model, embedded_rules, embedded_sample
 
     if model is not None:
         tagger = bridle.load(model)
@@ -185,7 +183,7 @@ def explore(
     else:
         tagger = embedded_model()
         sample = embedded_sample() if data is None else _examples(tagger, data, format, columns, label, option)
-        default = None if rules else from_text(embedded_rules(), tagger.labels_)
+        default = None if rules else RuleText.from_text(embedded_rules(), tagger.labels_)
         service = _service(tagger, "references", rules, None, sample, Limits(), 0, tokens, default)
     _run(service, "127.0.0.1", port, None, (), None, False, page=browser)
 
@@ -222,16 +220,16 @@ def _service(
     default: RuleText | None = None,
 ) -> Service:
     from bridle.serve import Service
-    from bridle.serve.rulebook import NONE, from_files
+    from bridle.serve.service import NO_RULES, RuleText
 
     sets = {}
     for one in rule_sets or ():
         known, is_, path = one.partition("=")
-        if not is_ or not known or not path or known == NONE or known in sets:
-            wanted = f"NAME=FILE, with a name of its own that is not {NONE!r}"
+        if not is_ or not known or not path or known == NO_RULES or known in sets:
+            wanted = f"NAME=FILE, with a name of its own that is not {NO_RULES!r}"
             raise RuleError("--rule-set does not name rules", got=repr(one), wanted=wanted)
-        sets[known] = from_files([Path(path)], tagger.labels_)
-    own = default if default is not None else from_files(rules or (), tagger.labels_)
+        sets[known] = RuleText.from_files([Path(path)], tagger.labels_)
+    own = default if default is not None else RuleText.from_files(rules or (), tagger.labels_)
     how = None if tokens is None else tokens.asked
     return Service(tagger, name, own, sets, limits, sample, threads, how)
 

@@ -1,85 +1,188 @@
-"""Check the text of rules, and run the test cases in it."""
+"""Rules as text: findings of the linter with quick fixes, test cases, and sentence forms for completion."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from inspect import getdoc
 from typing import Literal
 
 from bridle.learn.examples import run_examples
 from bridle.rules.base import Soft
+from bridle.rules.examples import RuleExample
 from bridle.rules.lint import Finding, lint
-from bridle.serve.fixes import completions, fix_of
-from bridle.serve.rulebook import lines_of
-from bridle.serve.schemas_rules import (
+from bridle.rules.sentences import Sentence, Slot, quote, sentences, shown_name
+from bridle.serve.schemas import (
     CheckAnswer,
     ExampleLine,
-    FoundInRules,
+    ParsedRule,
     QuickFix,
-    ReadRule,
+    RuleFinding,
     RulesText,
     SentenceForm,
     SentencesAnswer,
     TestAnswer,
     TestedExample,
 )
-from bridle.serve.service import Service
+from bridle.serve.service import Service, split_lines
+
+_LONGEST_TITLE = 60  # characters
 
 
-def check(service: Service, request: RulesText) -> CheckAnswer:
-    """What the linter says about a text, with quick fixes, and the rules that could be read."""
-    loaded, texts = service.book.loaded(request.rules), lines_of(request.rules)
-    read = [ReadRule(line.number, *_parts(line.rule), line.comment) for line in loaded.lines]
+def check_rules(service: Service, request: RulesText) -> CheckAnswer:
+    """Lint a text of rules, and return its rules and test cases."""
+    loaded, texts = service.book.load(request.rules), split_lines(request.rules)
+    parsed = [ParsedRule(line.number, *_rule_parts(line.rule), line.comment) for line in loaded.lines]
     examples = [ExampleLine(line.number, line.example.text) for line in loaded.examples]
-    found, kept = list[Finding](), []
+    findings, allowed = list[Finding](), []
     for line in loaded.lines:
-        if (problem := service.book.refusal(line)) is None:
-            kept.append(line)
+        if (error := service.book.refuse(line)) is None:
+            allowed.append(line)
         else:
-            message = f"{problem.what}; wanted {problem.wanted}"
-            found.append(Finding(line.number, "error", problem.code.replace("_", "-"), message))
-    loaded.lines = kept
-    found += lint(loaded, service.labels)
-    return CheckAnswer([_told(finding, texts) for finding in found], read, examples)
+            message = f"{error.what}; wanted {error.wanted}"
+            findings.append(Finding(line.number, "error", error.code.replace("_", "-"), message))
+    loaded.lines = allowed
+    findings += lint(loaded, service.labels)
+    return CheckAnswer(
+        [RuleFinding(each.line, each.level, each.code, each.message, quick_fix(each, texts)) for each in findings],
+        parsed,
+        examples,
+    )
 
 
-def _parts(rule: object) -> tuple[str, str, float | None, Literal["sequence", "violation"] | None]:
-    """The rule as text, without its penalty, its penalty, and what that is per."""
+def _rule_parts(rule: object) -> tuple[str, str, float | None, Literal["sequence", "violation"] | None]:
+    """Return the rule as text, its text without the penalty, the penalty, and the unit that pays it."""
     if isinstance(rule, Soft):
         return str(rule), str(rule.rule), rule.penalty, rule.per
     return str(rule), str(rule), None, None
 
 
-def _told(finding: Finding, texts: list[str]) -> FoundInRules:
-    fix = fix_of(finding, texts)
-    made = None if fix is None else QuickFix(fix.title, fix.line, fix.replacement)
-    return FoundInRules(finding.line, finding.level, finding.code, finding.message, made)
+def quick_fix(finding: Finding, lines: Sequence[str]) -> QuickFix | None:
+    """Return the quick fix for a finding about these lines, if the linter suggests one.
+
+    >>> lines = ["at most one segment of TITLE  # no more", "TITLE before DATE", "TITLE before DATE"]
+    >>> [quick_fix(finding, lines) for finding in lint(lines)][:2]  # doctest: +NORMALIZE_WHITESPACE
+    [QuickFix(title='Change to: at most 1 segment of TITLE  # no more', line=1,
+              replacement='at most 1 segment of TITLE  # no more'),
+     QuickFix(title='Delete this line', line=3, replacement=None)]
+    """
+    text = finding.suggestion
+    if text is None or not 0 < finding.line <= len(lines):
+        return None
+    if not text:
+        return QuickFix("Delete this line", finding.line, None)
+    title = text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 3]}..."
+    return QuickFix(f"Change to: {title}", finding.line, text)
 
 
-def test(service: Service, request: RulesText) -> TestAnswer:
+def run_test_cases(service: Service, request: RulesText) -> TestAnswer:
     """Run the test cases of a text under its rules."""
     rules = service.book.read(request.rules)
     rules.loaded.check()  # test cases too
     lines = rules.loaded.examples
-    examples = [line.example for line in lines]
-    service.limits.check_sequences(service.split_all([example.text for example in examples]))
-    outcomes = run_examples(service.tagger, examples, service.decoder(rules), service.tokens)
-    return TestAnswer(
-        [
-            TestedExample(
-                line.number,
-                line.example.text,
-                outcome.passed,
-                outcome.message,
-                list(outcome.tokens),
-                list(outcome.labels),
-                list(outcome.wrong),
-            )
-            for line, outcome in zip(lines, outcomes, strict=True)
-        ]
-    )
+    service.limits.check_sequences(service.split_all([line.example.text for line in lines]))
+    outcomes = run_examples(service.tagger, [line.example for line in lines], service.decoder(rules), service.tokens)
+    tested = [
+        TestedExample(
+            line.number,
+            line.example.text,
+            outcome.passed,
+            outcome.message,
+            list(outcome.tokens),
+            list(outcome.labels),
+            list(outcome.wrong),
+        )
+        for line, outcome in zip(lines, outcomes, strict=True)
+    ]
+    return TestAnswer(tested)
 
 
-def sentences(service: Service) -> SentencesAnswer:
-    """The forms of rules, for completion."""
+# ---- sentence forms -------------------------------------------------------------------------------------------------
+
+_FORMULAS = (
+    ("not ({rule})", "not (present {0})", "The rule does not hold."),
+    ("({rule}) and ({rule})", "(present {0}) and (present {1})", "Both rules hold."),
+    ("({rule}) or ({rule})", "(present {0}) or (present {1})", "At least one of the two rules holds."),
+    (
+        "({rule}) implies ({rule})",
+        "(present {0}) implies (starts with {0})",
+        "If the first rule holds, so does the second.",
+    ),
+    ("({rule}) iff ({rule})", "(present {0}) iff (present {1})", "Both rules hold, or neither does."),
+    ("{rule}  [penalty {number}]", "present {0}  [penalty 2.5]", "A soft rule: a sequence that breaks it pays this."),
+    (
+        "{rule}  [penalty {number} per violation]",
+        "at most 1 segment of {0}  [penalty 2.5 per violation]",
+        "A soft rule: each violation pays this.",
+    ),
+)
+_SLOT_NAMES = {"of": "labels", "label": "labels", "at": "place", "span": "spans", "pattern": "expression"}
+_SLOT_WORDS = {"unit": "segments", "equal": "tokens"}  # slots that are shown as a word
+_SLOT_EXAMPLES = {"unit": "segment", "place": r"tokens /\d+/", "spans": "0:2", "equal": "tokens ignoring case"}
+
+
+def list_sentences(service: Service) -> SentencesAnswer:
+    """Return the sentence forms, with examples about labels of the model."""
     names = [name for name in service.labels.names if name != service.labels.outside]
-    found = completions(names[:2] if len(names) > 1 else service.labels.names[:2])
-    return SentencesAnswer([SentenceForm(one.sentence, one.example, one.summary) for one in found])
+    return SentencesAnswer(sentence_forms(names[:2] if len(names) > 1 else service.labels.names[:2]))
+
+
+def sentence_forms(labels: Sequence[str] = ("AUTHOR", "TITLE")) -> list[SentenceForm]:
+    """Return all sentence forms, with examples about the first two of these labels.
+
+    >>> print(*[form.example for form in sentence_forms() if "at most {k}" in form.sentence])
+    at most 1 segment of AUTHOR
+    """
+    a, b = [*labels, "AUTHOR", "TITLE"][:2] if len(labels) != 1 else (labels[0], labels[0])
+    names = shown_name(a), shown_name(b)
+    forms = [SentenceForm(_form(s), _example(s, names), _summary(s)) for s in sentences()]
+    forms += [SentenceForm(form, example.format(*names), summary) for form, example, summary in _FORMULAS]
+    has, exact = (
+        RuleExample("first second", "has", ((a, "first"),)),
+        RuleExample("first second", "is", ((a, "first second"),)),
+    )
+    return [
+        *forms,
+        SentenceForm("example {text} has {label} {phrase}", str(has), "A test case: the result has these segments."),
+        SentenceForm(
+            "example {text} is {label} {phrase}",
+            str(exact),
+            "A test case: the result has exactly these segments.",
+        ),
+    ]
+
+
+def _form(sentence: Sentence) -> str:
+    """Return the sentence with the names of its slots, without their types."""
+
+    def word(piece: str | Slot) -> str:
+        if isinstance(piece, str):
+            return piece
+        return _SLOT_WORDS.get(piece.type) or "{" + _SLOT_NAMES.get(piece.field, piece.field) + "}"
+
+    return " ".join(map(word, sentence.pieces))
+
+
+def _example(sentence: Sentence, names: tuple[str, str]) -> str:
+    """Return a rule with this sentence."""
+    labels, numbers, words = iter([*names, names[0]]), iter(("1", "5")), []
+    for piece in sentence.pieces:
+        if isinstance(piece, str):
+            words.append(piece)
+        elif piece.type == "names":
+            words.append(next(labels))
+        elif piece.type == "int":
+            words.append(next(numbers))
+        elif piece.type == "quoted":
+            words.append(quote(f"{names[0]}+ .*" if re.fullmatch(r"[\w-]+", names[0]) else ".*"))
+        else:
+            words.append(_SLOT_EXAMPLES[piece.type])
+    return " ".join(words)
+
+
+def _summary(sentence: Sentence) -> str:
+    """Return the first paragraph of the rule's docstring on one line, with slots named as in the sentence form."""
+    text = " ".join((getdoc(sentence.kind) or "").split("\n\n")[0].split())
+    for name in {piece.field for piece in sentence.pieces if isinstance(piece, Slot)}:
+        text = text.replace(f"`{name}`", "{" + _SLOT_NAMES.get(name, name) + "}")
+    return text.replace("`", "")

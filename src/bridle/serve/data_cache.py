@@ -1,4 +1,4 @@
-"""Data that was sent to the server: read once, kept with its scores, and forgotten when others need the space."""
+"""Uploaded data: parsed once, kept with its scores, and removed when other data needs the space."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ from bridle.data.source import Source, TextSource
 from bridle.deadline import check_stopped
 from bridle.errors import BridleError, FileError
 from bridle.recent import RecentCache
-from bridle.serve.evaluation import Evaluation, GoldData, evaluate
-from bridle.serve.evaluation import Quality as Figures
-from bridle.serve.problems import HttpError
-from bridle.serve.rulebook import RuleText
-from bridle.serve.schemas_rules import DataAnswer, DataRequest, DataSequence, EvaluateAnswer, Quality, RuleFigures
-from bridle.serve.service import Service
+from bridle.serve.errors import HttpError
+from bridle.serve.evaluation import GoldData, evaluate
+from bridle.serve.schemas import DataAnswer, DataRequest, DataSequence, EvaluateAnswer
+from bridle.serve.service import RuleText, Service
 
-SAMPLE = "sample"  # the id of the data that the server has itself
-_MOST = 64  # data sets at the same time
-# Formats that are text and a single file: others would open files beside it.
+SAMPLE = "sample"  # id of the data that the server was started with
+# Formats that are text and a single file: others would open further files.
 FORMATS = [
     "conll",
     "conllu",
@@ -43,7 +40,8 @@ FORMATS = [
     "text",
     "tsv",
 ]
-_MOST_STRANGE = 10  # unknown labels that a warning names
+_MAX_DATA_SETS = 64
+_MAX_NAMED_LABELS = 10  # unknown labels that a warning names
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,12 +57,12 @@ class Data:
 
     @property
     def has_gold(self) -> bool:
-        """Is any sequence labelled?"""
+        """True if a sequence is labelled."""
         return any(example.labels is not None for example in self.examples)
 
     @cached_property
     def gold(self) -> GoldData:
-        """Scores and gold labels, for figures."""
+        """Scores and gold labels, for `evaluate`."""
         columns = [dict(example.columns) for example in self.examples]
         given = [
             {**dict(example.given), **dict(example.columns), "tokens": list(example.tokens)}
@@ -75,7 +73,7 @@ class Data:
 
     @cached_property
     def answer(self) -> bytes:
-        """What POST /data says."""
+        """Answer of POST /data."""
         sequences = [
             DataSequence(
                 None if example.id is None else str(example.id),
@@ -88,57 +86,57 @@ class Data:
         return _encode(DataAnswer(self.id, self.format, self.has_gold, sequences, self.warnings))
 
     def _columns(self, example: Example) -> dict[str, list[str]]:
-        """The columns of a sequence, the one with the tokens first; rules may ask for any of them."""
+        """Return the columns of a sequence, the main one first; rules can refer to all of them."""
         names = dict.fromkeys([self.service.main, *example.columns])
         return {name: list(example.columns[name]) for name in names}
 
 
 class DataCache:
-    """Data by id, bounded in bytes."""
+    """Uploaded data by id, within a limit of memory."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known = RecentCache(_MOST, service.limits.data_bytes)
+        self._cache = RecentCache(_MAX_DATA_SETS, service.limits.data_bytes)
         self._sample = Data(service, SAMPLE, SAMPLE, service.sample, []) if service.sample else None
 
     def sample(self) -> Data:
-        """The data of the server itself."""
+        """Return the data that the server was started with."""
         if self._sample is None:
             wanted = "a server that was started with --data"
             raise HttpError(404, "unknown-data", "the server has no sample data", wanted=wanted)
         return self._sample
 
     def get(self, key: str) -> Data:
-        """The data with this id."""
-        found: Data | None = self.sample() if key == SAMPLE else self._known.get(key)
-        if found is None:
-            cause = "Data is forgotten when others need the space; send it again."
+        """Return the data with this id."""
+        data: Data | None = self.sample() if key == SAMPLE else self._cache.get(key)
+        if data is None:
             wanted = "an id that POST /data returned"
+            cause = "Data is removed when other data needs the space; upload it again."
             raise HttpError(404, "unknown-data", "unknown data", got=repr(key), wanted=wanted, cause=cause)
-        return found
+        return data
 
     def add(self, request: DataRequest) -> Data:
-        """Read data, or find that it is known."""
-        asked = _encode([request.name, request.format, request.options, request.text])
-        key = hashlib.sha256(asked).hexdigest()[:24]
-        found: Data | None = self._known.get(key)
-        if found is None:
-            found = _read(self._service, request, key)
-            tokens, labels = sum(map(len, found.examples)), len(self._service.labels)
-            self._known.keep(key, found, 20 * len(request.text) + tokens * (8 * labels + 100))
-        return found
+        """Parse data, unless the cache has it."""
+        content = _encode([request.name, request.format, request.options, request.text])
+        key = hashlib.sha256(content).hexdigest()[:24]
+        data: Data | None = self._cache.get(key)
+        if data is None:
+            data = _parse(self._service, request, key)
+            tokens, labels = sum(map(len, data.examples)), len(self._service.labels)
+            self._cache.keep(key, data, 20 * len(request.text) + tokens * (8 * labels + 100))
+        return data
 
 
-def _read(service: Service, request: DataRequest, key: str) -> Data:
+def _parse(service: Service, request: DataRequest, key: str) -> Data:
     source = TextSource(request.name, request.text)
-    name, options = _format(service, request, source)
+    name, options = _choose_format(service, request, source)
     try:
-        chosen = format_named(name, options)
-        items = Examples(chosen.read(source), source, name, chosen.missing)
-        examples = [_fitted(service, example) for example in items.take(service.limits.sequences + 1, 1 << 62)]
+        format_ = format_named(name, options)
+        items = Examples(format_.read(source), source, name, format_.missing)
+        examples = [_with_columns(service, example) for example in items.take(service.limits.sequences + 1, 1 << 62)]
     except BridleError:
         raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:  # an option of a type that it cannot have
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # an option of a wrong type
         raise FileError("the data cannot be read", got=str(error), wanted=f"a file and options of {name}") from None
     if not examples:
         raise HttpError(422, "data", "there are no sequences", got="nothing", wanted=f"sequences as {name} has them")
@@ -146,10 +144,10 @@ def _read(service: Service, request: DataRequest, key: str) -> Data:
     return Data(service, key, name, examples, _warnings(service, items, examples))
 
 
-def _format(service: Service, request: DataRequest, source: Source) -> tuple[str, dict[str, Any]]:
-    """The format of the data and its options: those of the training data, if nothing else is asked for or seen."""
-    noted = service.tagger.notes_.get("reader", {})
-    usual = noted.get("format") if isinstance(noted, Mapping) else None
+def _choose_format(service: Service, request: DataRequest, source: Source) -> tuple[str, dict[str, Any]]:
+    """Return the format of the data and its options; by default those of the training data."""
+    reader = service.tagger.notes_.get("reader", {})
+    usual = reader.get("format") if isinstance(reader, Mapping) else None
     name = request.format
     if name is None:
         try:
@@ -157,11 +155,9 @@ def _format(service: Service, request: DataRequest, source: Source) -> tuple[str
         except FileError:
             name = usual if isinstance(usual, str) and usual in FORMATS else "text"
     if name not in FORMATS:
-        wanted = "one of " + ", ".join(FORMATS)
-        raise HttpError(
-            422, "format", "the data has a format that cannot be sent as text", got=repr(name), wanted=wanted
-        )
-    options = dict(noted.get("options") or {}) if name == usual and isinstance(noted, Mapping) else {}
+        what, wanted = "the data has a format that cannot be sent as text", "one of " + ", ".join(FORMATS)
+        raise HttpError(422, "format", what, got=repr(name), wanted=wanted)
+    options = dict(reader.get("options") or {}) if name == usual and isinstance(reader, Mapping) else {}
     kind = format_kind(name)
     if kind.cuts:
         options["tokens"] = service.tokens
@@ -170,8 +166,8 @@ def _format(service: Service, request: DataRequest, source: Source) -> tuple[str
     return name, {**options, **request.options}
 
 
-def _fitted(service: Service, example: Example) -> Example:
-    """A sequence with the columns that the model reads: its first one holds the tokens, whatever it is called."""
+def _with_columns(service: Service, example: Example) -> Example:
+    """Return a sequence with the columns that the model reads; its first column becomes the main one."""
     check_stopped()
     columns = dict(example.columns)
     if service.main not in columns:
@@ -189,23 +185,23 @@ def _fitted(service: Service, example: Example) -> Example:
 
 
 def _warnings(service: Service, items: Examples, examples: Sequence[Example]) -> list[str]:
-    """What was left out or changed, and labels that the model does not know."""
-    told = [f"left out: {count:,} {what}" for what, count in items.left_out.items()]
-    told += [f"changed: {count:,} {what}" for what, count in items.changed.items()]
+    """Return warnings about skipped and changed sequences, unknown labels, and labels read as a column."""
+    warnings = [f"left out: {count:,} {what}" for what, count in items.left_out.items()]
+    warnings += [f"changed: {count:,} {what}" for what, count in items.changed.items()]
     names = {name for example in examples for name in example.labels or () if name is not None}
-    if strange := sorted(names - set(service.labels)):
-        more = f" and {len(strange) - _MOST_STRANGE} more" if len(strange) > _MOST_STRANGE else ""
-        told.append("the model does not know these labels: " + ", ".join(strange[:_MOST_STRANGE]) + more)
-    if not any(example.labels for example in examples) and (column := _like_labels(service, examples)) is not None:
-        told.append(
+    if unknown := sorted(names - set(service.labels)):
+        more = f" and {len(unknown) - _MAX_NAMED_LABELS} more" if len(unknown) > _MAX_NAMED_LABELS else ""
+        warnings.append("the model does not know these labels: " + ", ".join(unknown[:_MAX_NAMED_LABELS]) + more)
+    if not any(example.labels for example in examples) and (column := _column_of_labels(service, examples)) is not None:
+        warnings.append(
             f"the last column looks like labels, but was read as {column!r}; "
             'pass the names of the columns in `options`, such as {"columns": ["word", "label"]}'
         )
-    return told
+    return warnings
 
 
-def _like_labels(service: Service, examples: Sequence[Example]) -> str | None:
-    """The last column of data without labels, if most of its values are labels of the model."""
+def _column_of_labels(service: Service, examples: Sequence[Example]) -> str | None:
+    """Return the last column of data without labels if most of its values are labels of the model."""
     *before, column = examples[0].columns
     if not before:
         return None
@@ -215,42 +211,17 @@ def _like_labels(service: Service, examples: Sequence[Example]) -> str | None:
     return column if 2 * labels > counts.total() else None
 
 
-def figures(service: Service, data: Data, rules: RuleText, budget: float | None) -> EvaluateAnswer:
-    """What rules do to data. budget: seconds after which no further rule is tried alone or left out."""
+def evaluate_rules(service: Service, data: Data, rules: RuleText, budget: float | None) -> EvaluateAnswer:
+    """Compute the effect of rules on data within `budget` seconds, or half of the time of a request."""
     limits = service.limits
-    most = limits.seconds / 2
-    found = evaluate(
+    longest = limits.seconds / 2
+    answer = evaluate(
         rules.rules,
         data.gold,
-        budget=most if budget is None else min(budget, most),
-        time_limit=limits.seconds / 500,  # of a sequence: there are many, and each is decoded again and again
+        budget=longest if budget is None else min(budget, longest),
+        time_limit=limits.seconds / 500,  # per sequence: there are many, and each is decoded many times
         max_memory=limits.max_memory,
     )
-    return _answer(found, rules)
-
-
-def _answer(found: Evaluation, rules: RuleText) -> EvaluateAnswer:
-    told = [
-        RuleFigures(
-            line, sentence, one.gold, one.plain, one.best, _quality(one.alone), _quality(one.without), one.changed
-        )
-        for line, sentence, one in zip(rules.lines, rules.sentences, found.rules, strict=True)
-    ]
-    return EvaluateAnswer(
-        sequences=found.sequences,
-        tokens=found.tokens,
-        none=_quality(found.none),
-        all=_quality(found.all),
-        rules=told,
-        changed=list(found.changed),
-        broken=list(found.broken),
-        improved=list(found.improved),
-        worse=list(found.worse),
-        relaxed=list(found.relaxed),
-        complete=found.complete,
-        seconds=found.seconds,
-    )
-
-
-def _quality(one: Figures | None) -> Quality | None:
-    return None if one is None else Quality(one.accuracy, one.f1, one.all_right)
+    for figures, line in zip(answer.rules, rules.lines, strict=True):
+        figures.line = line
+    return answer

@@ -1,42 +1,93 @@
-"""The endpoints: what each takes, what it answers, and how. Routes and the OpenAPI description are made from this."""
+"""The endpoints, the state that they share, and their OpenAPI description."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from bridle.serve import checking, labelstudio
-from bridle.serve.data_cache import figures
-from bridle.serve.explaining import explain
-from bridle.serve.metrics import TYPE
-from bridle.serve.schemas import DecodeRequest, ExplainAnswer, ExplainRequest, TagAnswer, TagRequest
-from bridle.serve.schemas_rules import (
+from bridle.decoding.threads import thread_count
+from bridle.serve import labelstudio, tagging
+from bridle.serve.checking import check_rules, list_sentences, run_test_cases
+from bridle.serve.data_cache import DataCache, evaluate_rules
+from bridle.serve.lanes import Job, Lane
+from bridle.serve.metrics import TYPE, Metrics
+from bridle.serve.schemas import (
     CheckAnswer,
     DataAnswer,
     DataRequest,
+    DecodeRequest,
     EvaluateAnswer,
     EvaluateRequest,
-    RulesText,
-    SentencesAnswer,
-    TestAnswer,
-)
-from bridle.serve.schemas_server import (
+    ExplainAnswer,
+    ExplainRequest,
+    Failure,
     HealthAnswer,
     ModelAnswer,
     PredictAnswer,
     PredictRequest,
+    RulesText,
+    SentencesAnswer,
     SetupAnswer,
+    TagAnswer,
+    TagRequest,
+    TestAnswer,
     WebhookAnswer,
 )
-from bridle.serve.scores import decode
-from bridle.serve.state import State
-from bridle.serve.tagging import TagWork
+from bridle.serve.service import Service
 
-_TOKENS = 32  # of a sequence, about: how much work a request is is known before its texts are split
+BATCH_TOKENS = 32_768  # tokens that are decoded at once, approximately
+WORKERS = 4  # threads for rules of requests, so that a slow one does not block the others
+_SEQUENCE_TOKENS = 32  # estimated length of a sequence, before its text is split
+_encode = msgspec.json.Encoder().encode
+
+
+class State:
+    """Lanes, metrics and uploaded data of a running server.
+
+    There are three lanes, so that requests with rules of their own do not delay those under the rules of the server:
+    `server_rules` and `request_rules` label sequences in batches, `others` does everything else.
+    """
+
+    def __init__(self, service: Service, paths: tuple[str, ...]) -> None:
+        self.service, self.metrics, self.is_stopping = service, Metrics(paths), False
+        self.data = DataCache(service)
+        lane = partial(Lane, max_waiting=service.limits.waiting)
+        batches = partial(lane, run=tagging.run_tagging, batch_size=BATCH_TOKENS, on_batch=self.metrics.count_batch)
+        self.server_rules = batches("server_rules", threads=thread_count(service.threads))
+        self.request_rules = batches("request_rules", threads=WORKERS)
+        self.others = lane("others", _call, threads=WORKERS)
+        self.lanes = (self.server_rules, self.request_rules, self.others)
+        self.metrics.gauges = {lane.name: partial(getattr, lane, "waiting") for lane in self.lanes}
+
+    async def call(self, work: Callable[[], Any]) -> Any:
+        """Call a function in a thread."""
+        return await self.others.submit(work, self.service.limits.seconds)
+
+    def close(self) -> None:
+        """End the threads."""
+        for lane in self.lanes:
+            lane.close()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until all threads have ended; return False if one is still running after this time."""
+        ends = time.monotonic() + seconds
+        joined = [lane.join(max(0.0, ends - time.monotonic())) for lane in self.lanes]
+        return all(joined)
+
+
+def _call(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        answer = job.work()
+        # encoded here, because encoding a large answer would block the event loop
+        job.answer = answer if isinstance(answer, bytes) else _encode(answer)
+
+
+Handler = Callable[[State, Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +97,29 @@ class Endpoint:
     method: str
     path: str
     summary: str
-    handle: Callable[[State, Any], Awaitable[Any]]
+    handle: Handler
     answer: Any  # a struct, or str for plain text
-    request: Any = None  # a struct; None: there is no body
-    errors: tuple[int, ...] = ()  # statuses beside those that all have
-    kind: str = "application/json"
+    request: Any = None  # a struct; None without a body
+    errors: tuple[int, ...] = ()  # statuses besides those of all endpoints
+    content_type: str = "application/json"
 
 
 async def _tag(state: State, request: TagRequest) -> Any:
     service = state.service
-    own = service.book.own(request.rules, request.rule_set) is not None
-    lane = state.own if own else state.brought
-    size = len(request.texts or request.tokens or request.columns or ()) * _TOKENS
-    return await lane.ask(TagWork(service, request, state.metrics), service.limits.seconds, size)
+    trusted = service.book.find(request.rules, request.rule_set) is not None
+    lane = state.server_rules if trusted else state.request_rules
+    size = len(request.texts or request.tokens or request.columns or ()) * _SEQUENCE_TOKENS
+    return await lane.submit(tagging.TagWork(service, request, state.metrics), service.limits.seconds, size)
 
 
-async def _decode(state: State, request: DecodeRequest) -> Any:
-    return await state.call(partial(decode, state.service, request))
+def _in_thread(function: Callable[[Service, Any], Any]) -> Handler:
+    async def handle(state: State, request: Any) -> Any:
+        return await state.call(partial(function, state.service, request))
+
+    return handle
 
 
-async def _explain(state: State, request: ExplainRequest) -> Any:
-    return await state.call(partial(explain, state.service, request))
-
-
-async def _check(state: State, request: RulesText) -> Any:
-    return await state.call(partial(checking.check, state.service, request))
-
-
-async def _test(state: State, request: RulesText) -> Any:
-    return await state.call(partial(checking.test, state.service, request))
-
-
-async def _data(state: State, request: DataRequest) -> Any:
+async def _upload(state: State, request: DataRequest) -> Any:
     return await state.call(lambda: state.data.add(request).answer)
 
 
@@ -89,31 +131,19 @@ async def _sample(state: State, _request: None) -> Any:
 async def _evaluate(state: State, request: EvaluateRequest) -> Any:
     service, data = state.service, state.data.get(request.data)
 
-    def measured() -> Any:
+    def evaluate() -> Any:
         rules = service.book.read(request.rules, request.rule_set)
-        return figures(service, data, rules, request.budget)
+        return evaluate_rules(service, data, rules, request.budget)
 
-    return await state.call(measured)
-
-
-async def _predict(state: State, request: PredictRequest) -> Any:
-    return await state.call(partial(labelstudio.predict, state.service, request))
-
-
-async def _setup(state: State, _request: dict[str, Any]) -> Any:
-    return SetupAnswer(labelstudio.model_version(state.service))
-
-
-async def _webhook(_state: State, _request: dict[str, Any]) -> Any:
-    return WebhookAnswer("ignored")
+    return await state.call(evaluate)
 
 
 async def _sentences(state: State, _request: None) -> Any:
-    return checking.sentences(state.service)
+    return list_sentences(state.service)
 
 
 async def _model(state: State, _request: None) -> Any:
-    return ModelAnswer(**state.service.describe())
+    return state.service.describe()
 
 
 async def _health(state: State, _request: None) -> Any:
@@ -124,25 +154,122 @@ async def _metrics(state: State, _request: None) -> Any:
     return state.metrics.text().encode()
 
 
+async def _setup(state: State, _request: Any) -> Any:
+    return SetupAnswer(labelstudio.model_version(state.service))
+
+
+async def _webhook(_state: State, _request: Any) -> Any:
+    return WebhookAnswer("ignored")
+
+
 _WORK = (413, 429, 504)
 _NAMED = (404, *_WORK)
-_Any = msgspec.Raw  # it is not looked at
+_UNREAD = msgspec.Raw  # a body that is not parsed
 ENDPOINTS = (
     Endpoint("POST", "/tag", "Label texts or tokens.", _tag, TagAnswer, TagRequest, _NAMED),
-    Endpoint("POST", "/decode", "Label sequences by their scores.", _decode, TagAnswer, DecodeRequest, _NAMED),
-    Endpoint("POST", "/explain", "Explain the labels of a sequence.", _explain, ExplainAnswer, ExplainRequest, _NAMED),
-    Endpoint("POST", "/rules/check", "Check rules.", _check, CheckAnswer, RulesText, _WORK),
-    Endpoint("POST", "/rules/test", "Run the test cases in rules.", _test, TestAnswer, RulesText, _WORK),
-    Endpoint("GET", "/sentences", "List the sentences that rules are written with.", _sentences, SentencesAnswer),
     Endpoint(
-        "POST", "/data", "Send data, to look at it and to measure rules on it.", _data, DataAnswer, DataRequest, _WORK
+        "POST",
+        "/decode",
+        "Label sequences by their scores.",
+        _in_thread(tagging.decode_scores),
+        TagAnswer,
+        DecodeRequest,
+        _NAMED,
     ),
-    Endpoint("GET", "/data/sample", "Get the data of the server itself.", _sample, DataAnswer, errors=(404, 429, 504)),
-    Endpoint("POST", "/evaluate", "Measure rules on data.", _evaluate, EvaluateAnswer, EvaluateRequest, _NAMED),
+    Endpoint(
+        "POST",
+        "/explain",
+        "Explain the labels of a sequence.",
+        _in_thread(tagging.explain_labels),
+        ExplainAnswer,
+        ExplainRequest,
+        _NAMED,
+    ),
+    Endpoint("POST", "/rules/check", "Check rules.", _in_thread(check_rules), CheckAnswer, RulesText, _WORK),
+    Endpoint(
+        "POST", "/rules/test", "Run the test cases in rules.", _in_thread(run_test_cases), TestAnswer, RulesText, _WORK
+    ),
+    Endpoint("GET", "/sentences", "List the sentences that rules are written with.", _sentences, SentencesAnswer),
+    Endpoint("POST", "/data", "Upload data to show and to evaluate rules on.", _upload, DataAnswer, DataRequest, _WORK),
+    Endpoint("GET", "/data/sample", "Get the data of the server.", _sample, DataAnswer, errors=(404, 429, 504)),
+    Endpoint("POST", "/evaluate", "Evaluate rules on data.", _evaluate, EvaluateAnswer, EvaluateRequest, _NAMED),
     Endpoint("GET", "/model", "Describe the model, the rules and the limits.", _model, ModelAnswer),
-    Endpoint("GET", "/health", "Say that the server is up.", _health, HealthAnswer),
-    Endpoint("GET", "/metrics", "Counters in the text format of Prometheus.", _metrics, str, kind=TYPE),
-    Endpoint("POST", "/predict", "Label tasks of Label Studio.", _predict, PredictAnswer, PredictRequest, _WORK),
-    Endpoint("POST", "/setup", "Tell Label Studio the version of the model.", _setup, SetupAnswer, _Any),
-    Endpoint("POST", "/webhook", "Take note of events of Label Studio.", _webhook, WebhookAnswer, _Any),
+    Endpoint("GET", "/health", "Report that the server is up.", _health, HealthAnswer),
+    Endpoint("GET", "/metrics", "Get counters in the text format of Prometheus.", _metrics, str, content_type=TYPE),
+    Endpoint(
+        "POST",
+        "/predict",
+        "Label tasks of Label Studio.",
+        _in_thread(labelstudio.predict),
+        PredictAnswer,
+        PredictRequest,
+        _WORK,
+    ),
+    Endpoint("POST", "/setup", "Get the version of the model, for Label Studio.", _setup, SetupAnswer, _UNREAD),
+    Endpoint("POST", "/webhook", "Acknowledge an event of Label Studio.", _webhook, WebhookAnswer, _UNREAD),
 )
+
+# ---- OpenAPI --------------------------------------------------------------------------------------------------------
+
+_STATUS_TEXTS = {
+    400: "The body is not JSON.",
+    401: "A token is needed.",
+    404: "There is no such rule set or data.",
+    405: "The path has no such method.",
+    408: "The body did not come in time.",
+    413: "The request is over a limit.",
+    415: "The body is not declared as JSON.",
+    421: "The server is not known by this name.",
+    422: "A value does not fit, or a rule cannot be read.",
+    429: "Too many requests are waiting.",
+    503: "The server is stopping.",
+    504: "The request took too long.",
+}
+_ALWAYS = (401, 405, 421, 503)
+_WITH_BODY = (400, 408, 413, 415, 422)
+
+
+def describe_api(service: Service) -> bytes:
+    """Return the OpenAPI description, generated from the structs that requests are checked against."""
+    from bridle import __version__
+
+    structs = [struct for each in ENDPOINTS for struct in (each.request, each.answer) if struct not in (None, str)]
+    structs = [*dict.fromkeys(structs), Failure]
+    schemas, components = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(structs, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for each in ENDPOINTS:
+        paths.setdefault(each.path, {})[each.method.lower()] = _describe_operation(each, schema_of)
+    description = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bridle",
+            "version": __version__,
+            "summary": "The best labelling of a sequence that obeys your rules.",
+            "description": f"Labels sequences with the model {service.name!r}.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"token": []}],
+    }
+    return msgspec.json.format(_encode(description), indent=1)
+
+
+def _describe_operation(endpoint: Endpoint, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    media = endpoint.content_type.partition(";")[0]
+    schema = {"type": "string"} if endpoint.answer is str else schema_of[endpoint.answer]
+    errors = sorted({*_ALWAYS, *endpoint.errors, *(_WITH_BODY if endpoint.request is not None else ())})
+    failure = {"content": {"application/json": {"schema": schema_of[Failure]}}}
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": f"{endpoint.method.lower()}{endpoint.path.replace('/', '_')}",
+        "responses": {
+            "200": {"description": "The answer.", "content": {media: {"schema": schema}}},
+            **{str(status): {"description": _STATUS_TEXTS[status], **failure} for status in errors},
+        },
+    }
+    if endpoint.request is not None:
+        body = {"application/json": {"schema": schema_of[endpoint.request]}}
+        operation["requestBody"] = {"required": True, "content": body}
+    return operation

@@ -1,23 +1,23 @@
-"""Limits on what a request may ask for. Each one that is exceeded is an HTTP status and an error that names it."""
+"""Limits of requests. A request over a limit gets an HTTP status and an error that names the limit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from bridle.serve.problems import HttpError, too_large
+from bridle.serve.errors import HttpError, too_large
 
-LONGEST_RULE = 5_000  # characters
+MAX_RULE_CHARACTERS = 5_000  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a request may ask for.
+    """Limits of requests.
 
     Parameters
     ----------
     body_bytes : int
-        Bytes of a request.
+        Size of a request.
     sequences : int
         Sequences of a request.
     tokens : int
@@ -25,25 +25,25 @@ class Limits:
     sequence_tokens : int
         Tokens of one sequence.
     explain_tokens : int
-        Tokens of a sequence that is to be explained.
+        Tokens of a sequence in /explain.
     token_characters : int
         Characters of one token.
     rules : int
-        Rules that a request brings along.
+        Rules in a request.
     rule_characters : int
-        Characters of these rules.
+        Characters of all rules of a request together.
     rule_parts : int
-        Simple rules that one rule may be made of, by ``and``, ``or``, ``not`` and ``implies``.
+        Simple rules that one rule combines by ``and``, ``or``, ``not`` and ``implies``.
     k : int
-        How many of the best labellings a request may ask for.
+        Number of best labellings per sequence.
     seconds : float
-        Time for a request, from its first byte to its answer.
+        Seconds per request, from its first byte to its answer.
     waiting : int
-        Requests that wait to be decoded; further ones are turned away.
+        Requests that may wait in a queue; further ones get the status 429.
     max_memory : int
         Bytes of working memory for each sequence, as in `Decoder`.
     data_bytes : int
-        Bytes that uploaded data may take in all; the least recently used is forgotten first.
+        Memory of all uploaded data; the least recently used is removed first.
     """
 
     body_bytes: int = 4_000_000
@@ -62,11 +62,11 @@ class Limits:
     data_bytes: int = 100_000_000
 
     def to_dict(self) -> dict[str, float]:
-        """The limits by name."""
+        """Return the limits by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def check_sequences(self, sequences: Sequence[Sequence[str]]) -> int:
-        """Check sizes of tokens, sequences and the request; return the number of tokens."""
+        """Raise `HttpError` if sequences are over a limit; return the number of their tokens."""
         if len(sequences) > self.sequences:
             raise too_large("sequences", "there are too many sequences", len(sequences), self.sequences)
         total = 0
@@ -75,8 +75,7 @@ class Limits:
             if len(tokens) > self.sequence_tokens:
                 what = "a sequence has too many tokens"
                 raise too_large("sequence_tokens", what, len(tokens), self.sequence_tokens, sequence=b)
-            if len(max(tokens, key=len, default="")) > self.token_characters:
-                longest = len(max(tokens, key=len))
+            if (longest := max(map(len, tokens), default=0)) > self.token_characters:
                 what = "a token has too many characters"
                 raise too_large("token_characters", what, longest, self.token_characters, sequence=b)
         if total > self.tokens:
@@ -84,20 +83,20 @@ class Limits:
         return total
 
     def check_rules(self, lines: Iterable[str]) -> None:
-        """Check how many rules there are, and how long they are; lines without a rule do not count as one."""
+        """Raise `HttpError` if there are too many rules, or one is too long; comments and empty lines do not count."""
         kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if len(kept) > self.rules:
             raise too_large("rules", "the request has too many rules", len(kept), self.rules)
-        if (longest := max(map(len, kept), default=0)) > LONGEST_RULE:  # answers repeat the rules that are broken
-            raise too_large("rule_characters", "a rule is too long", longest, LONGEST_RULE)
+        if (longest := max(map(len, kept), default=0)) > MAX_RULE_CHARACTERS:  # answers repeat violated rules
+            raise too_large("rule_characters", "a rule is too long", longest, MAX_RULE_CHARACTERS)
 
     def check_rule_characters(self, characters: int) -> None:
-        """Check the length of all rules together."""
+        """Raise `HttpError` if the rules are too long together."""
         if characters > self.rule_characters:
             raise too_large("rule_characters", "the rules are too long", characters, self.rule_characters)
 
     def check_k(self, k: int, tokens: int = 0) -> None:
-        """Check how many labellings are asked for, of sequences with so many tokens."""
+        """Raise `HttpError` if the k best labellings of this number of tokens would be too many labels."""
         if k > self.k:
             raise HttpError(422, "k", "k is too large", got=k, wanted=f"at most {self.k:,}")
         if k > 1 and k * tokens > 5 * self.tokens:

@@ -1,4 +1,4 @@
-"""What the server has done, as Prometheus reads it. Labels come from fixed lists, so that nothing grows."""
+"""Counters of a server in the text format of Prometheus. Label values come from fixed lists, so memory is bounded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from threading import Lock
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-OTHER = "other"  # the path of requests that no endpoint knows
+OTHER = "other"  # label of requests to unknown paths
 
 
 class Histogram:
-    """Counts of values up to bounds, their number and their sum."""
+    """Numbers of values between bounds, and their sum."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds, self.counts, self.sum = bounds, [0] * (len(bounds) + 1), 0.0
@@ -24,14 +24,14 @@ class Histogram:
         self.sum += value
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        """As Prometheus wants it: each bucket holds those before it too."""
+        """Yield the lines of cumulative buckets, sum and count."""
         total, comma = 0, "," if labels else ""
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
             total += count
             yield f'{name}_bucket{{{labels}{comma}le="{bound}"}} {total}'
-        around = f"{{{labels}}}" if labels else ""
-        yield f"{name}_sum{around} {self.sum:.6f}"
-        yield f"{name}_count{around} {total}"
+        braces = f"{{{labels}}}" if labels else ""
+        yield f"{name}_sum{braces} {self.sum:.6f}"
+        yield f"{name}_count{braces} {total}"
 
 
 class Metrics:
@@ -42,28 +42,28 @@ class Metrics:
         self.seconds = {path: Histogram(SECONDS) for path in (*paths, OTHER)}
         self.batches = Histogram(SIZES)
         self.sequences = self.tokens = self.in_flight = 0
-        self.gauges: dict[str, Callable[[], int]] = {}  # jobs that wait, by lane
+        self.gauges: dict[str, Callable[[], int]] = {}  # numbers of waiting jobs, by lane
         self._lock = Lock()
 
-    def request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+    def count_request(self, path: str, status: int, seconds: float) -> None:
+        """Count a finished request."""
         known = path if path in self.seconds else OTHER
         self.requests[known, status] = self.requests.get((known, status), 0) + 1
         self.seconds[known].add(seconds)
 
-    def batch(self, requests: int) -> None:
+    def count_batch(self, requests: int) -> None:
         """Count a batch of requests that were decoded together."""
         with self._lock:
             self.batches.add(requests)
 
-    def decoded(self, sequences: int, tokens: int) -> None:
-        """Count sequences that were labelled."""
+    def count_sequences(self, sequences: int, tokens: int) -> None:
+        """Count labelled sequences and their tokens."""
         with self._lock:
             self.sequences += sequences
             self.tokens += tokens
 
     def text(self) -> str:
-        """All of it."""
+        """Render all counters in the text format of Prometheus."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Requests and answers as typed structs: JSON is checked against them, and OpenAPI is made from them."""
+"""Requests and answers as typed structs: they validate JSON, and the OpenAPI description is generated from them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from bridle.data.tokenizer import Tokens
+
 Names = list[str]
 Rules = Annotated[
     str | list[str] | None,
-    Meta(description="The text of a .rules file, or a list of sentences. Default: the rules of the server."),
+    Meta(description="Text of a .rules file, or a list of sentences. Default: the rules of the server."),
 ]
-RuleSet = Annotated[str | None, Meta(description='A rule set of the server by its name; "none": no rules.')]
+RuleSet = Annotated[str | None, Meta(description='Name of a rule set of the server; "none" applies no rules.')]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-Choice = Annotated[Literal["relax", "skip"], Meta(description="What to do if no labelling obeys the hard rules.")]
+Choice = Annotated[Literal["relax", "skip"], Meta(description="Action if no labelling obeys the hard rules.")]
 Number = float | None  # null: infinite, or unknown
 Pair = Annotated[list[int], Meta(min_length=2, max_length=2)]
 
 
 class Request(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The base of requests: a name that is not known is an error, not silently ignored."""
+    """Base class of requests; unknown fields are errors."""
 
 
-class Ruled(Request, kw_only=True):
-    """The base of requests that can bring rules along."""
+class RulesRequest(Request, kw_only=True):
+    """Base class of requests that can contain rules."""
 
     rules: Rules = None
     rule_set: RuleSet = None
@@ -33,7 +35,7 @@ class Ruled(Request, kw_only=True):
 
 
 class Error(Struct, kw_only=True):
-    """What is wrong: what, what was got, what was wanted, the likely cause; and the place, if it is known."""
+    """An error: what is wrong, the value received, the value expected, the likely cause and the location."""
 
     code: str
     what: str
@@ -47,7 +49,7 @@ class Error(Struct, kw_only=True):
 
 
 class Failure(Struct):
-    """An answer with an error."""
+    """Response to a request that failed."""
 
     error: Error
 
@@ -55,7 +57,7 @@ class Failure(Struct):
 # ---- labels ---------------------------------------------------------------------------------------------------------
 
 
-class TagRequest(Ruled, kw_only=True):
+class TagRequest(RulesRequest, kw_only=True):
     """Sequences to label: exactly one of `texts`, `tokens` and `columns`."""
 
     texts: list[str] | None = None
@@ -69,7 +71,7 @@ class TagRequest(Ruled, kw_only=True):
 
 
 class ScoredSequence(Request, kw_only=True):
-    """Scores of one sequence; null stands for impossible."""
+    """Scores of one sequence; null means impossible."""
 
     unary: list[list[Number]]
     pairwise: list[list[Number]] | None = None
@@ -79,7 +81,7 @@ class ScoredSequence(Request, kw_only=True):
     given: dict[str, Any] = field(default_factory=dict)
 
 
-class DecodeRequest(Ruled, kw_only=True):
+class DecodeRequest(RulesRequest, kw_only=True):
     """Scores to decode under rules."""
 
     labels: Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1)]
@@ -91,7 +93,7 @@ class DecodeRequest(Ruled, kw_only=True):
 
 
 class Violation(Struct):
-    """A rule that a labelling breaks. The cost of a hard rule is null."""
+    """A rule that a labelling violates. The cost of a hard rule is null."""
 
     rule: str
     line: int | None
@@ -100,7 +102,7 @@ class Violation(Struct):
 
 
 class Span(Struct):
-    """A segment: characters of the text (null if there was none), and tokens; ends are exclusive."""
+    """A segment as character offsets (null without a text) and token offsets; ends are exclusive."""
 
     start: int | None
     end: int | None
@@ -118,7 +120,7 @@ class Ranked(Struct):
 
 
 class Result(Struct, kw_only=True):
-    """The labelling of a sequence; without one (status infeasible, nothing_found, error), `labels` is empty."""
+    """Labelling of a sequence; `labels` is empty if the status is infeasible, nothing_found or error."""
 
     labels: Names
     status: Literal["optimal", "limit", "relaxed", "infeasible", "nothing_found", "error"]
@@ -135,16 +137,16 @@ class Result(Struct, kw_only=True):
 
 
 class TagAnswer(Struct):
-    """Labels of all sequences, in their order."""
+    """Results in the order of the sequences."""
 
     model: str | None
     results: list[Result]
 
 
-# ---- reasons --------------------------------------------------------------------------------------------------------
+# ---- explanations ---------------------------------------------------------------------------------------------------
 
 
-class ExplainRequest(Ruled, kw_only=True):
+class ExplainRequest(RulesRequest, kw_only=True):
     """A sequence to explain: exactly one of `text`, `tokens` and `columns`."""
 
     text: str | None = None
@@ -156,7 +158,7 @@ class ExplainRequest(Ruled, kw_only=True):
 
 
 class PlainLabels(Struct):
-    """The best labelling without rules, and the rules that it breaks."""
+    """The best labelling without rules, and the rules that it violates."""
 
     labels: Names
     score: Number
@@ -176,7 +178,7 @@ class BestLabels(Struct):
 
 
 class Effect(Struct):
-    """What one rule did: its price, the tokens that it changed, and the best labelling without it."""
+    """Effect of one rule: its price, the tokens that it changed, and the best labelling without it."""
 
     rule: str
     line: int | None
@@ -188,14 +190,14 @@ class Effect(Struct):
 
 
 class RuleName(Struct):
-    """A rule by its sentence, with its line."""
+    """Sentence and line of a rule."""
 
     rule: str
     line: int | None
 
 
 class Alternative(Struct):
-    """Another labelling under the rules, and how much it scores below the best."""
+    """Another labelling under the rules; `difference` is its distance from the best score."""
 
     labels: Names
     score: Number
@@ -203,14 +205,14 @@ class Alternative(Struct):
 
 
 class Chances(Struct):
-    """Probability of the label of each token: plain by the scores, best given the hard rules."""
+    """Probability of each label: `plain` under the scores alone, `best` given the hard rules."""
 
     plain: list[float] | None
     best: list[float] | None
 
 
 class ExplainAnswer(Struct, kw_only=True):
-    """Why these labels."""
+    """Explanation of the labels of a sequence."""
 
     tokens: Names
     offsets: list[Pair] | None
@@ -225,3 +227,242 @@ class ExplainAnswer(Struct, kw_only=True):
     probabilities: Chances
     gold: Names | None
     svg: str | UnsetType = UNSET
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
+
+class RulesText(Request, kw_only=True):
+    """The text of a .rules file."""
+
+    rules: str
+
+
+class QuickFix(Struct):
+    """Replacement of one line; null deletes the line."""
+
+    title: str
+    line: int
+    replacement: str | None
+
+
+class RuleFinding(Struct):
+    """Finding of the linter; line 0 refers to the text as a whole."""
+
+    line: int
+    level: Literal["error", "warning", "info"]
+    code: str
+    message: str
+    fix: QuickFix | None
+
+
+class ParsedRule(Struct):
+    """A rule and its parts."""
+
+    line: int
+    rule: str
+    sentence: str
+    penalty: float | None
+    per: Literal["sequence", "violation"] | None
+    comment: str
+
+
+class ExampleLine(Struct):
+    """Test case in a text of rules."""
+
+    line: int
+    text: str
+
+
+class CheckAnswer(Struct):
+    """Findings of the linter, rules and test cases of a text."""
+
+    findings: list[RuleFinding]
+    rules: list[ParsedRule]
+    examples: list[ExampleLine]
+
+
+class TestedExample(Struct):
+    """Result of a test case; `wrong` lists the tokens with wrong labels."""
+
+    line: int
+    text: str
+    passed: bool
+    message: str
+    tokens: Names
+    labels: Names
+    wrong: list[int]
+
+
+class TestAnswer(Struct):
+    """Results of all test cases."""
+
+    examples: list[TestedExample]
+
+
+class SentenceForm(Struct):
+    """Form of a sentence, such as ``at most {k} segments of {labels}``, with an example that can be parsed."""
+
+    sentence: str
+    example: str
+    summary: str
+
+
+class SentencesAnswer(Struct):
+    """All forms of sentences."""
+
+    sentences: list[SentenceForm]
+
+
+# ---- data -----------------------------------------------------------------------------------------------------------
+
+
+class DataRequest(Request, kw_only=True):
+    """Text of a data file. Without `format`, the format is detected from the name and the first lines."""
+
+    name: str
+    text: str
+    format: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class DataSequence(Struct):
+    """A sequence; a missing label is null. `columns` is present if there are columns besides the tokens."""
+
+    id: str | None
+    tokens: Names
+    labels: list[str | None] | None
+    columns: dict[str, Names] | UnsetType = UNSET
+
+
+class DataAnswer(Struct):
+    """Sequences of the data; `id` identifies them in /evaluate."""
+
+    id: str
+    format: str
+    has_gold: bool
+    sequences: list[DataSequence]
+    warnings: list[str]
+
+
+class EvaluateRequest(RulesRequest, kw_only=True):
+    """Rules to evaluate on uploaded data.
+
+    After `budget` seconds, no further rule is tried alone or left out, and `complete` is false.
+    """
+
+    data: str
+    budget: Annotated[float, Meta(ge=0)] | None = None
+
+
+class Quality(Struct):
+    """Token accuracy, F1 of segments, and share of sequences without a mistake."""
+
+    accuracy: float
+    f1: float
+    all_right: float
+
+
+class RuleFigures(Struct):
+    """Figures of one rule.
+
+    `gold`, `plain` and `best` count the sequences whose gold labels, labels without rules and labels under all rules
+    violate it; `changed` counts the sequences whose labels depend on it. `alone` is the quality with this rule only,
+    `without` the quality with all others. Null: no gold labels, or the time was up.
+    """
+
+    line: int | None
+    rule: str
+    gold: int | None
+    plain: int
+    best: int
+    alone: Quality | None
+    without: Quality | None
+    changed: int | None
+
+
+class EvaluateAnswer(Struct, kw_only=True):
+    """Effect of rules on data, with sequences by number from 0.
+
+    `none` is the quality without rules, `all` with all of them. `broken` lists the sequences whose labels without rules
+    violate one; `improved` and `worse` those with more and fewer correct tokens; `relaxed` those in which no labelling
+    obeys the hard rules.
+    """
+
+    sequences: int
+    tokens: int
+    none: Quality | None
+    all: Quality | None
+    rules: list[RuleFigures]
+    changed: list[int]
+    broken: list[int]
+    improved: list[int]
+    worse: list[int]
+    relaxed: list[int]
+    complete: bool
+    seconds: float
+
+
+# ---- the server -----------------------------------------------------------------------------------------------------
+
+
+class ModelAnswer(Struct, kw_only=True):
+    """Model, rules and limits of the server."""
+
+    name: str
+    version: str
+    fingerprint: str
+    labels: Names
+    scheme: str | None
+    types: Names
+    columns: Names
+    takes_text: bool
+    tokens: Tokens
+    rules: str
+    rule_sets: Names
+    sample_texts: Names
+    sample: bool
+    limits: dict[str, float]
+
+
+class HealthAnswer(Struct):
+    """State of the server."""
+
+    status: Literal["UP"]
+    model: str
+
+
+# ---- Label Studio ---------------------------------------------------------------------------------------------------
+
+
+class PredictRequest(Struct):
+    """Tasks of Label Studio; other fields are ignored."""
+
+    tasks: list[dict[str, Any]]
+    label_config: str | None = None
+
+
+class Prediction(Struct, kw_only=True):
+    """Regions of a task."""
+
+    model_version: str
+    score: Number
+    result: list[dict[str, Any]]
+
+
+class PredictAnswer(Struct):
+    """One prediction per task."""
+
+    results: list[Prediction]
+
+
+class SetupAnswer(Struct):
+    """Version of the model, as Label Studio shows it."""
+
+    model_version: str
+
+
+class WebhookAnswer(Struct):
+    """Acknowledgement of an event; the server does not train models."""
+
+    status: Literal["ignored"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from bridle.errors import RuleSyntaxError
 from bridle.rules.line_tokens import scan
 from bridle.rules.sentences import quote, shown_name, unquote
-from bridle.serve.fixes import completions
+from bridle.serve.checking import sentence_forms
 
 LABELS = ["O", "AUTHOR", "TITLE", "DATE", "my label", "case"]
-SENTENCES = [asdict(one) for one in completions(["AUTHOR", "TITLE"])]
+SENTENCES = [asdict(form) for form in sentence_forms(["AUTHOR", "TITLE"])]
 KNOWN = {"labels": LABELS, "types": ["AUTHOR", "TITLE", "DATE"], "sentences": SENTENCES}
 Call = Callable[..., Any]
 

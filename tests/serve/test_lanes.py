@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bridle.deadline import check_stopped, current_stop
-from bridle.serve.batching import Job, Lane
-from bridle.serve.problems import HttpError
+from bridle.serve.errors import HttpError
+from bridle.serve.lanes import Job, Lane
 from serving import Client, service_of
 from stopwatch import Stopwatch
 
@@ -34,10 +34,10 @@ def test_what_waits_is_done_together_in_order() -> None:
         doubled(jobs)
 
     async def ask() -> list[Any]:
-        lane = Lane("test", run, together=100)
-        first = asyncio.create_task(lane.ask(1, 5))
+        lane = Lane("test", run, batch_size=100)
+        first = asyncio.create_task(lane.submit(1, 5))
         await asyncio.to_thread(begun.wait, 5)
-        others = [asyncio.create_task(lane.ask(k, 5, size=30)) for k in range(2, 8)]
+        others = [asyncio.create_task(lane.submit(k, 5, size=30)) for k in range(2, 8)]
         while lane.waiting < 6:
             await asyncio.sleep(0)
         gate.set()
@@ -58,10 +58,10 @@ def test_a_full_queue_turns_requests_away() -> None:
         doubled(jobs)
 
     async def ask() -> tuple[list[Any], int]:
-        lane = Lane("test", run, waiting=2)
-        tasks = [asyncio.create_task(lane.ask(0, 5))]
+        lane = Lane("test", run, max_waiting=2)
+        tasks = [asyncio.create_task(lane.submit(0, 5))]
         await asyncio.to_thread(begun.wait, 5)
-        tasks += [asyncio.create_task(lane.ask(k, 5)) for k in range(1, 4)]
+        tasks += [asyncio.create_task(lane.submit(k, 5)) for k in range(1, 4)]
         while lane.waiting < 2:
             await asyncio.sleep(0)
         gate.set()
@@ -88,9 +88,9 @@ def test_python_code_that_nobody_waits_for_is_stopped() -> None:
     async def ask() -> Any:
         lane = Lane("test", run)
         with pytest.raises(HttpError) as error:
-            await lane.ask(0, 0.02)
+            await lane.submit(0, 0.02)
         assert error.value.status == 504
-        after = await lane.ask(21, 5)  # the only thread is free again
+        after = await lane.submit(21, 5)  # the only thread is free again
         lane.close()
         return after
 
@@ -108,17 +108,17 @@ def test_a_batch_is_stopped_when_nobody_waits_for_any_part_of_it() -> None:
             return
         stop = current_stop()
         assert stop is not None
-        jobs[0].give_up()
+        jobs[0].abandon()
         stopped.append(stop.is_set())
-        jobs[1].give_up()
+        jobs[1].abandon()
         stopped.append(stop.is_set())
         check_stopped()
 
     async def ask() -> None:
-        lane = Lane("test", run, together=100)
-        first = asyncio.create_task(lane.ask(0, 5))
+        lane = Lane("test", run, batch_size=100)
+        first = asyncio.create_task(lane.submit(0, 5))
         await asyncio.to_thread(begun.wait, 5)
-        others = [asyncio.create_task(lane.ask(k, 5)) for k in range(2)]
+        others = [asyncio.create_task(lane.submit(k, 5)) for k in range(2)]
         while lane.waiting < 2:
             await asyncio.sleep(0)
         gate.set()
@@ -132,7 +132,7 @@ def test_a_batch_is_stopped_when_nobody_waits_for_any_part_of_it() -> None:
     assert stopped == [False, True]
 
 
-def test_what_was_given_up_before_its_turn_is_dropped() -> None:
+def test_what_was_abandoned_before_its_turn_is_dropped() -> None:
     done = list[int]()
 
     gate = threading.Event()
@@ -144,9 +144,9 @@ def test_what_was_given_up_before_its_turn_is_dropped() -> None:
 
     async def ask() -> None:
         lane = Lane("test", run)
-        first = asyncio.create_task(lane.ask(1, 5))
-        late = asyncio.create_task(lane.ask(2, 0.005))
-        last = asyncio.create_task(lane.ask(3, 5))
+        first = asyncio.create_task(lane.submit(1, 5))
+        late = asyncio.create_task(lane.submit(2, 0.005))
+        last = asyncio.create_task(lane.submit(3, 5))
         with pytest.raises(HttpError):
             await late
         gate.set()
@@ -164,9 +164,9 @@ def test_an_error_is_that_of_its_job() -> None:
     async def ask() -> None:
         lane = Lane("test", run)
         with pytest.raises(ValueError, match="odd"):
-            await lane.ask(1, 5)
+            await lane.submit(1, 5)
         with pytest.raises(ValueError, match="odd"):
-            await lane.ask(1, 5)  # the thread is still there
+            await lane.submit(1, 5)  # the thread is still there
         lane.close()
 
     asyncio.run(ask())
@@ -190,7 +190,7 @@ def test_requests_that_arrive_together_are_one_batch_and_get_their_own_answers(
     sample = [list(example.tokens) for example in client.service.sample[:61]]
     alone = [client.ok("/tag", {"tokens": [tokens]}) for tokens in sample]
     before = batches(client)
-    lane, begun = client.app.state.own, threading.Event()
+    lane, begun = client.app.state.server_rules, threading.Event()
     run = lane._run
 
     def run_when_the_others_wait(jobs: Sequence[Job]) -> None:

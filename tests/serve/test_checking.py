@@ -9,14 +9,15 @@ from bridle.rules import parse
 from bridle.rules.base import Rule
 from bridle.rules.examples import parse_example
 from bridle.rules.lint import lint
-from bridle.serve.fixes import Fix, completions, fix_of
+from bridle.serve.checking import quick_fix, sentence_forms
+from bridle.serve.schemas import QuickFix
 
 LABELS = Labels(["O", "AUTHOR", "TITLE", "DATE"], scheme="IO")
 
 
 def fixes(*lines: str) -> list[tuple[str, int, str | None]]:
     """Code, line and replacement of every finding with a fix."""
-    found = [(finding, fix_of(finding, lines)) for finding in lint(lines, LABELS)]
+    found = [(finding, quick_fix(finding, lines)) for finding in lint(lines, LABELS)]
     return [(finding.code, fix.line, fix.replacement) for finding, fix in found if fix is not None]
 
 
@@ -59,20 +60,20 @@ def test_what_has_no_obvious_fix_has_none() -> None:
 
 def test_titles_are_short_and_say_what_happens() -> None:
     lines = ["present TITLE", "present TITLE", "AUTHOR befor TITLE, DATE  # " + "long " * 30]
-    first, second = (fix for finding in lint(lines, LABELS) if (fix := fix_of(finding, lines)) is not None)
-    assert first == Fix("Delete this line", 2, None)
+    first, second = (fix for finding in lint(lines, LABELS) if (fix := quick_fix(finding, lines)) is not None)
+    assert first == QuickFix("Delete this line", 2, None)
     assert second.title.startswith("Change to: AUTHOR before TITLE, DATE") and len(second.title) < 80
 
 
 def test_a_finding_about_another_text_has_no_fix() -> None:
     [finding] = lint(["", "", "present DATE [penalty 0]"], LABELS)
-    assert fix_of(finding, ["", "", finding.message]) is not None
-    assert fix_of(finding, ["one line"]) is None
+    assert quick_fix(finding, ["", "", finding.message]) is not None
+    assert quick_fix(finding, ["one line"]) is None
 
 
 @pytest.mark.parametrize("labels", [["AUTHOR", "TITLE"], ["B-A b", 'it\'s "c"'], ["before", "first"], ["X"], []])
 def test_examples_of_sentences_can_be_parsed(labels: list[str]) -> None:
-    for one in completions(labels):
+    for one in sentence_forms(labels):
         if one.sentence.startswith("example"):
             assert str(parse_example(one.example)) == one.example
         else:
@@ -80,7 +81,7 @@ def test_examples_of_sentences_can_be_parsed(labels: list[str]) -> None:
 
 
 def test_every_kind_of_rule_has_a_sentence_with_a_summary() -> None:
-    found = completions()
+    found = sentence_forms()
     assert len(found) >= sum(len(kind.text) for kind in Rule.kinds)
     assert len({one.sentence for one in found}) == len(found)
     for one in found:
