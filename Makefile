@@ -15,7 +15,7 @@ SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o 
   -o -name '*.js' -o -name '*.css' -o -name '*.html')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
+.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer reproduce coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
   docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
@@ -39,6 +39,7 @@ help:
 	@echo "make fuzz        read 50,000 damaged files of every format in limited processes (FUZZ='--files 2000 --only arrow')"
 	@echo "make tsan        run the threaded code under TSan"
 	@echo "make fuzz-kernels  compare the kernels with enumeration on libFuzzer's problems, under ASan and UBSan (SECONDS=60)"
+	@echo "make reproduce   run an experiment of a paper: NAME=srl DATA=DIR (or BRIDLE_DATA) REPRODUCE='--quick -o docs/results'"
 	@echo "make bench       compare Bridle with other solvers; writes a table, JSON and plots to benchmarks/out (BENCH=--quick: a minute)"
 	@echo "make soak        compare 200,000 random problems with enumeration (SOAK='--problems 1000000'; resumes where it was stopped)"
 	@echo "make docs        write the generated pages and build the documentation in docs/_build/html"
@@ -239,6 +240,9 @@ fuzz-kernels: $(VENV)/.tools
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
+
+reproduce: $(VENV)/.bench
+	$(BIN)/bridle reproduce $(NAME) $(if $(DATA),--data $(DATA)) $(REPRODUCE)
 
 soak: $(VENV)/.test
 	@mkdir -p build

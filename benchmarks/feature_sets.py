@@ -20,13 +20,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import repository  # noqa: F401  (it makes `experiments` importable)
 from bridle import CRF, data
 from bridle.errors import FeatureError, FileError
 from bridle.features import choose_features
 from bridle.report import score
-from bridle.tasks.base import Run
-from bridle.tasks.fields import Fields
-from bridle.tasks.learned_rules_data import SETS, _by_stretches, _sample
+from experiments.base import Run
+from experiments.fields import Fields
+from experiments.learned_rules_data import SETS, _by_stretches, _sample
 
 OUT = Path(__file__).parent / "out" / "feature_sets.json"
 COMPARED = ("pos", "ner", "fields", "chunking", "characters")

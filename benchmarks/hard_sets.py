@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import bridle
+import repository  # noqa: F401  (it makes `experiments` importable)
 from bridle.data import references
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
 from bridle.learn import RelationalRules
 from bridle.rules import Rule
 from bridle.rules.base import Soft
-from bridle.tasks import citations
-from bridle.tasks.base import Run
+from experiments import citations
+from experiments.base import Run
 from growth import mix
 from many_rules import clashing_set, mixed_set, soft_set
 

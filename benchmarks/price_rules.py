@@ -16,10 +16,11 @@ import sys
 import time
 from pathlib import Path
 
+import repository  # noqa: F401  (it makes `experiments` importable)
 from bridle.learn import RelationalRules, fit_rules
 from bridle.models import CRF
-from bridle.tasks import Run
-from bridle.tasks.citations import anystyle
+from experiments import Run
+from experiments.citations import anystyle
 from measure import told, where
 
 OUT = Path(__file__).parent / "out"

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import repository  # noqa: F401  (it makes `experiments` importable)
 from bridle.models import CRF, search, searching
 from bridle.report import score
-from bridle.tasks import Run
-from bridle.tasks.learned_rules_data import SETS
+from experiments import Run
+from experiments.learned_rules_data import SETS
 from measure import told, where
 
 OUT = Path(__file__).parent / "out"

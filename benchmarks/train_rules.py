@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+import repository  # noqa: F401  (it makes `experiments` importable)
 from bridle.decoding.decoder import Decoder
 from bridle.features import features_of
 from bridle.lattice import Lattice
@@ -33,8 +34,8 @@ from bridle.models.checks import ids_of
 from bridle.models.fitting import labels_of
 from bridle.models.perceptron import Perceptron
 from bridle.models.task import Task
-from bridle.tasks.srl import five_rules
-from bridle.tasks.srl_data import Part, frames, propositions
+from experiments.srl import five_rules
+from experiments.srl_data import Part, frames, propositions
 from measure import told, where
 
 OUT = Path(__file__).parent / "out"

@@ -127,11 +127,19 @@ def test_reproduce_prints_json(run: Cli, tmp_path: Path, monkeypatch: pytest.Mon
             how.say("working")
             return Report("toy", "A toy")
 
-    monkeypatch.setattr("bridle.tasks.recipe_named", lambda name: Toy())
+    monkeypatch.setattr("experiments.recipe_named", lambda name: Toy())
     result = run("reproduce", "toy", "--data", tmp_path, "--json")
     assert json.loads(result.stdout)["settings"] == {"seed": 0, "size": "full"} and "working" in result.stderr
     result = run("reproduce", "toy", "--data", tmp_path, "--no-progress")
     assert result.stdout.startswith("# A toy") and result.stderr == ""
+
+
+def test_reproduce_without_a_clone_says_what_to_do(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("bridle.__file__", str(tmp_path / "site-packages" / "bridle" / "__init__.py"))
+    result = run("reproduce", "srl", "--data", tmp_path)
+    assert result.exit_code == 2 and "the experiments were not found; got bridle in" in result.stderr
+    assert "wanted a clone of the repository" in result.stderr and "clone the repository and run" in result.stderr
 
 
 # ---- completion -----------------------------------------------------------------------------------------------------

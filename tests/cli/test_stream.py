@@ -152,7 +152,7 @@ def test_a_command_brings_along_only_what_it_needs() -> None:
     code = "import sys, bridle.cli.tagging; print(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
     names = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True, text=True).stdout
-    assert not {"bridle.tasks", "bridle.demo", "bridle.data.references", "bridle.cli.training"} & set(names.split())
+    assert not {"experiments", "bridle.demo", "bridle.data.references", "bridle.cli.training"} & set(names.split())
 
 
 @pytest.mark.parametrize("module", ["typer", "numpy", "bridle.cli.tagging"])

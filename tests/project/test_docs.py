@@ -207,8 +207,8 @@ def test_what_is_read_stands_token_under_token() -> None:
 
 def test_the_page_of_results_names_all_data() -> None:
     text = (DOCS / "results.md").read_text(encoding="utf-8")
-    tasks = Path(bridle.__file__).parent / "tasks"
-    asked = {folder for path in tasks.glob("*.py") for folder in re.findall(r'run\.file\("([\w-]+)"', path.read_text())}
+    recipes = (DOCS.parent / "experiments").glob("*.py")
+    asked = {folder for path in recipes for folder in re.findall(r'run\.file\("([\w-]+)"', path.read_text())}
     assert len(asked) > 10
     assert asked == set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
 

@@ -71,7 +71,7 @@ ARROW = [
     ["arrow", "runs"],
     ["bulk"],
     ["learn"],
-    ["demo", "tasks"],
+    ["demo"],
     ["__init__"],
     ["integrations"],
     ["serve"],
@@ -372,8 +372,9 @@ def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.
 # ---- tests are found by the name of what they test ------------------------------------------------------------------
 
 PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
-# kernels: of _native; project: of documentation, benchmarks and tools; heavy: beside other packages; corpus: files
-OTHERS = {"kernels", "project", "heavy", "corpus"}
+# kernels: of _native; project: of documentation, benchmarks and tools; experiments: of the recipes beside src;
+# heavy: beside other packages; corpus: files
+OTHERS = {"kernels", "project", "experiments", "heavy", "corpus"}
 UNDER = {"demo": "project"}  # packages whose tests stand in another folder
 
 

@@ -84,16 +84,9 @@ def bytes_of(size: str | None, option: str = "max_memory") -> int:
     return count
 
 
-def _recipes() -> list[str]:
-    from bridle.tasks.base import Recipe  # it brings models and learners along
-
-    return sorted(Recipe.known)
-
-
 FORMATS = one_of(formats)
 ENGINES = one_of(lambda: ["auto", *engine_names()])
 FEATURES = one_of(lambda: ["auto", *SETS])
-RECIPES = one_of(_recipes)
 _ENGINES = "Decoding engine: auto, search, viterbi, product, lazy_intersection, ilp, beam, two_stage."
 
 Labelled = Annotated[

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bridle
 from bridle.atomic import write_text
 from bridle.cli.base import app, show_data, tell, warn
-from bridle.cli.options import RECIPES, AsJson, TheSeed, TheThreads
+from bridle.cli.options import AsJson, TheSeed, TheThreads
 from bridle.errors import BridleError, FileError
 
 if TYPE_CHECKING:
     from bridle.report.tables import Report
+
+NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules")
 
 
 @app.command()
@@ -24,8 +29,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="NAME",
-            help="Experiment: srl, pos, segmentation, citations, addresses or learned-rules.",
-            autocompletion=RECIPES,
+            help=f"Experiment: {', '.join(NAMES[:-1])} or {NAMES[-1]}.",
+            autocompletion=lambda incomplete: [name for name in NAMES if name.startswith(incomplete)],
         ),
     ],
     data: Annotated[
@@ -46,7 +51,8 @@ def reproduce(
 ) -> None:
     """Reproduce an experiment from a paper on real data.
 
-    The output is Markdown tables with Bridle's figures next to those of the paper.
+    The output is Markdown tables with Bridle's figures next to those of the paper. The experiments are part of the
+    repository, not of the installed package: run this in the folder of a clone.
 
     \b
     Examples:
@@ -60,10 +66,10 @@ def reproduce(
       2    the data folder was not found, or bad usage
       130  stopped by Ctrl-C
     """
-    from bridle.tasks import Run, recipe_named  # they bring models and learners along
-
-    recipe = recipe_named(name)
-    report = recipe.run(Run(_folder(data), quick, seed, threads, _say if progress else lambda text: None))
+    experiments = _experiments()
+    recipe = experiments.recipe_named(name)
+    settings = experiments.Run(_data_folder(data), quick, seed, threads, _say if progress else lambda text: None)
+    report = recipe.run(settings)
     report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
     for line in (report.json() if as_json else report.markdown()).split("\n"):
         show_data(line)
@@ -71,32 +77,47 @@ def reproduce(
         _write(report, out)
 
 
-def _folder(asked: Path | None) -> Path:
-    found = asked or (Path(os.environ["BRIDLE_DATA"]) if "BRIDLE_DATA" in os.environ else None)
-    if found is None or not found.is_dir():
-        got = "nothing" if found is None else f"{found}, which is not a folder"
+def _experiments() -> Any:
+    """Import the package `experiments` of the clone that Bridle runs from, or of the one in the current folder."""
+    for root in (Path(bridle.__file__).parents[2], Path.cwd()):
+        if (root / "experiments" / "__init__.py").is_file() and (root / "src" / "bridle" / "cli").is_dir():
+            sys.path.insert(0, str(root))
+            return import_module("experiments")
+    raise FileError(
+        "the experiments were not found",
+        got=f"bridle in {Path(bridle.__file__).parent}, and the current folder {Path.cwd()}",
+        wanted="a clone of the repository, which has the folder experiments",
+        cause="The installed package does not contain them: clone the repository and run this command in its folder.",
+    )
+
+
+def _data_folder(folder: Path | None) -> Path:
+    if folder is None and "BRIDLE_DATA" in os.environ:
+        folder = Path(os.environ["BRIDLE_DATA"])
+    if folder is None or not folder.is_dir():
+        got = "nothing" if folder is None else f"{folder}, which is not a folder"
         raise FileError(
             "the data folder was not found",
             got=got,
             wanted="--data DIR, or the environment variable BRIDLE_DATA",
             cause="DIR contains one folder for each data set. The data sets are not part of Bridle.",
         )
-    return found
+    return folder
 
 
-_begun = time.monotonic()
+_start = time.monotonic()
 
 
 def _say(text: str) -> None:
-    tell(f"[{time.monotonic() - _begun:6.0f} s] {text}")
+    tell(f"[{time.monotonic() - _start:6.0f} s] {text}")
 
 
 def _write(report: Report, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    made = {"md": report.markdown(), "json": report.json()}
+    texts = {"md": report.markdown(), "json": report.json()}
     try:
-        made["svg"] = report.svg()
+        texts["svg"] = report.svg()
     except BridleError as error:
         warn(f"no picture: {error}")
-    for suffix, text in made.items():
+    for suffix, text in texts.items():
         write_text(folder / f"{report.name}.{suffix}", text.rstrip("\n") + "\n")

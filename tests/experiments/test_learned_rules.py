@@ -7,10 +7,10 @@ import pytest
 
 from bridle.models import CRF
 from bridle.rules import parse
-from bridle.tasks import Run, learned_rules_data, recipe_named
-from bridle.tasks.fields import Fields
-from bridle.tasks.learned_rules import WAYS, _scores
-from bridle.tasks.learned_rules_data import SETS, DataSet
+from experiments import Run, learned_rules_data, recipe_named
+from experiments.fields import Fields
+from experiments.learned_rules import WAYS, _scores
+from experiments.learned_rules_data import SETS, DataSet
 
 WORDS = {"author": ["Ann", "Bob", "Cid"], "title": ["sets", "maps", "trees"], "date": ["1990", "1991"]}
 
@@ -34,7 +34,7 @@ def test_all_ways_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         DataSet(name, lambda run, seed: (references(60, seed), references(80, seed + 9)), "pos", rules)
         for name in ("one", "two", "three", "four")
     ]
-    monkeypatch.setattr("bridle.tasks.learned_rules.SETS", tuple(made))
+    monkeypatch.setattr("experiments.learned_rules.SETS", tuple(made))
     told: list[str] = []
     report = recipe_named("learned-rules").run(Run(tmp_path, quick=True, threads=1, say=told.append))
     assert told == ["one: split 1 of 1", "four: split 1 of 1"]

@@ -10,9 +10,9 @@ import pytest
 
 from bridle.errors import FileError
 from bridle.report.tables import Report
-from bridle.tasks import Run, recipe_named
-from bridle.tasks.pos import ALL, ALL_CHOSEN, CHOICES, CHOSEN, NEAR
-from bridle.tasks.pos_peers import strings
+from experiments import Run, recipe_named
+from experiments.pos import ALL, ALL_CHOSEN, CHOICES, CHOSEN, NEAR
+from experiments.pos_peers import strings
 
 SENTENCES = [
     [("the", "DT"), ("old", "JJ"), ("dog", "NN"), ("sleeps", "VBZ"), (".", ".")],
@@ -48,7 +48,7 @@ def _written(tmp_path: Path) -> Path:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     data = _written(tmp_path_factory.mktemp("data"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bridle.tasks.pos.PEERS", {"no such tagger": _missing})
+        patch.setattr("experiments.pos.PEERS", {"no such tagger": _missing})
         return recipe_named("pos").run(Run(data, quick=True, threads=1))
 
 

@@ -17,9 +17,9 @@ from bridle.models import CRF, LocalTagger, Tagger
 from bridle.report import Counts, score
 from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
-from bridle.tasks.base import Recipe, Run
-from bridle.tasks.srl_data import OUTSIDE, ROLES, Part, Proposition, expressible, frames, propositions
-from bridle.tasks.srl_engines import decoding_tables, sized
+from experiments.base import Recipe, Run
+from experiments.srl_data import OUTSIDE, ROLES, Part, Proposition, expressible, frames, propositions
+from experiments.srl_engines import decoding_tables, sized
 
 RULES = ("1 + no dup", "2 + candidate", "3 + argument", "4 + verb pos", "5 + disallow")
 STEPS = ("basic", *RULES)

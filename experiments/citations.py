@@ -12,8 +12,8 @@ from pathlib import Path
 from bridle import data
 from bridle.errors import FileError
 from bridle.report.tables import Report
-from bridle.tasks.base import Recipe, Run
-from bridle.tasks.fields import (
+from experiments.base import Recipe, Run
+from experiments.fields import (
     ALL,
     EVERY,
     PLAIN,
@@ -31,7 +31,7 @@ from bridle.tasks.fields import (
     trial,
     tuned,
 )
-from bridle.tasks.fields_tables import Paper, add_tables
+from experiments.fields_tables import Paper, add_tables
 
 TABLE_3: Paper = {
     PLAIN: (85.49, 72.02, 76.36, 87.27, 87.10, 86.65, 87.13),

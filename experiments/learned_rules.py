@@ -27,9 +27,9 @@ from bridle.processor import simd
 from bridle.report.sequences import SequenceScores
 from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
-from bridle.tasks.base import Recipe, Run
-from bridle.tasks.fields import Fields
-from bridle.tasks.learned_rules_data import SETS, SMALL, DataSet
+from experiments.base import Recipe, Run
+from experiments.fields import Fields
+from experiments.learned_rules_data import SETS, SMALL, DataSet
 
 PLAIN, COUNTS, RELATIVE, WRITTEN, TUNED = WAYS = ("plain", "counts", "relative", "written", "tuned")
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -95,7 +95,7 @@ class LearnedRules(Recipe):
             "splits": f"{_splits(run)}, seeds {run.seed} to {run.seed + _splits(run) - 1}",
             "model": "CRF, c1 and c2 by cross-validation, 100 iterations at most",
             "sequences for training and testing": {name: trials.sizes for name, trials in found.items()},
-            "written rules": "by hand, not adjusted to any result; `tasks/learned_rules_data.py` has them",
+            "written rules": "by hand, not adjusted to any result; `experiments/learned_rules_data.py` has them",
             "processor": f"{here.processor}, tier {here.tier}; times are those of a busy machine",
         }
         report.figures = {

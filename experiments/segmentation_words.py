@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.spans import SpanDecoder, SpanLattice
-from bridle.tasks.segmentation_data import Sentence
+from experiments.segmentation_data import Sentence
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]

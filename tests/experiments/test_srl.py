@@ -11,9 +11,9 @@ import pytest
 from bridle import Labels
 from bridle.errors import FileError
 from bridle.learn import violations
-from bridle.tasks import Run, recipe_named
-from bridle.tasks.srl import five_rules
-from bridle.tasks.srl_data import ROLES, Proposition, expressible, frames, propositions
+from experiments import Run, recipe_named
+from experiments.srl import five_rules
+from experiments.srl_data import ROLES, Proposition, expressible, frames, propositions
 
 # word, part of speech, chunk, parse, lemma, roleset, arguments of each verb
 GIVE = """\

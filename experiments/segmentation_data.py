@@ -15,7 +15,7 @@ from typing import Literal
 
 from bridle.data import read
 from bridle.errors import FileError
-from bridle.tasks.base import Run
+from experiments.base import Run
 
 Sentence = list[str]  # its words
 _FULL = {k: k + 0xFEE0 for k in range(0x21, 0x7F)}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from bridle import data
 from bridle.errors import FileError
 from bridle.report.tables import Report
-from bridle.tasks.base import Recipe, Run
-from bridle.tasks.fields import (
+from experiments.base import Recipe, Run
+from experiments.fields import (
     ALL,
     EVERY,
     PLAIN,
@@ -28,7 +28,7 @@ from bridle.tasks.fields import (
     trial,
     tuned,
 )
-from bridle.tasks.fields_tables import Paper, add_tables
+from experiments.fields_tables import Paper, add_tables
 
 TABLE_5: Paper = {
     PLAIN: (89.48, 90.06, 86.57, 89.79, 80.76, 80.77, 80.80),

@@ -1,11 +1,11 @@
-"""Recipes: the experiments of the papers, put together from the parts. One file each, registered automatically."""
+"""Experiments of the papers, built from public names of the library: one file per recipe, registered automatically."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from bridle.tasks.base import Recipe, Run, recipe_named
+from experiments.base import Recipe, Run, recipe_named
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -19,9 +19,9 @@ from bridle.models import Tagger
 from bridle.report import Counts, score
 from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
-from bridle.tasks.base import Run
-from bridle.tasks.srl_data import OUTSIDE, ROLES, Part, Proposition
-from bridle.tasks.srl_paper import (
+from experiments.base import Run
+from experiments.srl_data import OUTSIDE, ROLES, Part, Proposition
+from experiments.srl_paper import (
     AT_LEAST,
     CANDIDATES,
     DISALLOW,

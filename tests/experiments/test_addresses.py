@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bridle import FileError
-from bridle.tasks import Run, recipe_named
-from bridle.tasks.addresses import TABLE_5, us50
+from experiments import Run, recipe_named
+from experiments.addresses import TABLE_5, us50
 
 STREETS, CITIES = ("Elm", "Oak", "Lake", "Hill", "Mill"), ("Salem", "Dover", "Bath", "Troy")
 

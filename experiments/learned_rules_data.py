@@ -16,10 +16,10 @@ import numpy as np
 from bridle import data
 from bridle import rules as r
 from bridle.rules import Rule
-from bridle.tasks.addresses import us50, usaddress
-from bridle.tasks.base import Run
-from bridle.tasks.citations import anystyle, parscit, references
-from bridle.tasks.fields import Fields, shares
+from experiments.addresses import us50, usaddress
+from experiments.base import Run
+from experiments.citations import anystyle, parscit, references
+from experiments.fields import Fields, shares
 
 Split = Callable[[Run, int], tuple[Fields, Fields]]  # a seed -> training and test sequences
 _STRETCHES = 40  # of running text

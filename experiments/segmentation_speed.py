@@ -13,8 +13,8 @@ import numpy as np
 from bridle.learn import Decided
 from bridle.report.tables import Cell, Row, Table
 from bridle.spans import SpanDecoder, SpanLattice, ilp
-from bridle.tasks.base import Run
-from bridle.tasks.segmentation_words import Floats, Spans
+from experiments.base import Run
+from experiments.segmentation_words import Floats, Spans
 
 T = TypeVar("T")
 Lattices = Sequence[SpanLattice]

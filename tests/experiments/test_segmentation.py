@@ -17,10 +17,10 @@ import bridle
 from bridle.errors import FileError
 from bridle.report.tables import Report
 from bridle.spans import ilp
-from bridle.tasks import Run, recipe_named, segmentation_speed
-from bridle.tasks import segmentation as recipe
-from bridle.tasks.segmentation_data import full_width, labels_of, sentences
-from bridle.tasks.segmentation_words import WordCounts, spans_of, word_scores
+from experiments import Run, recipe_named, segmentation_speed
+from experiments import segmentation as recipe
+from experiments.segmentation_data import full_width, labels_of, sentences
+from experiments.segmentation_words import WordCounts, spans_of, word_scores
 
 LINES = [
     "我们/r 在/p 北京/ns 。/w",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bridle import FileError
-from bridle.tasks import Run, recipe_named
-from bridle.tasks.citations import TABLE_3, anystyle
-from bridle.tasks.fields import ALL, PLAIN, Fields, figures, shares
+from experiments import Run, recipe_named
+from experiments.citations import TABLE_3, anystyle
+from experiments.fields import ALL, PLAIN, Fields, figures, shares
 
 NAMES, WORDS = ("Knuth", "Hoare", "Naur", "Dahl", "Floyd", "Wirth"), ("trees", "proofs", "monitors", "graphs", "types")
 
