@@ -22,7 +22,7 @@ from bridle.labels import Labels
 from bridle.lattice import Lattice
 from bridle.rules import at_most
 from bridle.rules.base import Rule, Soft
-from bridle.rules.refer import RuleContext
+from bridle.rules.references import RuleContext
 from strategies import labellings, random_problem, random_rule, random_soft
 
 Path = tuple[int, ...]

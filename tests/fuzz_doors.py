@@ -23,7 +23,7 @@ from bridle.integrations import crfsuite
 from bridle.learn import ConstrainedTagger, DeterministicRules
 from bridle.models import CrossFit
 from bridle.rules.lint import lint
-from bridle.rules.loading import load_lines, text_of
+from bridle.rules.loading import load_lines, read_text
 from crfsuite_writer import SMALL, crfsuite_file
 
 TRAP = "BRIDLE_FUZZ_TRAP"  # if it is set in the environment, there is one more door, with all kinds of findings
@@ -243,7 +243,7 @@ def _texts(folder: Path, text: str) -> Iterable[Path]:
 
 def _rules(path: str) -> None:
     labels = bridle.Labels(["O", "A", "B", "B-A", "I-A"])
-    lint(text_of(path).split("\n"), labels)
+    lint(read_text(path).split("\n"), labels)
     rules = [line.rule for line in load_lines(path)]
     limits = {"time_limit": 1.0, "max_states": 100_000, "max_memory": 1 << 28}
     decoder = bridle.Decoder(labels, rules, on_infeasible="skip", **limits)

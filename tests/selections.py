@@ -17,11 +17,10 @@ from numpy.random import Generator
 
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
-from bridle.rules.conditions import TokenPlace, Tokens, TokensIn
+from bridle.rules.conditions import Given, TokenPlace, Tokens, TokensIn
 from bridle.rules.counts import Length
-from bridle.rules.inputs import Given
 from bridle.rules.positions import Forbid
-from bridle.rules.refer import Place, positions_in, spans_in
+from bridle.rules.references import Place, positions_in, spans_in
 from strategies import RULE_KINDS, Values, random_rule, random_soft
 
 NAMES = ["X", "Y", "Z"]

@@ -8,7 +8,7 @@ import bridle
 from bridle.errors import GivenError, ModelError
 from bridle.learn.examples import Outcome, run_examples
 from bridle.models import CRF, LocalTagger, Tagger
-from bridle.rules.examples import parse_example
+from bridle.rules.loading import parse_example
 
 NOTES = {"reader": {"format": "text", "options": {"tokens": "punctuation"}}}
 

@@ -17,7 +17,7 @@ from bridle.learn.candidates import KINDS, Limits
 from bridle.learn.counted import Counted
 from bridle.learn.relational import ALL, RelationalRules, automata_of, implied
 from bridle.rules.base import Rule, Soft
-from bridle.rules.questions import Questions
+from bridle.rules.lint_automata import Questions
 from strategies import random_labels, seeds
 
 TEXTS = [",", ".", "1984", "pp", "A.", "Foo", "-", "12-14"]

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from bridle.learn.candidates import TOKEN_CLASSES
-from bridle.rules.backtracking import may_explode
 from bridle.rules.lint import lint
+from bridle.rules.patterns import may_explode
 from stopwatch import Stopwatch
 
 BAD = [

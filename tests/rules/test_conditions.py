@@ -17,7 +17,7 @@ from bridle import CRF, Decoder, Labels, Lattice, LocalTagger
 from bridle.errors import BridleError, EngineError, GivenError, RuleError, RuleSyntaxError
 from bridle.rules.lint import lint
 from bridle.rules.loading import load_lines
-from bridle.rules.refer import Place
+from bridle.rules.references import Place
 from commands import Cli
 from strategies import random_token_place, seeds
 

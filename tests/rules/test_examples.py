@@ -12,10 +12,10 @@ from bridle import rules
 from bridle.decoding.decoder import Decoder
 from bridle.errors import RuleSyntaxError
 from bridle.labels import Labels
-from bridle.rules.examples import EXAMPLE, RuleExample, parse_example
 from bridle.rules.lint import lint
-from bridle.rules.loading import read_files, read_lines
-from bridle.rules.quotation import ADVICE
+from bridle.rules.loading import RuleExample, parse_example, read_files, read_lines
+from bridle.rules.suggestions import STRAIGHT_QUOTES
+from bridle.rules.text import EXAMPLE
 
 KNUTH = 'example "Knuth, D. The TeXbook. 1984" has AUTHOR "Knuth, D.", DATE "1984"'
 LABELS = Labels(["O", "AUTHOR", "TITLE", "DATE"], scheme="IO")
@@ -150,4 +150,4 @@ def test_curly_quotation_marks(line: str, meant: str | None) -> None:
     with pytest.raises(RuleSyntaxError) as caught:
         rules.parse_lines([line])
     assert caught.value.suggestion == meant
-    assert str(caught.value.cause).startswith(ADVICE)
+    assert str(caught.value.cause).startswith(STRAIGHT_QUOTES)

@@ -169,7 +169,7 @@ def test_rows_of_every_kind_agree_with_enumeration(kind: str) -> None:
 
 @pytest.mark.slow
 def test_the_flow_alone_takes_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "_TABLE", {})
+    monkeypatch.setattr(linear, "TABLE", {})
     rng = np.random.default_rng(5)
     for kind, (labels, names) in itertools.product(KINDS, SCHEMES.values()):
         n = int(rng.integers(1, 5))

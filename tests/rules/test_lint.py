@@ -210,6 +210,6 @@ def test_large_files_of_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         rules.load(path)
     with pytest.raises(FileError, match="there are too many rules"):
         lint(lines, labels)
-    monkeypatch.setattr("bridle.rules.files.LARGEST", 100)
+    monkeypatch.setattr("bridle.rules.loading.LARGEST", 100)
     with pytest.raises(FileError, match="the rules file is too large; got more than 100 bytes"):
         rules.load(path)

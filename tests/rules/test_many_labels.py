@@ -18,7 +18,7 @@ from bridle.automata import CountingAutomaton, compile_regex, from_regex
 from bridle.errors import EngineError, LabelError, LatticeError, ModelError, ModelFileError, RuleError
 from bridle.labels import MOST_LABELS, MOST_SQUARE
 from bridle.models import CRF
-from bridle.rules.classes import by_segments, by_tokens
+from bridle.rules.counts import by_segments, by_tokens
 from bridle.rules.linear_program import Program
 from stopwatch import Stopwatch
 from strategies import random_labels, random_rule, seeds

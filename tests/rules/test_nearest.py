@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from bridle import RuleSyntaxError
 from bridle import rules as r
 from bridle.errors import RuleError
-from bridle.rules.nearest import nearest
-from bridle.rules.quotation import ADVICE
-from bridle.rules.sentences import reserved
+from bridle.rules.suggestions import STRAIGHT_QUOTES, nearest
+from bridle.rules.text import reserved
 from strategies import generators, random_labels, random_rule
 
 
@@ -38,7 +37,7 @@ def test_curly_quotation_marks(line: str, meant: str) -> None:
     with pytest.raises(RuleSyntaxError) as caught:
         r.parse(line)
     assert caught.value.suggestion == meant
-    assert caught.value.cause == f"{ADVICE} Did you mean: {meant}"
+    assert caught.value.cause == f"{STRAIGHT_QUOTES} Did you mean: {meant}"
 
 
 def test_curly_quotation_marks_that_are_not_to_blame() -> None:

@@ -14,7 +14,7 @@ from bridle.automata import CountingAutomaton
 from bridle.errors import GivenError, LabelError, RuleError
 from bridle.labels import Labels
 from bridle.rules.base import Mask, Rule, Soft
-from bridle.rules.boolean import _Formula
+from bridle.rules.boolean import Formula
 from strategies import (
     BOOLEAN_KINDS,
     RULE_KINDS,
@@ -93,8 +93,8 @@ def test_all_forms_agree_on_drawn_rules(case: tuple[Labels, int, Rule, Values]) 
 
 
 def test_every_kind_of_rule_is_generated() -> None:
-    formulas = {kind.__name__ for pair in _Formula.__subclasses__() for kind in (pair, *pair.__subclasses__())}
-    assert set(RULE_KINDS) == {kind.__name__ for kind in Rule.kinds} | (formulas - {"_Pair"})
+    formulas = {kind.__name__ for pair in Formula.__subclasses__() for kind in (pair, *pair.__subclasses__())}
+    assert set(RULE_KINDS) == {kind.__name__ for kind in Rule.kinds} | (formulas - {"Pair"})
     assert len({kind.__name__ for kind in Rule.kinds}) == len(Rule.kinds)
     for kind in RULE_KINDS:
         rng = np.random.default_rng(1)

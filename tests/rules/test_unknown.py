@@ -7,8 +7,8 @@ import pytest
 import bridle
 from bridle import LabelError, Labels
 from bridle import rules as r
-from bridle.rules.files import Line
-from bridle.rules.unknown import unknown_labels, without_unknown
+from bridle.rules.lint import unknown_labels, without_unknown
+from bridle.rules.loading import Line
 from strategies import labellings
 
 LABELS = Labels(["O", "A", "B"])

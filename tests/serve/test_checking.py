@@ -7,8 +7,8 @@ import pytest
 from bridle.labels import Labels
 from bridle.rules import parse
 from bridle.rules.base import Rule
-from bridle.rules.examples import parse_example
 from bridle.rules.lint import lint
+from bridle.rules.loading import parse_example
 from bridle.serve.checking import quick_fix, sentence_forms
 from bridle.serve.schemas import QuickFix
 

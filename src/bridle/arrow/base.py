@@ -18,8 +18,7 @@ from bridle.decoding.problem import Limits, bad_option
 from bridle.decoding.threads import over_parts, thread_count
 from bridle.errors import EngineError, FeatureError, clipped, shown
 from bridle.rules.base import Rule
-from bridle.rules.files import as_rules
-from bridle.rules.loading import load
+from bridle.rules.loading import as_rules, load
 from bridle.tagging import Block, tag
 from bridle.tagging.arrow import OUTPUTS, Layout, Output, arrow, is_object, is_texts, parts_of
 from bridle.tagging.labelling import Scorer, Want

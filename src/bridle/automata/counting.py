@@ -61,6 +61,22 @@ class LazyAutomaton:
         return edges
 
 
+def by_sets(m: int, *sets: frozenset[int]) -> Classes:
+    """Return (m,) classes: labels that lie in the same ones of some sets share a class."""
+    classes = np.zeros(m, dtype=np.uint16)
+    for k, ids in enumerate(sets):
+        classes[list(ids)] |= 1 << k
+    return classes
+
+
+def joint_classes(automata: Sequence[LazyAutomaton]) -> Classes | None:
+    """Return (m,) classes of labels that all automata read alike; None if one of them has no classes."""
+    if not automata or any(automaton.classes is None for automaton in automata):
+        return None
+    columns = np.stack([automaton.classes for automaton in automata if automaton.classes is not None])
+    return np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1).astype(np.uint16)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CountingAutomaton:
     """Tables of a counting automaton; it starts in state 0."""

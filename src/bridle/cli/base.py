@@ -363,12 +363,12 @@ def json_line(value: Any) -> str:
 
 def names_of(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
     """Label names from the command line or from a file."""
-    from bridle.rules.files import text_of
+    from bridle.rules.loading import read_text
 
     if listed is not None and file is not None:
         raise LabelError("--labels and --labels-file cannot be combined", got="both", wanted="one of them")
     if file is not None:
-        return tuple(line.strip() for line in text_of(file).splitlines() if line.strip())
+        return tuple(line.strip() for line in read_text(file).splitlines() if line.strip())
     return None if listed is None else tuple(name.strip() for name in listed.split(","))
 
 

@@ -16,7 +16,7 @@ from bridle.features import SETS, Templates, choose_features
 from bridle.features.names import no_such_set
 from bridle.models import CRF, LocalTagger, Tagger
 from bridle.rules.base import Rule
-from bridle.rules.files import text_of
+from bridle.rules.loading import read_text
 
 _OF_CRF = {"c1", "c2", "folds", "tuning_seconds"}
 ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
@@ -115,7 +115,7 @@ def templates_of(asked: str, columns: list[str]) -> Templates:
     elif not os.path.exists(asked) and asked.isidentifier():  # noqa: PTH110  (it may be too long for a path)
         raise no_such_set(asked)
     else:
-        where, text = asked, text_of(Path(asked))
+        where, text = asked, read_text(Path(asked))
     try:
         templates = Templates.parse(text)
     except FeatureError as error:

@@ -26,9 +26,8 @@ from bridle.errors import FileError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
 from bridle.rules.base import Rule
-from bridle.rules.files import Line
-from bridle.rules.loading import Loaded, read_files
-from bridle.rules.unknown import unknown_labels, without_unknown
+from bridle.rules.lint import unknown_labels, without_unknown
+from bridle.rules.loading import Line, Loaded, read_files
 from bridle.tagging.labelling import ModelColumns
 
 TheFormat = Annotated[

@@ -24,7 +24,7 @@ from bridle.models import CRF, Progress, Tagger
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.report import Scores
 from bridle.report.tables import versions
-from bridle.rules.files import text_of
+from bridle.rules.loading import read_text
 
 _COMMAND = "bridle train"
 # Options about output are not part of a run; and repeating a resumed run means repeating all of it.
@@ -56,7 +56,7 @@ def place_beside(model: Path) -> Path:
 def read_config(path: Path) -> dict[str, Any]:
     """What `write_config` wrote."""
     try:
-        found = json.loads(text_of(path))
+        found = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         wanted = "what bridle train writes next to a model"
         raise FileError("not JSON", got=str(error), wanted=wanted, where=str(path)) from None

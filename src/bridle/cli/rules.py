@@ -33,10 +33,8 @@ from bridle.cli.base import (
 from bridle.cli.options import TheLenient
 from bridle.errors import LabelError
 from bridle.report.text import visible
-from bridle.rules.examples import ExampleLine
-from bridle.rules.files import Line
 from bridle.rules.lint import Finding, lint
-from bridle.rules.loading import read_files
+from bridle.rules.loading import ExampleLine, Line, read_files
 
 _HELP = """Check, show, test and tune rules.
 

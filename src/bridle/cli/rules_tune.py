@@ -42,8 +42,7 @@ from bridle.data import Lines
 from bridle.errors import FileError, RuleError
 from bridle.learn import TunedRule, TunedRules, tune_rules
 from bridle.rules.conditions import list_files
-from bridle.rules.files import Line
-from bridle.rules.loading import Loaded, read_files
+from bridle.rules.loading import Line, Loaded, read_files
 from bridle.rules.text import included_by
 
 

@@ -42,7 +42,7 @@ from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
 from bridle.rules.equal import EqualPlace
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 
 if TYPE_CHECKING:
     from bridle.explain import Explanation

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bridle.arrays import as_array
 from bridle.errors import BridleError, EngineError, LatticeError, shown
 from bridle.rules import Rule
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 from bridle.spans import SpanSelector
 from bridle.spans.candidates import checked_probability, log_odds
 

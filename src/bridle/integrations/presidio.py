@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from bridle.errors import LatticeError, shown
 from bridle.rules import Rule
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 from bridle.spans import SpanSelector
 
 Result = TypeVar("Result")  # presidio_analyzer.RecognizerResult

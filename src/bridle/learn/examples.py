@@ -23,9 +23,9 @@ from bridle.features import TemplateFeatures
 from bridle.labels import Labels, Segment
 from bridle.models.checks import templates_of
 from bridle.models.tagger import Tagger
-from bridle.rules.examples import RuleExample
-from bridle.rules.sentences import quote, shown_name
-from bridle.rules.unknown import unknown_name
+from bridle.rules.lint import unknown_name
+from bridle.rules.loading import RuleExample
+from bridle.rules.text import quote, quoted_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def run_examples(
     Examples
     --------
     >>> import bridle
-    >>> from bridle.rules.examples import parse_example
+    >>> from bridle.rules.loading import parse_example
     >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["to", "Bonn"]], [["O", "CITY"]])
     >>> example = parse_example('example "to Bonn" has CITY "to"')
     >>> [outcome] = run_examples(model, [example], model.decoder())
@@ -187,4 +187,4 @@ def _types(segments: Sequence[Segment]) -> dict[int, str]:
 
 def _shown(one: Segment, example: RuleExample, tokens: Sequence[str], starts: Sequence[int]) -> str:
     text = example.text[starts[one.start] : starts[one.end - 1] + len(tokens[one.end - 1])]
-    return f"{shown_name(one.type)} {quote(text)}"
+    return f"{quoted_name(one.type)} {quote(text)}"

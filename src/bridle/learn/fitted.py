@@ -24,7 +24,7 @@ from bridle.models.crossfit import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 
 L1 = (4.0, 1.0)  # the first is best on most data; the second where a model makes few mistakes, of one kind
 SIGNIFICANCE = 0.1

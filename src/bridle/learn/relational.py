@@ -29,8 +29,8 @@ from bridle.learn.statistics import believed
 from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
 from bridle.rules.base import Rule
+from bridle.rules.lint_automata import Questions, TooLarge
 from bridle.rules.positions import Allow
-from bridle.rules.questions import Questions, TooLarge
 
 
 def needed(rules: Sequence[Rule], data: Counted, *, budget: int = 10_000_000) -> list[bool]:

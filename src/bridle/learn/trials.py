@@ -29,10 +29,11 @@ from bridle.labels import Bools, Labels
 from bridle.lattice import Batch, Lattices, subset
 from bridle.learn.evidence import Given, Ids, Offsets, counter
 from bridle.ranges import ranges
-from bridle.rules.base import Place, Rule
+from bridle.rules.base import Rule
+from bridle.rules.conditions import Given as GivenValue
 from bridle.rules.conditions import TokenPlace
-from bridle.rules.inputs import Given as GivenValue
 from bridle.rules.positions import allow
+from bridle.rules.references import Place
 
 Positions = list[list[int]]  # of each sequence
 _AT_ONCE = 5  # conditions, with 32 labels

@@ -27,7 +27,7 @@ from bridle.models.tagger import Tagger
 from bridle.report.plots import draw_bars
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule, Soft
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 
 Choice = Literal["hard", "soft", "off"]
 Ways = Literal["none", "written", "tuned"]

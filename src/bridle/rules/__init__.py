@@ -20,10 +20,19 @@ from bridle.rules.conditions import first_token, last_token, phrases, tokens
 from bridle.rules.counts import at_least, at_most, exactly, length, no_duplicates
 from bridle.rules.equal import same_label_for_equal
 from bridle.rules.loading import load, parse_lines
-from bridle.rules.neighbours import around, forbid_transition, immediately_followed_by, same_label, well_formed
 from bridle.rules.order import before, ends_with, first_before, followed_by, if_present, present, starts_with
-from bridle.rules.positions import allow, fix, forbid, label_at
-from bridle.rules.refer import LabelSpec, Position, Spans, given
+from bridle.rules.positions import (
+    allow,
+    around,
+    fix,
+    forbid,
+    forbid_transition,
+    immediately_followed_by,
+    label_at,
+    same_label,
+    well_formed,
+)
+from bridle.rules.references import LabelSpec, Position, Spans, given
 from bridle.rules.text import parse
 
 __all__ = [

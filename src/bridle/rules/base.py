@@ -1,10 +1,10 @@
-"""What every rule is: a frozen value that says what must be true of a labelling, never how to find one.
+"""The base of all rules: a frozen value that says what must be true of a labelling, never how to find one.
 
 A kind of rule is one dataclass with
-    text       its sentence(s), from which it is printed and parsed         (text.py)
-    count_violations   how many violations a labelling has, plainly         (read by `holds`, `violations`, the judge)
-    automata   the same as counting automata                                (read by the engines, through compiled.py)
-    mask       optionally, the same as allowed labels and transitions       (folded into the lattice, free)
+    text               its sentence(s), from which it is printed and parsed         (text.py)
+    count_violations   the number of violations of a labelling                      (for `holds` and the judge)
+    automata           the same as counting automata, or `MembershipRule.read`      (for the engines: compiled.py)
+    mask               optionally, the same as allowed labels and transitions       (folded into the lattice, free)
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.automata import CountingAutomaton, LazyAutomaton
+from bridle.automata import CountingAutomaton, LazyAutomaton, by_sets
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.lattice import LARGEST
-from bridle.rules.inputs import Given
-from bridle.rules.refer import Names, Place, RuleContext, flags, union
+from bridle.rules.references import Names, Place, RuleContext, union
 
 Sets = tuple[frozenset[int], ...]  # label ids of each name of one field
+Membership = tuple[bool, ...]  # for each field of label names, whether a label is among its labels
 Labelling = Sequence[int] | Sequence[str] | npt.NDArray[np.integer]
 
 
@@ -254,7 +254,7 @@ class Rule:
         return Soft(self, penalty, per)
 
     def __str__(self) -> str:
-        from bridle.rules.printing import to_text  # the grammar knows all rules, so no rule can import it at the top
+        from bridle.rules.text import to_text  # the grammar knows all rules, so no rule can import it at the top
 
         return to_text(self)
 
@@ -371,6 +371,29 @@ class Soft(Rule):
         return self.penalty * (violations if self.per == "violation" else min(violations, 1))
 
 
+@dataclass(frozen=True)
+class MembershipRule(Rule):
+    """A rule whose automaton only sees which of the rule's label arguments a label belongs to."""
+
+    start: ClassVar[Any] = False  # the first state
+
+    @abstractmethod
+    def read(self, state: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        """Return the next state and the violations, after a label that is inside some of the label arguments."""
+
+    def final(self, state: Any) -> int:
+        """Return the violations at the end."""
+        return 0
+
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
+        unions = [union(names) for names in sets]
+
+        def read(state: Any, y: int, mark: int) -> tuple[Any, int]:
+            return self.read(state, tuple(y in ids for ids in unions), mark)
+
+        return [LazyAutomaton(self.start, read, self.final, by_sets(len(labels), *unions))]
+
+
 def _combine(kind: str, *rules: Rule) -> Rule:
     from bridle.rules import boolean  # it builds on this module
 
@@ -378,12 +401,12 @@ def _combine(kind: str, *rules: Rule) -> Rule:
     if soft is not None:
         wanted, cause = "rules without a penalty", "Combine the hard rules, then call .soft(...) on the result."
         raise RuleError("only hard rules can be combined", got=str(soft), wanted=wanted, cause=cause)
-    made: Rule = getattr(boolean, kind)(*rules)
-    return made
+    combined: Rule = getattr(boolean, kind)(*rules)
+    return combined
 
 
 class named:  # noqa: N801  (reads as a sentence: with named(rule))
-    """Errors raised inside are about this rule."""
+    """A context in which errors name the rule."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -394,6 +417,3 @@ class named:  # noqa: N801  (reads as a sentence: with named(rule))
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, BridleError):
             error.at(rule=self.rule)
-
-
-__all__ = ["Given", "Mask", "Names", "Place", "Rule", "RuleContext", "Sets", "Soft", "flags", "named", "union"]

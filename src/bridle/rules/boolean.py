@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from bridle.automata import DFA, Classes, LazyAutomaton, check_regex, compile_regex
+from bridle.automata import DFA, Classes, LazyAutomaton, check_regex, compile_regex, joint_classes
 from bridle.errors import RuleError
 from bridle.labels import Labels
-from bridle.rules.base import Names, Place, Rule, RuleContext, Sets
-from bridle.rules.classes import joint
+from bridle.rules.base import Rule, Sets, Soft
+from bridle.rules.references import Names, Place, RuleContext
 
 _BROKEN = "broken"  # the state of a part after its first violation
 
 
 @dataclass(frozen=True)
-class _Formula(Rule):
+class Formula(Rule):
     """A truth function of other rules."""
 
     @property
@@ -66,11 +66,13 @@ class _Formula(Rule):
             return int(not self.truth(held))
 
         parts = [automaton for automaton, _ in automata]
-        return [LazyAutomaton(tuple(part.start for part in parts), read, final, joint(parts))]
+        return [LazyAutomaton(tuple(part.start for part in parts), read, final, joint_classes(parts))]
 
 
 @dataclass(frozen=True)
-class _Pair(_Formula):
+class Pair(Formula):
+    """A truth function of two rules."""
+
     word: ClassVar[str]
     left: Rule
     right: Rule
@@ -81,7 +83,7 @@ class _Pair(_Formula):
 
 
 @dataclass(frozen=True)
-class And(_Pair):
+class And(Pair):
     """Both hold."""
 
     word = "and"
@@ -94,7 +96,7 @@ class And(_Pair):
 
 
 @dataclass(frozen=True)
-class Or(_Pair):
+class Or(Pair):
     """One holds, or both do."""
 
     word = "or"
@@ -104,7 +106,7 @@ class Or(_Pair):
 
 
 @dataclass(frozen=True)
-class Implies(_Pair):
+class Implies(Pair):
     """If the first holds, so does the second."""
 
     word = "implies"
@@ -114,7 +116,7 @@ class Implies(_Pair):
 
 
 @dataclass(frozen=True)
-class Iff(_Pair):
+class Iff(Pair):
     """Both hold or neither does."""
 
     word = "iff"
@@ -124,7 +126,7 @@ class Iff(_Pair):
 
 
 @dataclass(frozen=True)
-class Not(_Formula):
+class Not(Formula):
     """The rule does not hold."""
 
     rule: Rule
@@ -135,6 +137,13 @@ class Not(_Formula):
 
     def truth(self, held: Sequence[bool]) -> bool:
         return not held[0]
+
+
+def leaves(rule: Rule) -> list[Rule]:
+    """Return the rules that a formula is made of."""
+    if isinstance(rule, Soft):
+        return leaves(rule.rule)
+    return [leaf for part in rule.parts for leaf in leaves(part)] if isinstance(rule, Formula) else [rule]
 
 
 @lru_cache(maxsize=256)
@@ -167,7 +176,7 @@ class Matches(Rule):
         ]
 
 
-# ---- what people call -----------------------------------------------------------------------------------------------
+# ---- public functions -----------------------------------------------------------------------------------------------
 
 
 def matches(pattern: str) -> Rule:

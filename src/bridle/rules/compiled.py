@@ -3,26 +3,47 @@
 A rule that is the same for every sequence becomes masks or automata when the decoder is made. A rule about
 positions, tokens or values that come with the sequence becomes a *dependent*: the kernels read the values
 themselves and ask here (`_Source`) for what they have not met yet, or cannot read.
+
+A kernel knows of each distinct text of a column, as bytes that hold 32-bit numbers (`facts`):
+
+    how many conditions hold | their numbers | the number of the text as a word of each list of the column
+
+From the words it finds the phrases (cpp/text/phrases.h).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from itertools import count
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
 from bridle.automata import CountingAutomaton
+from bridle.deadline import check_stopped
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
-from bridle.rules.base import Names, Place, Rule, Sets, Soft
-from bridle.rules.conditions import TokenPlace
-from bridle.rules.inputs import Given, texts_of
-from bridle.rules.numbered import NumberedConditions
+from bridle.phrases import Lookup
+from bridle.rules.base import Rule, Sets, Soft
+from bridle.rules.conditions import (
+    TOKENS,
+    Condition,
+    EndToken,
+    Given,
+    Role,
+    TokenPlace,
+    Tokens,
+    TokensIn,
+    parts_of,
+    texts_of,
+)
+from bridle.rules.patterns import Matching, matcher
+from bridle.rules.references import Names, Place
 from bridle.texts import Texts
 
 Givens = Sequence[Mapping[str, Any]] | None
@@ -302,3 +323,79 @@ def to_native(automaton: CountingAutomaton) -> _native.CountingAutomaton:
         edges=np.zeros(0, np.uint8) if count is None else np.ascontiguousarray(count.edges, dtype=np.uint8),
         room=np.zeros(0, np.int32) if automaton.room is None else automaton.room,
     )
+
+
+# ---- conditions on tokens, numbered ---------------------------------------------------------------------------------
+
+_Key = TypeVar("_Key", bound=Hashable)
+_ROLES: tuple[Role, ...] = ("here", "after", "before")  # in a phrase, its last token, its first
+
+
+class _Column:
+    """What is asked of the texts of one column."""
+
+    def __init__(self, name: str, dependent: int) -> None:
+        self.name, self.dependent = name, dependent  # a dependent that looks at it
+        self.patterns: dict[Tokens, int] = {}  # the numbers of the conditions
+        self.lists: dict[TokensIn, dict[Role, int]] = {}
+
+    @cached_property
+    def matching(self) -> Matching:
+        return matcher(*((condition.pattern, condition.engine) for condition in self.patterns))
+
+    @cached_property
+    def lookups(self) -> list[Lookup]:
+        return [condition.phrases.lookup(condition.ignoring) for condition in self.lists]
+
+    def facts(self, text: str) -> bytes:
+        check_stopped()
+        numbers = tuple(self.patterns.values())
+        holds = [numbers[k] for k in self.matching(text)] if numbers else ()
+        return array("i", (len(holds), *holds, *(lookup.word(text) for lookup in self.lookups))).tobytes()
+
+
+class NumberedConditions:
+    """Conditions on tokens; one that several rules have gets one number."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._columns: dict[str, _Column] = {}
+        self._ends: dict[str, int] = {}
+
+    def of(self, place: TokenPlace, dependent: int) -> tuple[int, int, int]:
+        """The conditions of a place: on the token itself, on the one before, on the one behind; -1: none."""
+        numbers = {role: self._number(condition, role, dependent) for role, condition in parts_of(place).items()}
+        return numbers["here"], numbers.get("after", -1), numbers.get("before", -1)
+
+    def _number(self, condition: Condition, role: Role, dependent: int) -> int:
+        if isinstance(condition, EndToken):
+            return self._numbered(self._ends, condition.end)
+        name = condition.column or TOKENS
+        column = self._columns.setdefault(name, _Column(name, dependent))
+        if isinstance(condition, Tokens):
+            return self._numbered(column.patterns, condition)
+        return self._numbered(column.lists.setdefault(condition, {}), role)
+
+    def _numbered(self, known: dict[_Key, int], key: _Key) -> int:
+        if key not in known:
+            known[key] = next(self._numbers)
+        return known[key]
+
+    def hand_over(self, native: _native.CompiledRules) -> None:
+        """Tell the kernels, once all places are numbered."""
+        columns, lists = list(self._columns.values()), []
+        for number, column in enumerate(columns):
+            for roles, lookup in zip(column.lists.values(), column.lookups, strict=True):
+                lists.append((number, lookup.native, *(roles.get(role, -1) for role in _ROLES)))
+            if column.patterns:
+                _ = column.matching  # compiled now, not at the first sequence
+        ends = (self._ends.get(end, -1) for end in ("first", "last"))
+        native.set_conditions([(column.name, column.dependent) for column in columns], lists, *ends)
+
+    def column(self, number: int) -> str:
+        """The name of a column."""
+        return list(self._columns)[number]
+
+    def facts(self, column: int, text: str) -> bytes:
+        """What the kernels want to know of a text in a column."""
+        return list(self._columns.values())[column].facts(text)

@@ -1,4 +1,4 @@
-r"""Conditions on tokens, by which rules say where they apply.
+r"""Values that come with a sequence (`given`), and conditions on tokens, which say where rules apply.
 
 tokens /\d{5}/                          the text of the token matches a regular expression
 pos /NNP/                               so does its value in another column of the data
@@ -9,23 +9,94 @@ tokens /[A-Z].*/ after tokens /Dr\./    and the token before it is so, or the to
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from bridle.errors import RuleError, shown
+import numpy as np
+
+from bridle.errors import Argument, GivenError, RuleError, shown
 from bridle.phrases import Ignoring, PhraseList, list_of, read_list
-from bridle.rules.inputs import TOKENS, texts_of
 from bridle.rules.patterns import TextEngine, check_pattern, matcher
 
-# Which token a condition is asked of: the one that a rule speaks of, the one before it, the one after it.
+TOKENS = "tokens"  # the column that holds the texts of the tokens themselves
+# The token that a condition is about: the token of the rule, the one before it, or the one after it.
 Role = Literal["here", "after", "before"]
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A placeholder for a value that comes with the sequence: given[key]."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str) or not re.fullmatch(r"\w+", self.key):
+            raise RuleError("a given value needs a plain name", got=shown(self.key), wanted="letters, digits and _")
+
+    def of(self, given: Mapping[str, Any]) -> Any:
+        """Return the value in the `given` of a sequence."""
+        try:
+            return given[self.key]
+        except (KeyError, TypeError):
+            raise missing(self.key, given) from None
+
+
+def missing(key: str, given: object) -> GivenError:
+    """Return the error for a value that did not come with the sequence."""
+    keys = ", ".join(map(str, given)) if isinstance(given, Mapping) and given else "nothing"
+    return GivenError(
+        f"given[{key!r}] is missing",
+        got=keys,
+        wanted="{argument}",
+        cause="Pass it with each sequence.",
+        argument=Argument("given", {key: ...}),
+    )
+
+
+def missing_column(column: str, columns: Iterable[str]) -> GivenError:
+    """Return the error for a column that rules read and the data does not have."""
+    there = [str(name) for name in columns]
+    near = difflib.get_close_matches(column, there, n=1) or [x for x in there if x.lower() == column.lower()]
+    return GivenError(
+        f"there is no column {column!r}",
+        got=f"columns {', '.join(there)}" if there else "no columns",
+        wanted=f"the values of {column!r}, one per token",
+        cause=f"Did you mean {near[0]!r}?" if near else "Pass them with each sequence: {argument}.",
+        argument=Argument("given", {column: [...]}),
+    )
+
+
+def is_list(value: Any) -> bool:
+    """Return whether a value holds items. Texts and mappings do not count."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0  # an array of no dimension says it can be iterated, and cannot
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def texts_of(given: Mapping[str, Any], column: str, n: int) -> list[str]:
+    """Return the values of a column, one text per token; for `TOKENS`, the texts of the tokens."""
+    try:
+        values = given[column]
+    except (KeyError, TypeError):
+        if column == TOKENS:
+            raise missing(column, given) from None
+        raise missing_column(column, given if isinstance(given, Mapping) else ()) from None
+    if not is_list(values):
+        what = "the tokens" if column == TOKENS else "one text per token"
+        raise GivenError(f"given[{column!r}] should be {what}", got=shown(values), wanted="a list of strings")
+    texts = list(map(str, values))
+    if len(texts) != n:
+        raise GivenError(f"given[{column!r}] and the sequence differ in length", got=len(texts), wanted=n)
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
 class Tokens:
-    """The value in a column matches the whole of a regular expression; without a column: the text of the token."""
+    """Tokens whose value in a column matches a regular expression; without a column: whose text matches."""
 
     pattern: str
     engine: TextEngine = "re2"
@@ -36,14 +107,14 @@ class Tokens:
         _check_column(self.column)
 
     def positions(self, n: int, given: Mapping[str, Any], role: Role = "here") -> list[int]:
-        """The positions of a sequence of n tokens at which it holds."""
+        """Return the positions of a sequence of n tokens at which it holds."""
         matching = matcher((self.pattern, self.engine))
         return [t for t, text in enumerate(texts_of(given, self.column or TOKENS, n)) if matching(text)]
 
 
 @dataclass(frozen=True, slots=True)
 class TokensIn:
-    """The token is in a phrase of a list; before or after another token: a phrase begins or ends there."""
+    """Tokens in a phrase of a list; before or after another token: tokens at which a phrase begins or ends."""
 
     phrases: PhraseList
     ignoring: Ignoring = None
@@ -55,7 +126,7 @@ class TokensIn:
         _check_column(self.column)
 
     def positions(self, n: int, given: Mapping[str, Any], role: Role = "here") -> list[int]:
-        """The positions of a sequence of n tokens at which it holds."""
+        """Return the positions of a sequence of n tokens at which it holds."""
         runs = self.phrases.lookup(self.ignoring).runs(texts_of(given, self.column or TOKENS, n))
         if role == "here":
             return sorted({t for first, last in runs for t in range(first, last + 1)})
@@ -64,12 +135,12 @@ class TokensIn:
 
 @dataclass(frozen=True, slots=True)
 class EndToken:
-    """The token is the first or the last of the sequence."""
+    """The first or the last token of the sequence."""
 
     end: Literal["first", "last"]
 
     def positions(self, n: int, given: Mapping[str, Any], role: Role = "here") -> list[int]:
-        """The positions of a sequence of n tokens at which it holds: one, or none if it is empty."""
+        """Return the position at which it holds, or none if the sequence is empty."""
         return [0 if self.end == "first" else n - 1] if n else []
 
 
@@ -85,13 +156,13 @@ class InContext:
     before: Condition | None = None
 
     def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
-        """The positions of a sequence of n tokens at which all of them hold."""
-        found = set(self.here.positions(n, given))
+        """Return the positions of a sequence of n tokens at which all of them hold."""
+        positions = set(self.here.positions(n, given))
         if self.after is not None:
-            found &= {t + 1 for t in self.after.positions(n, given, "after")}
+            positions &= {t + 1 for t in self.after.positions(n, given, "after")}
         if self.before is not None:
-            found &= {t - 1 for t in self.before.positions(n, given, "before")}
-        return sorted(found)
+            positions &= {t - 1 for t in self.before.positions(n, given, "before")}
+        return sorted(positions)
 
 
 TokenPlace: TypeAlias = Condition | InContext
@@ -103,21 +174,21 @@ def _check_column(column: object) -> None:
 
 
 def parts_of(place: TokenPlace) -> dict[Role, Condition]:
-    """The conditions of a place, by the token that each is about."""
+    """Return the conditions of a place, by the token that each is about."""
     if not isinstance(place, InContext):
         return {"here": place}
-    all_of: dict[Role, Condition | None] = {"here": place.here, "after": place.after, "before": place.before}
-    return {role: condition for role, condition in all_of.items() if condition is not None}
+    conditions: dict[Role, Condition | None] = {"here": place.here, "after": place.after, "before": place.before}
+    return {role: condition for role, condition in conditions.items() if condition is not None}
 
 
 def columns_of(place: TokenPlace) -> tuple[str, ...]:
-    """The columns that a place looks at; `TOKENS` stands for the texts of the tokens."""
+    """Return the columns that a place reads; `TOKENS` stands for the texts of the tokens."""
     conditions = parts_of(place).values()
     return tuple(dict.fromkeys(c.column or TOKENS for c in conditions if not isinstance(c, EndToken)))
 
 
 def in_context(here: Condition, after: Any = None, before: Any = None) -> TokenPlace:
-    """A condition with those on its neighbours, if there are any."""
+    """Combine a condition with those on its neighbours, if there are any."""
     for name, value in (("after", after), ("before", before)):
         if value is not None and not isinstance(value, Condition):
             inner = isinstance(value, InContext)
@@ -131,7 +202,7 @@ def in_context(here: Condition, after: Any = None, before: Any = None) -> TokenP
 
 
 def without_files(value: Any) -> Any:
-    """A rule, or a part of one, whose lists have no file names: it prints their phrases and is parsed without files."""
+    """Return a rule, or a part of one, whose lists print their phrases and are parsed without files."""
     if isinstance(value, PhraseList):
         return PhraseList(value.content)
     if not is_dataclass(value) or isinstance(value, type):
@@ -140,13 +211,13 @@ def without_files(value: Any) -> Any:
 
 
 def list_files(rule: Any) -> set[str]:
-    """The files of phrases that a rule names, as it names them."""
+    """Return the names of the phrase files in a rule, as it has them."""
     sources = [place.source for place in rule.places()]
-    parts = [part for one in sources if isinstance(one, TokenPlace) for part in parts_of(one).values()]
+    parts = [part for place in sources if isinstance(place, TokenPlace) for part in parts_of(place).values()]
     return {part.phrases.name for part in parts if isinstance(part, TokensIn) and part.phrases.name is not None}
 
 
-# ---- what people call -----------------------------------------------------------------------------------------------
+# ---- public functions -----------------------------------------------------------------------------------------------
 
 
 def tokens(

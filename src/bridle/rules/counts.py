@@ -1,4 +1,7 @@
-"""Rules that count segments or tokens: at_most, at_least, exactly, no_duplicates, length."""
+"""Rules that count segments or tokens: at_most, at_least, exactly, no_duplicates, length.
+
+m labels (y)    C classes (c) of labels that a count does not distinguish
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,66 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from bridle.automata import Count, LazyAutomaton
+import numpy as np
+
+from bridle.automata import Classes, Count, LazyAutomaton
 from bridle.checks import is_integer
 from bridle.errors import RuleError
-from bridle.labels import MOST_SQUARE, Labels
-from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, union
-from bridle.rules.classes import Segments, by_segments, by_tokens
-from bridle.rules.refer import LabelSpec
+from bridle.labels import MOST_SQUARE, Bools, Labels
+from bridle.rules.base import Mask, Rule, Sets
+from bridle.rules.references import LabelSpec, Names, RuleContext, flags, union
 
 Unit = Literal["segments", "tokens"]
 Sense = Literal["<=", ">="]
+_MOST_CLASSES = 4096  # the tables of a count have C x C cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """How labels make segments, as far as segments of some labels are concerned."""
+
+    inside: Bools  # (C,)  is the class among these labels?
+    begins: Bools  # (C + 1, C)  does a segment begin at class j just after class i? The last row: at the start
+
+
+def by_segments(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]:
+    """Classes (m,) of labels for segments of some labels, and how they make them.
+
+    What matters of a label: is it among them, which type has it, does it always begin or end a segment. Labels of
+    other types are one class: next to any of these labels, a segment begins.
+    """
+    classes = np.zeros(len(labels), dtype=np.uint16)
+    kinds = {kind: k for k, kind in enumerate(dict.fromkeys(labels.kinds[y] for y in sorted(ids)))}
+    members = [y for kind in kinds for y in labels.by_kind[kind]]
+    others = len(members) < len(labels)
+    number: dict[tuple[int, bool, bool, bool], int] = {}
+    for y in members:
+        what = (kinds[labels.kinds[y]], y in ids, labels.first[y], labels.last[y])
+        classes[y] = number.setdefault(what, len(number) + others)
+    if len(number) > _MOST_CLASSES:
+        raise RuleError(
+            "a rule counts segments of too many labels together",
+            got=f"{len(number):,} kinds of labels",
+            wanted=f"at most {_MOST_CLASSES:,}",
+            cause="Count tokens, or split the rule.",
+        )
+    return classes, _segments(tuple(number), others)
+
+
+def by_tokens(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]:
+    """The same where every token of these labels counts as a segment."""
+    classes = np.zeros(len(labels), dtype=np.uint16)
+    others = len(ids) < len(labels)
+    classes[list(ids)] = others
+    return classes, _segments(((0, True, True, True),) if ids else (), others)
+
+
+@lru_cache(maxsize=32)
+def _segments(kinds: tuple[tuple[int, bool, bool, bool], ...], others: bool) -> Segments:
+    rows = [(-1, False, False, False)] * others + list(kinds) + [(-2, False, False, True)]  # and the start
+    kind, inside, first, last = np.array(rows, dtype=np.int64).T
+    begins = (kind[:, None] != kind) | (first > 0) | (last > 0)[:, None]
+    return Segments(inside[:-1] > 0, begins[:, :-1])
 
 
 @lru_cache(maxsize=64)
@@ -174,7 +227,7 @@ class Length(Rule):
         return [LazyAutomaton((0, len(inside)), read, lambda s: closed(s[0]), classes)]  # type: ignore[index]
 
 
-# ---- what people call -----------------------------------------------------------------------------------------------
+# ---- public functions -----------------------------------------------------------------------------------------------
 
 
 def at_most(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:

@@ -22,11 +22,10 @@ import numpy as np
 from bridle.automata import CountingAutomaton, LazyAutomaton
 from bridle.errors import RuleError
 from bridle.labels import Labels
-from bridle.rules.base import Rule, RuleContext, Sets
-from bridle.rules.conditions import Tokens
-from bridle.rules.inputs import TOKENS, Given, texts_of
+from bridle.rules.base import Rule, Sets
+from bridle.rules.conditions import TOKENS, Given, Tokens, texts_of
 from bridle.rules.patterns import matcher
-from bridle.rules.refer import Place
+from bridle.rules.references import Place, RuleContext
 
 _BITS = 8  # of the number of a group: marks are bytes
 _MOST_GROUPS = (1 << _BITS) - 1
@@ -163,7 +162,7 @@ def _one_group(kinds: tuple[int, ...]) -> CountingAutomaton:
     return CountingAutomaton.build(LazyAutomaton(None, read, classes=np.array(kinds, np.uint16)), len(kinds), (0, 1))
 
 
-# ---- what people call -----------------------------------------------------------------------------------------------
+# ---- public functions -----------------------------------------------------------------------------------------------
 
 
 def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -> Rule:

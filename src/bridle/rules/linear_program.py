@@ -12,7 +12,8 @@ import numpy.typing as npt
 from bridle.deadline import NEVER, Deadline
 from bridle.errors import EngineError, RuleError
 from bridle.labels import Bools, Labels
-from bridle.rules.base import Rule, Sets, flags, union
+from bridle.rules.base import Rule, Sets
+from bridle.rules.references import flags, union
 
 Formulation = Literal["tight", "paper"]
 Ints = npt.NDArray[np.intp]

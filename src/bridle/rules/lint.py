@@ -1,31 +1,39 @@
-"""A linter for .rules files: lines that cannot be read, rules that cannot hold, contradict each other,
-have no effect, or are charged twice.
+"""A linter for .rules files: lines that cannot be read, rules that cannot hold, contradict each other, have no effect,
+are charged twice, or name unknown labels.
 
 This module checks the text of rules; lint_automata.py checks their meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from bridle.errors import Argument
+from bridle.automata import from_regex
+from bridle.errors import Argument, BridleError
 from bridle.labels import Labels
-from bridle.rules.backtracking import may_explode
 from bridle.rules.base import Rule, Soft
-from bridle.rules.conditions import TokenPlace, Tokens, parts_of
+from bridle.rules.boolean import Matches, leaves
+from bridle.rules.conditions import Given, TokenPlace, Tokens, parts_of
+from bridle.rules.counts import AtMost, Length, NoDuplicates
 from bridle.rules.equal import EqualPlace
-from bridle.rules.examples import ExampleLine
-from bridle.rules.findings import Entry, Finding, Spot, core, lines_of
-from bridle.rules.inputs import Given
-from bridle.rules.lint_automata import compared, places, short
-from bridle.rules.loading import Loaded, read_lines
-from bridle.rules.suggestions import linear, renamed, with_comment
-from bridle.rules.unknown import unknown_labels, unknown_name, without_unknown
+from bridle.rules.lint_automata import Entry, Finding, Spot, compared, core, lines_of, places, short
+from bridle.rules.loading import ExampleLine, Line, Loaded, read_lines
+from bridle.rules.order import Before, FirstBefore
+from bridle.rules.patterns import may_explode
+from bridle.rules.positions import Forbid, ForbidTransition
+from bridle.rules.references import Names
+from bridle.rules.text import parse, quote, quoted_name, scan, unquote
 
-__all__ = ["Finding", "lint"]
+__all__ = ["Finding", "Unknown", "lint", "unknown_labels", "unknown_name", "without_unknown"]
+
+# Rules that only forbid: a label that cannot occur in them can be left out of a list without asking for anything else.
+_FORBIDDING = (NoDuplicates, AtMost, Length, Forbid, ForbidTransition, Before, FirstBefore)
 
 
 def lint(
@@ -181,3 +189,140 @@ def _backtracking(rules: list[Entry]) -> list[Finding]:
                 text = f"re may take exponential time for /{source.pattern}/, and no time limit stops it"
                 out.append(line.spot.found("warning", "backtracking", text, linear(line.rule)))
     return out
+
+
+# ---- unknown labels --------------------------------------------------------------------------------------------------
+
+
+class Unknown(NamedTuple):
+    """A name that is not a label."""
+
+    line: Line
+    name: str
+    message: str
+    near: str | None  # the label that was perhaps meant
+
+
+def unknown_labels(lines: Iterable[Line], labels: Labels) -> list[Unknown]:
+    """Names that are not labels, with the nearest label."""
+    known = [*labels.names, *sorted(labels.types - set(labels.names))]
+    there = frozenset(known)
+    asked = ((line, name) for line in lines for name in _names_of(line.rule) if name not in there)
+    return [Unknown(line, name, *unknown_name(name, known)) for line, name in asked]
+
+
+def unknown_name(name: str, known: Sequence[str]) -> tuple[str, str | None]:
+    """What to say of a name that is not a label, and the label that was perhaps meant."""
+    near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
+    return f"unknown label {name!r}{hint}", near[0] if near else None
+
+
+def _names_of(rule: Rule) -> dict[str, None]:
+    asked: dict[str, None] = {}
+    for leaf in leaves(rule):
+        if isinstance(leaf, Matches):
+            asked.update(dict.fromkeys(_names_in(leaf.pattern)))
+        asked.update((x, None) for field in leaf.names() for x in field.items if isinstance(x, str))
+    return asked
+
+
+def _names_in(pattern: str) -> list[str]:
+    """The label names in a label expression."""
+    asked: list[str] = []
+
+    def find(name: str) -> frozenset[int]:
+        asked.append(name)
+        return frozenset()
+
+    from_regex(pattern, find, 1)
+    return asked
+
+
+def without_unknown(lines: Iterable[Line], labels: Labels) -> tuple[list[Line], list[tuple[Line, str]]]:
+    """Lines that name known labels only, and what was left out of each of the others.
+
+    A rule that only forbids something loses the unknown names of its lists, and keeps its meaning, because an unknown
+    label cannot occur. Every other rule is left out as a whole: `present X` could not hold at all, and
+    `A next to A, X` would require more than it says.
+    """
+    kept, told = [], []
+    for line in lines:
+        unknown = unknown_labels([line], labels)
+        if not unknown:
+            kept.append(line)
+            continue
+        fewer = _without({one.name for one in unknown}, line.rule)
+        why = "; ".join(one.message for one in unknown)
+        if fewer is None:
+            told.append((line, f"{why}; the rule is left out: {line.rule}"))
+        else:
+            kept.append(replace(line, rule=fewer))
+            told.append((line, f"{why}; the rule is read as: {fewer}"))
+    return kept, told
+
+
+def _without(names: set[str], rule: Rule) -> Rule | None:
+    """The rule without some names; None if that would be another rule."""
+    if isinstance(rule, Soft):
+        inner = _without(names, rule.rule)
+        return None if inner is None else replace(rule, rule=inner)
+    if not isinstance(rule, _FORBIDDING):
+        return None
+    fewer: dict[str, Any] = {}
+    for field, value in vars(rule).items():
+        if isinstance(value, Names):
+            items = tuple(x for x in value.items if x not in names)
+            if not items:
+                return None
+            fewer[field] = Names(items)
+    return replace(rule, **fewer)
+
+
+# ---- suggestions -----------------------------------------------------------------------------------------------------
+
+
+def with_comment(sentence: str, line: str) -> str:
+    """A sentence with the comment of the line that it replaces, if it has none of its own.
+
+    >>> with_comment("A before B", "A befor B # an order")
+    'A before B  # an order'
+    """
+    comment, own = _comment(line), _comment(sentence)
+    return f"{sentence}  {comment}" if comment and not own else sentence
+
+
+def _comment(line: str) -> str:
+    with suppress(BridleError):  # the line may be what is wrong
+        return scan(line).comment
+    return ""
+
+
+def renamed(line: str, name: str, other: str) -> str | None:
+    """The line with another name for a label; None if the name cannot be found in the text.
+
+    >>> renamed("AUTHOR before TITEL  # not TITEL", "TITEL", "TITLE")
+    'AUTHOR before TITLE  # not TITEL'
+    """
+    expression = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+    made = line
+    tokens, _, places = scan(line)
+    for (kind, text), (begin, end) in zip(reversed(tokens), reversed(places), strict=True):
+        said = unquote(text) if kind == "quoted" else text
+        if kind not in ("quoted", "word"):
+            continue
+        if said == name:
+            made = made[:begin] + quoted_name(other) + made[end:]
+        elif kind == "quoted":  # as in: matches "O* TITEL+"
+            made = made[:begin] + quote(expression.sub(lambda _: other, said)) + made[end:]
+    with suppress(BridleError):
+        parse(made)
+        return made if made != line else None
+    return None
+
+
+def linear(rule: Rule) -> str | None:
+    """The rule with RE2 instead of Python's re, if RE2 reads its expressions."""
+    with suppress(BridleError):
+        return str(parse(re.sub(r'([/"]) by re\b', r"\1", str(rule))))
+    return None

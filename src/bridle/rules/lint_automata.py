@@ -1,4 +1,5 @@
-"""Checks of the linter on automata: rules that never hold, contradict each other, have no effect or are charged twice.
+"""Findings about rules, and the checks of the linter on automata: rules that never hold, contradict each other, have
+no effect or are charged twice.
 
 Rules that do not look at positions are automata D over labels; all questions about them are one question, asked of
 non-empty sequences: is there a word that all of some automata accept?
@@ -9,27 +10,214 @@ non-empty sequences: is there a word that all of some automata accept?
     rules R imply r              no word in  ~D(r) & D(R)
     what breaks r breaks s       no word in  ~D(r) & D(s)        s implies r; if both are soft, both are paid
 
-rules/questions.py answers it. Rules about given values and positions are compared where they name the same place.
+R is grown lazily: a word that breaks a rule brings this rule in, so the products stay small and the rules that matter
+are named. A rule of several automata (no duplicates of A, B) is broken when one of them is. Rules about given values
+and positions are compared where they name the same place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.automata import DFA, CountingAutomaton
+from bridle.deadline import check_stopped
 from bridle.errors import RuleError
 from bridle.labels import Bools, Labels
-from bridle.rules.base import Names, Place, Rule, Soft
+from bridle.rules.base import Rule, Sets, Soft
 from bridle.rules.boolean import Not
-from bridle.rules.findings import Entry, Finding, Spot, core, fixed, lines_of, resolved
-from bridle.rules.neighbours import ImmediatelyFollowedBy
-from bridle.rules.questions import Questions, Static, TooLarge
+from bridle.rules.positions import ImmediatelyFollowedBy
+from bridle.rules.references import Names, Place
 
-_MOST_TOLD = 3  # rules that one finding about penalties names
+Level = Literal["error", "warning", "info"]
+_MOST_NAMED = 3  # rules that one finding about penalties names
 _MOST_STATES = 100_000  # of all automata together: a second or two
+_MOST_STEPS = 1_000_000  # steps of automata that one question may take
+_ALL_STEPS = 10_000_000  # and all of them together: a few seconds
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """A finding about a line of a .rules file (line 0: about the whole file)."""
+
+    line: int
+    level: Level
+    code: str
+    message: str
+    file: str = ""  # if it is known
+    suggestion: str | None = field(default=None, compare=False)  # what the line should be; "": it can be deleted
+
+
+class Spot(NamedTuple):
+    """The place of a rule. Spots are ordered as the rules are read."""
+
+    order: int
+    line: int
+    file: str
+    alone: bool  # is there no other file?
+
+    def found(self, level: Level, code: str, message: str, suggestion: str | None = None) -> Finding:
+        """A finding about this line."""
+        return Finding(self.line, level, code, message, self.file, suggestion)
+
+
+class Entry(NamedTuple):
+    """A rule and its place."""
+
+    rule: Rule
+    spot: Spot
+
+
+def core(rule: Rule) -> Rule:
+    """The rule without its penalty."""
+    return rule.rule if isinstance(rule, Soft) else rule
+
+
+def resolved(rule: Rule, labels: Labels) -> tuple[Sets, ...]:
+    """The label ids of each name of a rule, if `fixed`."""
+    return tuple(field.resolve(labels, {}) for field in rule.names())
+
+
+def fixed(rule: Rule) -> bool:
+    """Does a rule name all of its labels itself?"""
+    return all(isinstance(field, Names) and field.fixed for field in rule.names())
+
+
+def lines_of(spots: Iterable[Spot]) -> str:
+    """Lines by their numbers, in order: lines 7-9, 27; with their files if there are several."""
+    told = []
+    for file, some in groupby(sorted(spots), key=lambda spot: spot.file):
+        group = list(some)
+        numbers = _numbered([spot.line for spot in group])
+        told.append(numbers if group[0].alone else f"{numbers} of {file or 'the text'}")
+    return ", ".join(told)
+
+
+def _numbered(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = (", ".join(map(str, run)) if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ("line " if len(numbers) == 1 else "lines ") + ", ".join(shown)
+
+
+# ---- questions about automata ----------------------------------------------------------------------------------------
+
+
+class TooLarge(Exception):  # noqa: N818
+    """A question that would take too long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Static:
+    """A rule that looks at no positions: a labelling obeys it if all its automata accept."""
+
+    spot: Spot
+    rule: Rule
+    parts: tuple[DFA, ...]
+
+    @property
+    def hard(self) -> bool:
+        return not isinstance(self.rule, Soft)
+
+
+@dataclass(slots=True)
+class Questions:
+    """Answers questions about automata, within a budget."""
+
+    left: int = _ALL_STEPS
+
+    def word(self, automata: Sequence[DFA]) -> list[int] | None:
+        """A shortest non-empty word that all accept, or None."""
+        steps = [d.step.tolist() for d in automata]
+        accepting = [d.accepting.tolist() for d in automata]
+        alive = [_alive(d) for d in automata]
+        start = (0,) * len(automata)
+        came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]] = {}
+        todo: list[tuple[int, ...]] = [start]
+        m = automata[0].n_labels
+        spent = 0
+        for states in todo:  # breadth first; the start counts as reached only when a word leads back to it
+            check_stopped()
+            spent += m * len(automata)
+            if spent > min(_MOST_STEPS, self.left):
+                self.left -= spent
+                raise TooLarge
+            for y in range(m):
+                after = tuple([step[s][y] for step, s in zip(steps, states, strict=True)])
+                if after in came or not all(a[s] for a, s in zip(alive, after, strict=True)):
+                    continue
+                came[after] = (None if states is start else states, y)
+                if all(a[s] for a, s in zip(accepting, after, strict=True)):
+                    self.left -= spent
+                    return _traced(came, after)
+                if after != start:
+                    todo.append(after)
+        self.left -= spent
+        return None
+
+    def without(self, first: Sequence[DFA], rules: Sequence[Static]) -> list[Static] | None:
+        """A minimal set of rules that leaves no word to `first`; None: there is a word under all of them."""
+        found = self._closing(first, rules)
+        for rule in list(found or ()):
+            fewer = [other for other in found or () if other is not rule]
+            if (closing := self._closing(first, fewer)) is not None:
+                found = closing
+        return found
+
+    def _closing(self, first: Sequence[DFA], rules: Sequence[Static]) -> list[Static] | None:
+        used: dict[int, Static] = {}
+        automata = list(first)
+        while True:
+            found = self.word(automata) if automata else [0]
+            if found is None:
+                return list(used.values())
+            broken = next(((rule, part) for rule in rules for part in rule.parts if not part.accepts(found)), None)
+            if broken is None:
+                return None
+            used[id(broken[0])] = broken[0]
+            automata.append(broken[1])
+
+    def follows(self, rule: Static, rules: Sequence[Static]) -> list[Static] | None:
+        """Rules from which another one follows, or None."""
+        by: dict[Spot, Static] = {}
+        for part in rule.parts:
+            found = self.without([~part], rules)
+            if found is None:
+                return None
+            by.update((other.spot, other) for other in found)
+        return list(by.values())
+
+
+def _alive(dfa: DFA) -> list[bool]:
+    """(S,): from which states acceptance can be reached."""
+    alive = dfa.accepting.copy()
+    while True:
+        check_stopped()
+        more = alive | alive[dfa.step].any(axis=1)
+        if (more == alive).all():
+            return [bool(x) for x in alive]
+        alive = more
+
+
+def _traced(came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]], states: tuple[int, ...]) -> list[int]:
+    path: list[int] = []
+    at: tuple[int, ...] | None = states
+    while at is not None:
+        at, y = came[at]
+        path.append(y)
+    return path[::-1]
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
 
 
 def _static(line: Entry, labels: Labels, known: dict[Rule, tuple[DFA, ...]]) -> Static | None:
@@ -157,7 +345,7 @@ def _charged_twice(rules: list[Static], ask: Questions) -> list[Finding]:
             words = [word for part in rule.parts if (word := ask.word([~part])) is not None]  # each breaks the rule
             broken = [all_of_them.broken_by(word) for word in words]
             for other in sorted(set.intersection(*broken) - {k}):
-                if len(by) == _MOST_TOLD:
+                if len(by) == _MOST_NAMED:
                     break
                 if (other, k) not in told and ask.follows(rule, [rules[other]]) is not None:
                     by.append(rules[other])

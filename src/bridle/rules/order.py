@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bridle.automata import LazyAutomaton
 from bridle.labels import Labels
-from bridle.rules.base import Mask, Names, Rule, RuleContext, Sets, flags, union
-from bridle.rules.classes import by_sets
-from bridle.rules.refer import LabelSpec
+from bridle.rules.base import Mask, Membership, MembershipRule, Rule, Sets
+from bridle.rules.references import LabelSpec, Names, RuleContext, flags, union
 
 
 @dataclass(frozen=True)
-class Present(Rule):
+class Present(MembershipRule):
     """The label occurs."""
 
     text = ("present {label:names}",)
@@ -22,38 +20,37 @@ class Present(Rule):
     def count_violations(self, context: RuleContext) -> int:
         return int(not context.where(self.label))
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        wanted = union(sets[0])
-        classes = by_sets(len(labels), wanted)
-        return [
-            LazyAutomaton(False, lambda seen, y, _mark: (seen or y in wanted, 0), lambda seen: int(not seen), classes)
-        ]
+    def read(self, seen: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        return seen or inside[0], 0
+
+    def final(self, seen: Any) -> int:
+        return int(not seen)
 
 
 @dataclass(frozen=True)
-class IfPresent(Rule):
+class IfPresent(MembershipRule):
     """If `a` occurs, so does `then`."""
 
     text = ("if {a:names} then {then:names}",)
     a: Names
     then: Names
+    start = ""
 
     def count_violations(self, context: RuleContext) -> int:
         return int(bool(context.where(self.a)) and not context.where(self.then))
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        a, b = union(sets[0]), union(sets[1])
+    def read(self, state: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        in_a, in_then = inside
+        if state == "done" or in_then:
+            return "done", 0
+        return ("required" if in_a else state), 0
 
-        def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
-            if state == "done" or y in b:
-                return "done", 0
-            return ("asked" if y in a else state), 0
-
-        return [LazyAutomaton("", read, lambda state: int(state == "asked"), by_sets(len(labels), a, b))]
+    def final(self, state: Any) -> int:
+        return int(state == "required")
 
 
 @dataclass(frozen=True)
-class FollowedBy(Rule):
+class FollowedBy(MembershipRule):
     """Every `a` has some `b` later on. It is broken as a whole: one violation."""
 
     text = ("{a:names} followed by {b:names}",)
@@ -64,17 +61,16 @@ class FollowedBy(Rule):
         at_a, at_b = context.where(self.a), context.where(self.b)
         return int(bool(at_a) and (not at_b or at_b[-1] <= at_a[-1]))
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        a, b = union(sets[0]), union(sets[1])
+    def read(self, required: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        in_a, in_b = inside
+        return in_a or (required and not in_b), 0
 
-        def read(owed: Any, y: int, _mark: int) -> tuple[Any, int]:
-            return y in a or (owed and y not in b), 0
-
-        return [LazyAutomaton(False, read, lambda owed: int(bool(owed)), by_sets(len(labels), a, b))]
+    def final(self, required: Any) -> int:
+        return int(required)
 
 
 @dataclass(frozen=True)
-class Before(Rule):
+class Before(MembershipRule):
     """No `b` before an `a`; each `a` with a `b` somewhere before it is one violation."""
 
     text = ("{a:names} before {b:names}",)
@@ -85,82 +81,73 @@ class Before(Rule):
         at_b = context.where(self.b)
         return sum(bool(at_b) and at_b[0] < t for t in context.where(self.a))
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        a, b = union(sets[0]), union(sets[1])
-
-        def read(seen: Any, y: int, _mark: int) -> tuple[Any, int]:
-            return seen or y in b, int(seen and y in a)
-
-        return [LazyAutomaton(False, read, classes=by_sets(len(labels), a, b))]
+    def read(self, seen_b: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        in_a, in_b = inside
+        return seen_b or in_b, int(seen_b and in_a)
 
 
 @dataclass(frozen=True)
-class FirstBefore(Rule):
+class FirstBefore(MembershipRule):
     """If both occur, the first `a` comes before the first `b`. It is broken as a whole: one violation."""
 
     text = ("first {a:names} before first {b:names}",)
     a: Names
     b: Names
+    start = ""
 
     def count_violations(self, context: RuleContext) -> int:
         at_a, at_b = context.where(self.a), context.where(self.b)
         return int(bool(at_a) and bool(at_b) and at_b[0] < at_a[0])
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        a, b = union(sets[0]), union(sets[1])
-
-        def read(state: Any, y: int, _mark: int) -> tuple[Any, int]:
-            if state == "decided":
-                return state, 0
-            if y in a:
-                return "decided", int(state == "b")
-            return ("b" if y in b else state), 0
-
-        return [LazyAutomaton("", read, classes=by_sets(len(labels), a, b))]
+    def read(self, state: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        in_a, in_b = inside
+        if state == "decided":
+            return state, 0
+        if in_a:
+            return "decided", int(state == "b")
+        return ("b" if in_b else state), 0
 
 
 @dataclass(frozen=True)
-class StartsWith(Rule):
+class StartsWith(MembershipRule):
     """The first label, if there is one, is `a`."""
 
     text = ("starts with {a:names}",)
     a: Names
+    start = True
 
     def count_violations(self, context: RuleContext) -> int:
         return int(bool(context.ids) and 0 not in context.where(self.a))
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        a = union(sets[0])
-
-        def read(first: Any, y: int, _mark: int) -> tuple[Any, int]:
-            return False, int(first and y not in a)
-
-        return [LazyAutomaton(True, read, classes=by_sets(len(labels), a))]
+    def read(self, is_first: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        return False, int(is_first and not inside[0])
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(first=flags(union(sets[0]), len(labels)))
 
 
 @dataclass(frozen=True)
-class EndsWith(Rule):
+class EndsWith(MembershipRule):
     """The last label, if there is one, is `b`."""
 
     text = ("ends with {b:names}",)
     b: Names
+    start = True
 
     def count_violations(self, context: RuleContext) -> int:
         return int(bool(context.ids) and len(context.ids) - 1 not in context.where(self.b))
 
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        b = union(sets[0])
-        classes = by_sets(len(labels), b)
-        return [LazyAutomaton(True, lambda _fine, y, _mark: (y in b, 0), lambda fine: int(not fine), classes)]
+    def read(self, holds: Any, inside: Membership, mark: int) -> tuple[Any, int]:
+        return inside[0], 0
+
+    def final(self, holds: Any) -> int:
+        return int(not holds)
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
         return Mask(last=flags(union(sets[0]), len(labels)))
 
 
-# ---- what people call -----------------------------------------------------------------------------------------------
+# ---- public functions -----------------------------------------------------------------------------------------------
 
 
 def present(label: LabelSpec) -> Rule:

@@ -9,9 +9,9 @@ from typing import Literal
 
 from bridle.learn.examples import run_examples
 from bridle.rules.base import Soft
-from bridle.rules.examples import RuleExample
 from bridle.rules.lint import Finding, lint
-from bridle.rules.sentences import Sentence, Slot, quote, sentences, shown_name
+from bridle.rules.loading import RuleExample
+from bridle.rules.text import Sentence, Slot, quote, quoted_name, sentences
 from bridle.serve.schemas import (
     CheckAnswer,
     ExampleLine,
@@ -134,7 +134,7 @@ def sentence_forms(labels: Sequence[str] = ("AUTHOR", "TITLE")) -> list[Sentence
     at most 1 segment of AUTHOR
     """
     a, b = [*labels, "AUTHOR", "TITLE"][:2] if len(labels) != 1 else (labels[0], labels[0])
-    names = shown_name(a), shown_name(b)
+    names = quoted_name(a), quoted_name(b)
     forms = [SentenceForm(_form(s), _example(s, names), _summary(s)) for s in sentences()]
     forms += [SentenceForm(form, example.format(*names), summary) for form, example, summary in _FORMULAS]
     has, exact = (

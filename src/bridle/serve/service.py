@@ -25,13 +25,12 @@ from bridle.models import CRF, Tagger
 from bridle.models.checks import templates_of
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule
+from bridle.rules.boolean import leaves
 from bridle.rules.conditions import TokenPlace, parts_of
 from bridle.rules.conditions import Tokens as TokenPattern
 from bridle.rules.equal import EqualPlace
-from bridle.rules.files import Line
-from bridle.rules.findings import leaves
-from bridle.rules.loading import Loaded, read_files, read_lines
-from bridle.rules.unknown import unknown_labels
+from bridle.rules.lint import unknown_labels
+from bridle.rules.loading import Line, Loaded, read_files, read_lines
 from bridle.serve.errors import HttpError, too_large
 from bridle.serve.limits import Limits
 from bridle.serve.schemas import ModelAnswer

@@ -19,8 +19,8 @@ from bridle.decoding.judge import Verdict
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
 from bridle.rules.conditions import TokenPlace, Tokens, TokensIn
-from bridle.rules.files import as_rules
-from bridle.rules.refer import Place, RuleContext
+from bridle.rules.loading import as_rules
+from bridle.rules.references import Place, RuleContext
 from bridle.spans.candidates import ScoreKind, candidates_of
 from bridle.spans.document import Document, document_of
 from bridle.spans.labels import SpanLabels, labels_in

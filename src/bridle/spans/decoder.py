@@ -30,7 +30,7 @@ from bridle.labels import UNTYPED, Labels
 from bridle.rules.base import Rule
 from bridle.rules.compiled import CompiledRules
 from bridle.rules.conditions import Tokens
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 from bridle.spans import ilp
 from bridle.spans.lattice import SpanLattice
 from bridle.spans.packed import PackedSpans

@@ -18,12 +18,11 @@ import numpy.typing as npt
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
-from bridle.rules.conditions import TokenPlace, Tokens, TokensIn
+from bridle.rules.conditions import TOKENS, Given, TokenPlace, Tokens, TokensIn
 from bridle.rules.counts import Length
 from bridle.rules.equal import SameLabelForEqual
-from bridle.rules.inputs import TOKENS, Given
 from bridle.rules.positions import Forbid
-from bridle.rules.refer import Place
+from bridle.rules.references import Place
 from bridle.spans.document import Document
 from bridle.spans.items import OUTSIDE
 from bridle.spans.lattice import Ints

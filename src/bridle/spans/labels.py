@@ -15,8 +15,8 @@ from bridle.errors import LabelError, shown
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named
 from bridle.rules.boolean import Matches
-from bridle.rules.inputs import Given
-from bridle.rules.refer import Names, label_names
+from bridle.rules.conditions import Given
+from bridle.rules.references import Names, label_names
 
 Labelled = Sequence[Any] | npt.NDArray[Any]  # labels of candidates
 

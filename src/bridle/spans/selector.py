@@ -11,7 +11,7 @@ from bridle.decoding.problem import INFEASIBLE, LIMIT, MOST_MEMORY, Limits, bad_
 from bridle.decoding.result import penalty_of, status_of, violations_of
 from bridle.errors import BridleError, EngineError, Infeasible, LimitReached
 from bridle.rules.base import Rule
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 from bridle.spans.candidates import ScoreKind, candidates_of, checked_probability
 from bridle.spans.choosing import CompiledSelector, Overlap, best_without_rules
 from bridle.spans.document import check_inside, document_of

@@ -19,7 +19,7 @@ from bridle.errors import BridleError, FeatureError
 from bridle.features import Features, TemplateFeatures
 from bridle.features.columns import column_of, names_of_columns
 from bridle.lattice import Batch, Lattice, Lattices
-from bridle.rules.inputs import missing_column
+from bridle.rules.conditions import missing_column
 from bridle.tagging.block import Block
 from bridle.tagging.outcomes import Outcomes, segments_of
 

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import asdict
 
 from bridle.errors import RuleSyntaxError
-from bridle.rules.line_tokens import scan
-from bridle.rules.sentences import quote, shown_name, unquote
+from bridle.rules.text import quote, quoted_name, scan, unquote
 from bridle.serve.checking import sentence_forms
 
 LABELS = ["O", "AUTHOR", "TITLE", "DATE", "my label", "case"]
@@ -126,7 +125,7 @@ def test_quotation_marks_are_those_of_the_library(call: Call) -> None:
     for text in ["plain", 'a "b"', "back\\slash", "line\nbreak\r", "", "a b", "case", "at", "a/b", "a#b", "日本"]:
         assert call("language.js", "quote", text) == quote(text)
         assert call("language.js", "unquote", quote(text)) == unquote(quote(text)[1:-1]) == text
-        assert call("language.js", "shownName", text, "LANGUAGE") == shown_name(text)
+        assert call("language.js", "shownName", text, "LANGUAGE") == quoted_name(text)
 
 
 @pytest.mark.parametrize(

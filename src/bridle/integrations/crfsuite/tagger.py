@@ -22,7 +22,7 @@ from bridle.integrations.crfsuite.model import Info, info_of, kernel_of, load, m
 from bridle.lattice import Lattice, Scores
 from bridle.models.crf import CRF
 from bridle.rules.base import Rule
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 
 Given = Mapping[str, Any]
 

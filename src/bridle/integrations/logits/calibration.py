@@ -23,7 +23,7 @@ import numpy as np
 from bridle.arrays import LARGEST, Scores
 from bridle.errors import LabelError, ModelError, shown
 from bridle.labels import Labels
-from bridle.rules.files import text_of
+from bridle.rules.loading import read_text
 
 PREFIX = "transition_bias_"
 # Of each bias: the tags of the label before, and of the label after.
@@ -138,7 +138,7 @@ def biases_of(
     if isinstance(calibration, (str, PathLike)):
         where = str(calibration)
         try:
-            found = json.loads(text_of(where, "the calibration file"))
+            found = json.loads(read_text(where, "the calibration file"))
         except (ValueError, RecursionError) as error:
             raise ModelError("the calibration is not JSON", got=str(error), wanted=_WANTED, where=where) from None
     for key in ("operating_points", operating_point, "biases"):

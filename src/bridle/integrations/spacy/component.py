@@ -16,8 +16,7 @@ from bridle.errors import FileError, ModelError
 from bridle.extras import needed
 from bridle.rules.base import Rule
 from bridle.rules.conditions import without_files
-from bridle.rules.files import as_rules
-from bridle.rules.loading import parse_lines, read_files
+from bridle.rules.loading import as_rules, parse_lines, read_files
 from bridle.spans.selection import Selection
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from bridle.integrations.transformers.onnx import LogitsModel
 from bridle.lattice import Lattice
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule
-from bridle.rules.files import as_rules
+from bridle.rules.loading import as_rules
 from bridle.rules.patterns import check_pattern
 from bridle.tagging import Block, tag
 from bridle.tagging.labelling import Want

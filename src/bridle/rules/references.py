@@ -1,7 +1,7 @@
-"""How rules refer to labels and positions: by name, by number, by a value given with the sequence, by their tokens.
+"""References of rules to labels and positions: by name, by number, by a value given with the sequence, by tokens.
 
-The three aliases `LabelSpec`, `Position` and `Spans` are what the functions of `bridle.rules` take; `Names` and `Place`
-are the same, checked and immutable, as rules hold them.
+The functions of `bridle.rules` take the aliases `LabelSpec`, `Position` and `Spans`; rules hold the same values as
+`Names` and `Place`, checked and immutable.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 from bridle.checks import is_integer
 from bridle.errors import GivenError, RuleError, shown
 from bridle.labels import Bools, Labels
-from bridle.rules.conditions import TokenPlace, columns_of
-from bridle.rules.inputs import Given, is_list
+from bridle.rules.conditions import Given, TokenPlace, columns_of, is_list
 
 LabelSpec: TypeAlias = str | Given | Iterable[str | Given]
 """Labels in a rule: a label or segment type, a list of them, or ``given(...)``."""
@@ -54,16 +53,16 @@ class Names:
         return not any(isinstance(x, Given) for x in self.items)
 
     def resolve(self, labels: Labels, given: Mapping[str, Any]) -> tuple[frozenset[int], ...]:
-        """The label ids of each name."""
-        found: dict[str, frozenset[int]] = {}
+        """Return the label ids of each name."""
+        ids: dict[str, frozenset[int]] = {}
         for item in self.items:
             for name in label_names(item.of(given), item.key) if isinstance(item, Given) else (item,):
-                found[name] = labels.matching(name)
-        return tuple(found.values())
+                ids[name] = labels.matching(name)
+        return tuple(ids.values())
 
 
 def label_names(value: Any, key: str) -> tuple[str, ...]:
-    """The names in a given value."""
+    """Return the label names in a given value."""
     names = (value,) if isinstance(value, str) else tuple(value) if is_list(value) else (None,)
     if not all(isinstance(name, str) for name in names):
         raise GivenError(f"given[{key!r}] should hold labels", got=shown(value), wanted="a name or a list of names")
@@ -99,18 +98,16 @@ class Place:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What it needs of `given`."""
-        if isinstance(self.source, Given):
-            return (self.source.key,)
-        return self.columns
+        """The keys of `given` that it needs."""
+        return (self.source.key,) if isinstance(self.source, Given) else self.columns
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the data that it looks at; "tokens" stands for the texts of the tokens."""
+        """The columns of the data that it reads; "tokens" stands for the texts of the tokens."""
         return columns_of(self.source) if isinstance(self.source, TokenPlace) else ()
 
     def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
-        """The positions in one sequence of n tokens."""
+        """Return the positions in a sequence of n tokens."""
         source = self.source
         if isinstance(source, TokenPlace):
             return source.positions(n, given)
@@ -122,7 +119,7 @@ class Place:
 
 
 def inside(i: int, n: int, what: str) -> int:
-    """A position counted from the start."""
+    """Return a position counted from the start; raise `RuleError` if it is outside the sequence."""
     if not -n <= i < n:
         raise RuleError(
             f"{what} names position {i}",
@@ -145,7 +142,7 @@ def _span_end(end: int, n: int, what: str) -> int:
 
 
 def positions_in(value: Any, what: str) -> tuple[int, ...]:
-    """The positions of a number or of a list of numbers."""
+    """Return the positions in a number or a list of numbers."""
     if is_integer(value):
         return (int(value),)
     items = tuple(value) if is_list(value) else (None,)
@@ -155,7 +152,7 @@ def positions_in(value: Any, what: str) -> tuple[int, ...]:
 
 
 def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
-    """The spans of one pair or of a list of pairs."""
+    """Return the spans in a pair or a list of pairs."""
     items = tuple(value) if is_list(value) else (None,)
     if len(items) == 2 and all(is_integer(i) for i in items):
         items = (items,)
@@ -180,28 +177,28 @@ class RuleContext:
     given: Mapping[str, Any]
 
     def positions(self, place: Place | None) -> list[int]:
-        """The positions of a rule; None: all."""
+        """Return the positions of a place; None: all."""
         return list(range(len(self.ids))) if place is None else place.positions(len(self.ids), self.given)
 
     def sets(self, names: Names) -> tuple[frozenset[int], ...]:
-        """The label ids of each name."""
+        """Return the label ids of each name."""
         return names.resolve(self.labels, self.given)
 
     def where(self, names: Names) -> list[int]:
-        """Positions that carry one of the labels."""
-        wanted = frozenset().union(*self.sets(names))
-        return [t for t, y in enumerate(self.ids) if y in wanted]
+        """Return the positions that carry one of the labels."""
+        ids = union(self.sets(names))
+        return [t for t, y in enumerate(self.ids) if y in ids]
 
     def begins(self, t: int) -> bool:
-        """Does a segment begin at position t?"""
+        """Return whether a segment begins at position t."""
         return t == 0 or self.labels.begins_at(self.ids[t - 1], self.ids[t])
 
     def segment_starts(self, ids: frozenset[int]) -> list[int]:
-        """Where the segments of some labels begin."""
+        """Return the positions where segments of some labels begin."""
         return [t for t, y in enumerate(self.ids) if y in ids and self.begins(t)]
 
     def segment_length(self, t: int) -> int:
-        """How many tokens the segment has that begins at position t."""
+        """Return the number of tokens in the segment that begins at position t."""
         end = t + 1
         while end < len(self.ids) and not self.begins(end):
             end += 1
@@ -209,18 +206,18 @@ class RuleContext:
 
 
 def union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
-    """All ids of some sets."""
+    """Return the ids of all sets."""
     return frozenset().union(*sets)
 
 
 def flags(ids: Iterable[int], m: int) -> Bools:
-    """(m,) which labels are in the set."""
+    """Return (m,) flags of the labels in the set."""
     table = np.zeros(m, dtype=bool)
     table[list(ids)] = True
     return table
 
 
-# ---- what people call -----------------------------------------------------------------------------------------------
+# ---- public functions -----------------------------------------------------------------------------------------------
 
 
 def given(key: str) -> Given:
