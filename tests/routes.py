@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import bridle
 from bridle.arrow import Decode, Tag
 from bridle.bulk import ShardSize, tag_files
-from bridle.decoding.segments import segment_probabilities
+from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import BridleError, FeatureError
 from bridle.integrations import crfsuite
 from bridle.labels import Segment

@@ -11,7 +11,7 @@ import pytest
 
 import bridle
 from bridle.data import Example, read, write
-from bridle.decoding.segments import segment_probabilities
+from bridle.decoding.marginals import segment_probabilities
 from bridle.labels import Segment
 from commands import Cli
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bridle import Decoder, Labels, Lattice, LatticeError
 from bridle import rules as r
 from bridle.decoding.marginals import LARGEST_ERROR, log_probability
+from bridle.decoding.problem import Problem
 
 LABELS = Labels(["O", "A", "B"])
 LOWEST = float(np.finfo(np.float32).min)
@@ -114,5 +115,5 @@ def test_the_probability_of_a_labelling(rules: list[r.Rule]) -> None:
         scores = np.array([lattice.score(y) if fine else -np.inf for y, fine in zip(every, obeying, strict=True)])
         total = np.logaddexp.reduce(scores)
         for y, score in zip(every, scores.tolist(), strict=True):
-            found = log_probability(decoder._problem(lattice, None), np.array(y), None)
+            found = log_probability(Problem.of_one(decoder.compiled, lattice, None), np.array(y), None)
             assert found == (pytest.approx(score - total, abs=1e-9) if score > -np.inf else -np.inf)

@@ -13,7 +13,7 @@ import pytest
 import bridle
 from bridle import Batch, Decoder, Labels, Lattice, LatticeError
 from bridle import rules as r
-from bridle.decoding import clash
+from bridle.decoding import result
 from bridle.decoding.problem import Answers, Limits, Problem
 from bridle.engines import Beam, Engine, Search
 from stopwatch import Stopwatch
@@ -47,8 +47,8 @@ def test_skip_gives_the_batch_whole(threads: int) -> None:
 
 def test_the_clash_is_searched_for_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    search = clash.infeasible
-    monkeypatch.setattr(clash, "infeasible", lambda *args, **limits: asked.append(1) or search(*args, **limits))
+    search = result.infeasible
+    monkeypatch.setattr(result, "infeasible", lambda *args, **limits: asked.append(1) or search(*args, **limits))
     lattices, given = batch()
     found = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given)
     assert found.labels[2] == [] and asked == []

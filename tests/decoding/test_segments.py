@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bridle
-from bridle.decoding.segments import segment_probabilities
+from bridle.decoding.marginals import segment_probabilities
 from bridle.labels import Labels, Scheme, Segment
 from bridle.rules import Soft
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import _native
-from bridle.deadline import stopping
-from bridle.decoding.clash import infeasible_on
+from bridle.checks import is_integer
+from bridle.deadline import Deadline, check_stopped, current_stop, stopping
 from bridle.decoding.marginals import Probability, marginals, probability
-from bridle.decoding.plan import planned
 from bridle.decoding.problem import (
     FAILED,
     INFEASIBLE,
     LIMIT,
     MOST_MEMORY,
+    NOTHING_FOUND,
     RELAXED,
+    TOO_LARGE,
     Answers,
     Limits,
     Objective,
@@ -31,16 +33,24 @@ from bridle.decoding.problem import (
     not_a_dict,
     pieces,
 )
-from bridle.decoding.ranking import k_best
-from bridle.decoding.relaxation import relax_infeasible
-from bridle.decoding.result import Decoding, Decodings, Unanswered, joined, raise_first, status_of
-from bridle.decoding.single import decode_one
+from bridle.decoding.result import (
+    Decoding,
+    Decodings,
+    Unanswered,
+    decoding_of,
+    infeasible_on,
+    join_decodings,
+    nothing_found,
+    raise_first,
+    status_of,
+)
 from bridle.decoding.threads import in_threads, thread_count
-from bridle.engines import Engine, NativeEngine
-from bridle.errors import BridleError
+from bridle.engines import Engine, NativeEngine, plan_engine, solve_one
+from bridle.errors import BridleError, EngineError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
 from bridle.rules.base import Rule
+from bridle.rules.compiled import Absorb, Givens
 from bridle.rules.equal import EqualPlace
 from bridle.rules.loading import as_rules
 
@@ -52,6 +62,15 @@ OnInfeasible = Literal["raise", "relax", "skip"]
 # Some sequences: their scores, what comes with them, the texts of their tokens if those do not, and, by number among
 # these sequences, errors of those that cannot be decoded.
 Scored = tuple[Batch | Sequence[Lattice], Sequence[Given] | None, Sequence[str] | None, dict[int, BridleError]]
+_RELAXED = _native.engine("relaxed")  # fewest violations of hard rules, then the score; both are proved, in this order
+_RELAXED_COUNTERS = ("solves", "expansions", "hard_violations", "hard_violations_bound")  # and whether all is proved
+
+
+class Kernel(NamedTuple):
+    """The kernel of a native engine, and the rules compiled for it."""
+
+    number: int
+    rules: _native.CompiledRules
 
 
 class Decoder:
@@ -111,9 +130,9 @@ class Decoder:
         max_memory: int = MOST_MEMORY,
         on_infeasible: OnInfeasible = "raise",
     ) -> None:
-        self._set(labels, rules, engine, Limits(time_limit, max_states, max_memory), on_infeasible)
+        self._configure(labels, rules, engine, Limits(time_limit, max_states, max_memory), on_infeasible)
 
-    def _set(
+    def _configure(
         self,
         labels: Labels | Iterable[str],
         rules: Iterable[Rule | str],
@@ -125,23 +144,24 @@ class Decoder:
             raise bad_option("on_infeasible", on_infeasible, "'raise', 'relax' or 'skip'")
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
         self.rules, self.engine, self.limits, self.on_infeasible = as_rules(rules), engine, limits, on_infeasible
-        self._engine, self.compiled, self.plan = planned(self.labels, self.rules, engine, limits)
+        self.resolved_engine, self.compiled, self.plan = plan_engine(self.labels, self.rules, engine, limits)
         # One sequence goes to the kernel without a batch around it, if there is a kernel and nothing in Python to do.
-        self._kernel = -1
-        if isinstance(self._engine, NativeEngine) and type(self._engine).solve is NativeEngine.solve:
-            self._kernel, self._native = self._engine.kernel, self.compiled.native(self._engine.absorb)
+        self.kernel: Kernel | None = None
+        chosen = self.resolved_engine
+        if isinstance(chosen, NativeEngine) and type(chosen).solve is NativeEngine.solve:
+            self.kernel = Kernel(chosen.kernel, self.compiled.native(chosen.absorb))
 
     def __repr__(self) -> str:
         return f"Decoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
 
     @property
     def objective(self) -> Objective:
-        """What the engine optimises: "score", or "two_stage" (`Decoding.objective`)."""
-        return self._engine.objective
+        """The objective of the engine: "score", or "two_stage" (`Decoding.objective`)."""
+        return self.resolved_engine.objective
 
     @cached_property
     def required_inputs(self) -> frozenset[str]:
-        """The values that the rules need in `given`: "tokens", other columns, and the names in given(...)."""
+        """Names of the values that the rules need in `given`: "tokens", other columns, and the names in given(...)."""
         places = {key for rule in self.rules for place in rule.places() for key in place.keys}
         names = (item for rule in self.rules for field in rule.names() for item in field.items)
         return frozenset(places | {item.key for item in names if not isinstance(item, str)})
@@ -153,7 +173,7 @@ class Decoder:
 
     @cached_property
     def compares_tokens(self) -> bool:
-        """Do rules compare the tokens of a sequence with each other, so that they want all texts in `given`?"""
+        """True if rules compare the tokens of a sequence with each other, so that they need all texts in `given`."""
         return any(isinstance(place, EqualPlace) for rule in self.rules for place in rule.places())
 
     def with_rules(
@@ -183,24 +203,21 @@ class Decoder:
             self.limits.max_states if max_states is None else max_states,
             self.limits.max_memory if max_memory is None else max_memory,
         )
-        made = object.__new__(type(self))
-        made.__dict__.update(self._state())
-        asked = self.engine if engine is None else engine
-        made._set(self.labels, rules, asked, limits, on_infeasible or self.on_infeasible)
-        return made
-
-    def _state(self) -> dict[str, Any]:
-        """Everything but the parts that are built again."""
-        made = {"compares_tokens", "compiled", "plan", "required_columns", "required_inputs"}
-        made |= {"_engine", "_kernel", "_native"}
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        decoder = object.__new__(type(self))
+        decoder.__dict__.update(self.__getstate__())
+        engine = self.engine if engine is None else engine
+        decoder._configure(self.labels, rules, engine, limits, on_infeasible or self.on_infeasible)
+        return decoder
 
     def __getstate__(self) -> dict[str, Any]:
-        return self._state()
+        """Return everything but the parts that are built again."""
+        derived = {"compares_tokens", "compiled", "plan", "required_columns", "required_inputs"}
+        derived |= {"kernel", "resolved_engine"}
+        return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._set(self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
+        self._configure(self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
 
     # ---- decoding -------------------------------------------------------------------------------------------------
 
@@ -231,12 +248,20 @@ class Decoder:
         check_lattice(lattice)
         if given is not None and not isinstance(given, Mapping):
             raise not_a_dict(given, None)
-        if self._kernel < 0 or lattice.unary.shape[1] != len(self.labels.names):
-            its = None if given is None else [given]
-            found, _ = self.decode_parts(lambda _low, _high, _stop: ([lattice], its, None, {}), 1, 1)
-            raise_first(found, infeasible=self.on_infeasible != "skip")
-            return found[0]
-        return decode_one(self, lattice, given)
+        if self.kernel is None or lattice.unary.shape[1] != len(self.labels.names):
+            values = None if given is None else [given]
+            decodings, _ = self.decode_parts(lambda _low, _high, _stop: ([lattice], values, None, {}), 1, 1)
+            raise_first(decodings, infeasible=self.on_infeasible != "skip")
+            return decodings[0]
+        n_counters = len(self.resolved_engine.counters)
+        try:
+            ids, score, bound, status, counts, counters, seconds = _run(self.kernel, lattice, given, n_counters)
+        except BridleError as error:
+            error.sequence = None
+            raise
+        if status > LIMIT:
+            return without_answer(self, lattice, given, status, bound, seconds, counters)
+        return decoding_of(self, ids, score, bound, status, counts, self.resolved_engine.stats(counters))
 
     def decode_batch(
         self,
@@ -274,13 +299,13 @@ class Decoder:
         check_given(given, count := len(lattices))
 
         def part(low: int, high: int, _stop: _native.Stop) -> Scored:
-            some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
-            return some, None if given is None else given[low:high], None, {}
+            scores = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+            return scores, None if given is None else given[low:high], None, {}
 
-        found, _ = self.decode_parts(part, count, threads, stop=stop)
+        decodings, _ = self.decode_parts(part, count, threads, stop=stop)
         with stopping(stop):
-            raise_first(found, infeasible=self.on_infeasible == "raise")
-        return found
+            raise_first(decodings, infeasible=self.on_infeasible == "raise")
+        return decodings
 
     def decode_parts(
         self,
@@ -315,27 +340,24 @@ class Decoder:
         """
 
         def solve(low: int, high: int, stop: _native.Stop) -> list[tuple[Decodings, Any]]:
-            found, many = [], count > 1
+            parts, many = [], count > 1
             for k, lattices, given, texts, errors in pieces(*scores(low, high, stop)):
                 first, rules = low + k, self.compiled
                 problem = Problem(rules, lattices, given, first=first, many=many, texts=texts, stop=stop, errors=errors)
-                answers = Answers.blank(problem.offsets, len(self.rules), len(self._engine.counters))
-                self._engine.solve(problem, self.limits, answers)
-                found.append((self._answered(problem, answers), None if more is None else more(problem, answers)))
-            return found
+                answers = solve_one(self.resolved_engine, problem, self.limits)
+                parts.append((self._collect(problem, answers), None if more is None else more(problem, answers)))
+            return parts
 
-        found = list(chain.from_iterable(in_threads(solve, count, thread_count(threads), stop)))
-        if len(found) == 1:
-            return found[0][0], [found[0][1]]
-        return joined([decodings for decodings, _ in found]), [extra for _, extra in found]
+        parts = list(chain.from_iterable(in_threads(solve, count, thread_count(threads), stop)))
+        return join_decodings([decodings for decodings, _ in parts]), [extra for _, extra in parts]
 
-    def _answered(self, problem: Problem, answers: Answers) -> Decodings:
-        """Answers to a problem, with what is needed to say why there is none; relaxed if that is asked for."""
+    def _collect(self, problem: Problem, answers: Answers) -> Decodings:
+        """Collect the answers to a problem, relaxed if that is wanted, and the reasons of sequences without one."""
         relaxed, unanswered, grid, lattices = {}, {}, None, problem.lattices
         errors = problem.errors or {}
         answers.status[list(errors)] = FAILED
         if self.on_infeasible == "relax" and (answers.status == INFEASIBLE).any():
-            relaxed = relax_infeasible(problem, self.limits, answers)
+            relaxed = _relax(problem, self.limits, answers)
         for b in np.flatnonzero((answers.status > LIMIT) & (answers.status < RELAXED)).tolist():
             status, bound, limit = status_of(int(answers.status[b])), float(answers.bound[b]), self.limits.time_limit
             left = None if limit is None or problem.many else max(0.0, limit - float(answers.seconds[b]))
@@ -369,8 +391,16 @@ class Decoder:
         Infeasible, LimitReached
             As in `decode`, whatever `on_infeasible` says.
         """
+        if not is_integer(k, 1):
+            raise EngineError("`k` must be a positive integer", got=repr(k), wanted="1 or more")
         with stopping(stop):
-            return k_best(self, self._problem(lattice, given), k)
+            problem, deadline = Problem.of_one(self.compiled, lattice, given), Deadline.after(self.limits.time_limit)
+            (ranked,) = problem.native().k_best_all(min(int(k), 2**31 - 1), np.zeros(1, dtype=np.int64), problem.stop)
+            if not ranked:
+                raise infeasible_on(self, lattice, given, deadline.left)
+            if ranked[0][2] == NOTHING_FOUND:
+                raise nothing_found("search", ranked[0][3])
+            return decodings_of(self, ranked)
 
     # ---- probabilities and reasons --------------------------------------------------------------------------------
 
@@ -402,7 +432,7 @@ class Decoder:
         """
         blame = partial(infeasible_on, self, lattice, given)
         with stopping(stop):
-            return marginals(self._problem(lattice, given), blame, self.limits.time_limit)
+            return marginals(Problem.of_one(self.compiled, lattice, given), blame, self.limits.time_limit)
 
     def probability(
         self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None
@@ -432,7 +462,7 @@ class Decoder:
         """
         blame = partial(infeasible_on, self, lattice, given)
         with stopping(stop):
-            return probability(self._problem(lattice, given), blame, self.limits.time_limit)
+            return probability(Problem.of_one(self.compiled, lattice, given), blame, self.limits.time_limit)
 
     def explain(self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None) -> Explanation:
         """Explain the labelling: which rules changed it, what each one cost, and the best labelling without it.
@@ -456,11 +486,98 @@ class Decoder:
 
             return explain(self, lattice, given)
 
-    def _stats(self, counters: list[int]) -> dict[str, Any]:
-        return self._engine.stats(counters)
 
-    def _problem(self, lattice: Lattice, given: Given | None) -> Problem:
-        check_lattice(lattice)
-        givens = None if given is None else [given]
-        check_given(givens, 1)
-        return Problem(self.compiled, [lattice], givens)
+def _run(
+    kernel: Kernel, lattice: Lattice, given: Given | None, n_counters: int, seconds: float | None = None
+) -> tuple[Any, ...]:
+    """Decode one sequence by a kernel: ids, score, bound, status, violations, counters, seconds."""
+    ids, (number, rules) = np.empty(len(lattice.unary), dtype=np.int32), kernel
+    scores = lattice.unary, lattice.pairwise, lattice.start, lattice.end
+    return ids, *_native.decode_one(rules, number, *scores, given, n_counters, ids, seconds, current_stop())
+
+
+def without_answer(
+    decoder: Decoder,
+    lattice: Lattice,
+    given: Given | None,
+    status: int,
+    bound: float,
+    seconds: float,
+    counters: Sequence[int] = (),
+) -> Decoding:
+    """Relax, skip or raise: what the decoder does with a sequence that a kernel found no labelling for."""
+    if status == TOO_LARGE:
+        raise decoder.resolved_engine.too_large(len(decoder.rules), None)
+    if status == INFEASIBLE and decoder.on_infeasible == "relax":
+        limit = decoder.limits.time_limit
+        kernel, left = Kernel(_RELAXED, decoder.compiled.native("relaxed")), None if limit is None else limit - seconds
+        found = _run(kernel, lattice, given, len(_RELAXED_COUNTERS) + 1, None if left is None else max(0.0, left))
+        ids, score, bound, status, counts, (*numbers, proved), _ = found
+        if status == RELAXED:
+            stats = dict(zip(_RELAXED_COUNTERS, numbers, strict=True))
+            return decoding_of(decoder, ids, score, bound, status, counts, stats, optimal=bool(proved))
+    problem = Problem.of_one(decoder.compiled, lattice, given)
+    answers = Answers.blank(problem.offsets, len(decoder.rules), len(decoder.resolved_engine.counters))
+    answers.bound[0], answers.status[0], answers.seconds[0] = bound, status, seconds
+    answers.counters[0, : len(counters)] = counters
+    decodings = decoder._collect(problem, answers)
+    raise_first(decodings, infeasible=decoder.on_infeasible != "skip")
+    return decodings[0]
+
+
+def _relax(problem: Problem, limits: Limits, answers: Answers) -> dict[int, dict[str, Any]]:
+    """Answer the sequences of a problem that are infeasible, unless their scores have no path at all.
+
+    Returns the counters of each of them, and whether it is "optimal": both parts of the objective proved.
+    """
+    chosen = np.flatnonzero(answers.status == INFEASIBLE)
+    smaller = problem.subset(chosen)
+    relaxed = Answers.blank(smaller.offsets, len(problem.rules), len(_RELAXED_COUNTERS) + 1)
+    left = None if limits.time_limit is None else np.maximum(0.0, limits.time_limit - answers.seconds[chosen])
+    smaller.native("relaxed").decode(_RELAXED, smaller.stop, *relaxed.arrays, left)
+    late = relaxed.status == NOTHING_FOUND  # a limit was reached first
+    answers.status[chosen[late]], answers.bound[chosen[late]] = NOTHING_FOUND, relaxed.bound[late]
+    stats = {}
+    for k in np.flatnonzero(relaxed.status == RELAXED).tolist():
+        b, (low, high) = int(chosen[k]), smaller.offsets[k : k + 2]
+        answers.ids[problem.offsets[b] : problem.offsets[b + 1]] = relaxed.ids[low:high]
+        answers.score[b], answers.bound[b], answers.status[b] = relaxed.score[k], relaxed.bound[k], RELAXED
+        answers.violations[b] = relaxed.violations[k]
+        *numbers, proved = relaxed.counters[k].tolist()
+        stats[b] = {"optimal": bool(proved), **dict(zip(_RELAXED_COUNTERS, numbers, strict=True))}
+    return stats
+
+
+def decodings_of(decoder: Decoder, ranked: Sequence[tuple[Any, ...]]) -> list[Decoding]:
+    """Make decodings of the labellings that a kernel has ranked."""
+    decodings = []
+    for path, score, status, bound, counts in ranked:
+        check_stopped()
+        ids = np.array(path, dtype=np.int32)
+        decodings.append(decoding_of(decoder, ids, score, bound, status, counts, {}, engine="search"))
+    return decodings
+
+
+class TrainingRules:
+    """The rules of a decoder, bound once to sequences that are decoded in each pass of a training by other weights.
+
+    The engine of the decoder must be a kernel, as "auto" is; time limits do not apply.
+    """
+
+    def __init__(self, decoder: Decoder, offsets: npt.NDArray[np.int64], givens: Givens) -> None:
+        engine = decoder.resolved_engine
+        assert isinstance(engine, NativeEngine)
+        self._compiled, self._offsets, self._givens, self._relaxed = decoder.compiled, offsets, givens, False
+        self.native = _native.TrainingRules(offsets, *self._bound(engine.absorb), engine.kernel)
+
+    def _bound(self, absorb: Absorb) -> tuple[_native.CompiledRules, _native.BoundRules | None]:
+        rules = self._compiled.native(absorb)
+        return rules, self._compiled.bind(rules, self._offsets, self._givens) if rules.depends else None
+
+    def relax(self) -> bool:
+        """Bind the rules for sequences on which they clash, unless that is done; few trainings need it."""
+        if self._relaxed:
+            return False
+        self.native.relax(*self._bound("relaxed"), _RELAXED)
+        self._relaxed = True
+        return True

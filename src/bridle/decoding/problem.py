@@ -14,7 +14,7 @@ from bridle import _native
 from bridle.checks import is_integer
 from bridle.deadline import current_stop
 from bridle.errors import Argument, BridleError, EngineError, GivenError, LatticeError, shown
-from bridle.lattice import AnyScores, Batch, Lattice
+from bridle.lattice import AnyScores, Batch, Lattice, subset
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
 from bridle.steps import Steps
 
@@ -23,12 +23,14 @@ LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory i
 TABLES = 8_000_000  # bytes of transition scores that are made at a time, where they depend on the token
 OPTIMAL, LIMIT, INFEASIBLE, NOTHING_FOUND, TOO_LARGE = range(5)  # as in cpp/search/problem.h
 RELAXED, FAILED = 5, 6  # FAILED: the sequence cannot be decoded, and an error says why
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 Objective = Literal["score", "two_stage"]  # what an engine makes as good as possible
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much work may be spent on each sequence."""
+    """Limits of the work on each sequence."""
 
     time_limit: float | None = None  # seconds
     max_states: int | None = None  # states that an engine may look at
@@ -44,38 +46,43 @@ class Limits:
         if not is_integer(self.max_memory, LEAST_MEMORY, 2**62):
             raise bad_option("max_memory", self.max_memory, f"bytes, an integer from {LEAST_MEMORY:,} to 2**62")
 
-    def native(self, engine: object = None, told: Sequence[str] = ()) -> _native.Options:
-        """The same for the kernels. told: options of the engine that they are told, too."""
+    def native(self, engine: object = None, options: Sequence[str] = ()) -> _native.Options:
+        """Return the limits for the kernels, with options of an engine that they take, too."""
         out = _native.Options()
         out.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
         out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
         out.max_memory = int(self.max_memory)
-        for name in told:
+        for name in options:
             setattr(out, name, type(getattr(out, name))(getattr(engine, name)))
         return out
 
 
 def bad_option(name: str, got: object, wanted: str) -> EngineError:
-    """The error for an option of a decoder or an engine."""
+    """Make the error for an option of a decoder or an engine."""
     return EngineError(f"invalid value of `{name}`", got=repr(got), wanted=wanted, argument=Argument(name, got))
 
 
 @dataclass(slots=True)
 class Answers:
-    """What an engine found, for all sequences of a batch."""
+    """Results of an engine, for all sequences of a batch."""
 
-    ids: npt.NDArray[np.int32]  # (N,)
-    score: npt.NDArray[np.float64]  # (B,)    lattice score - penalty; -inf: no labelling
-    bound: npt.NDArray[np.float64]  # (B,)
+    ids: Ints  # (N,)
+    score: Floats  # (B,)    lattice score - penalty; -inf: no labelling
+    bound: Floats  # (B,)
     status: npt.NDArray[np.uint8]  # (B,)
-    violations: npt.NDArray[np.int32]  # (B, R)  of each rule
+    violations: Ints  # (B, R)  of each rule
     counters: npt.NDArray[np.int64]  # (B, X)
-    seconds: npt.NDArray[np.float64]  # (B,)    spent on each, if there is a time limit
+    seconds: Floats  # (B,)    spent on each, if there is a time limit
     stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
+
+    @property
+    def arrays(self) -> tuple[Ints, Floats, Floats, npt.NDArray[np.uint8], Ints, npt.NDArray[np.int64], Floats]:
+        """All arrays, in the order in which kernels fill them."""
+        return self.ids, self.score, self.bound, self.status, self.violations, self.counters, self.seconds
 
     @classmethod
     def blank(cls, offsets: npt.NDArray[np.int64], n_rules: int, n_counters: int) -> Answers:
-        """Room for the answers to some sequences."""
+        """Allocate the answers to sequences that lie end to end."""
         n_sequences = len(offsets) - 1
         return cls(
             np.zeros(int(offsets[-1]), dtype=np.int32),
@@ -90,12 +97,9 @@ class Answers:
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:
-        """The answers of parts of a batch, in order."""
-        arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("ids", "score", "bound", "status", "violations", "counters", "seconds")
-        }
-        return cls(**arrays, stats=[stats for part in parts for stats in part.stats])
+        """Join the answers of parts of a batch, in order."""
+        arrays: Any = [np.concatenate(same) for same in zip(*(part.arrays for part in parts), strict=True)]
+        return cls(*arrays, stats=[stats for part in parts for stats in part.stats])
 
 
 class Problem:
@@ -133,8 +137,23 @@ class Problem:
             self._pack(lattices, m)
         self._native: dict[Absorb, _native.Problem] = {}
 
+    @classmethod
+    def of_one(cls, rules: CompiledRules, lattice: Lattice, given: Mapping[str, Any] | None) -> Problem:
+        """Check the scores of a sequence and what comes with it, and pack them."""
+        check_lattice(lattice)
+        givens = None if given is None else [given]
+        check_given(givens, 1)
+        return cls(rules, [lattice], givens)
+
+    def subset(self, chosen: npt.NDArray[np.int64]) -> Problem:
+        """Return a problem with some of the sequences."""
+        numbers, cuts = chosen.tolist(), self.offsets
+        givens = None if self.givens is None else [self.givens[b] for b in numbers]
+        texts = None if self.texts is None else [text for b in numbers for text in self.texts[cuts[b] : cuts[b + 1]]]
+        return Problem(self.compiled, subset(self.lattices, chosen), givens, texts=texts, stop=self.stop)
+
     def _add_steps(self, batch: Batch, steps: Steps) -> None:
-        """Transition scores that depend on the tokens: a head per sequence that has any."""
+        """Add a head per sequence whose transition scores depend on the tokens."""
         tables = steps.tables(batch.pairwise, 0, len(steps), batch.n_labels)
         self.head_of = np.zeros(len(self), dtype=np.int32)
         for b, (low, high) in enumerate(pairwise(self.offsets.tolist())):
@@ -167,24 +186,24 @@ class Problem:
         return len(self.offsets) - 1
 
     def given(self, b: int) -> Mapping[str, Any]:
-        """What came with sequence b."""
+        """Return the values that came with sequence b."""
         return {} if self.givens is None else self.givens[b]
 
     def all_given(self, b: int) -> Mapping[str, Any] | None:
-        """What came with sequence b, the texts of its tokens among it."""
+        """Return the values that came with sequence b, with the texts of its tokens."""
         if self.texts is None:
             return None if self.givens is None else self.givens[b]
         return {**self.given(b), "tokens": list(self.texts[self.offsets[b] : self.offsets[b + 1]])}
 
     def fail(self, b: int, error: BridleError) -> None:
-        """Note why a sequence cannot be decoded; raise it if nobody takes such errors."""
+        """Record why a sequence cannot be decoded; raise it if the problem does not collect errors."""
         if self.errors is None:
             error.sequence = self.first + b if self.many else None
             raise error
         self.errors.setdefault(b, error)
 
     def native(self, absorb: Absorb = "masks") -> _native.Problem:
-        """The problem in the kernels' hands."""
+        """Pack the problem for the kernels, once for each way to absorb rules."""
         if absorb not in self._native:
             rules, bound = self.compiled.native(absorb), None
             if rules.depends:
@@ -207,8 +226,8 @@ class Problem:
 def pieces(
     batch: Sequence[Lattice] | Batch, givens: Givens, texts: Sequence[str] | None, errors: dict[int, BridleError]
 ) -> list[tuple[int, Sequence[Lattice] | Batch, Givens, Sequence[str] | None, dict[int, BridleError]]]:
-    """Sequences as they are to be decoded, after the number of the first one: all at once, or piece by piece where
-    transition scores depend on the tokens and their tables would take too much memory together."""
+    """Cut a batch into pieces, each after the number of its first sequence, so that tables of transition scores that
+    depend on the tokens stay small; batches without such scores are one piece."""
     if not isinstance(batch, Batch) or batch.steps is None or not len(batch):
         return [(0, batch, givens, texts, errors)]
     most, cuts = max(1, TABLES // (8 * batch.n_labels**2)), [0]  # tokens
@@ -216,31 +235,31 @@ def pieces(
     for b in range(1, len(batch)):
         if ends[b + 1] - ends[cuts[-1]] > most:
             cuts.append(b)
-    found: list[Any] = []
+    parts: list[Any] = []
     for low, high in pairwise([*cuts, len(batch)]):
-        its = None if givens is None else givens[low:high]
+        values = None if givens is None else givens[low:high]
         words = None if texts is None else texts[ends[low] : ends[high]]
-        wrong = {b - low: error for b, error in errors.items() if low <= b < high}
-        found.append((low, batch.part(low, high), its, words, wrong))
-    return found
+        failed = {b - low: error for b, error in errors.items() if low <= b < high}
+        parts.append((low, batch.part(low, high), values, words, failed))
+    return parts
 
 
 def offsets_of(lattices: Sequence[Lattice] | Batch) -> npt.NDArray[np.int64]:
-    """(B + 1,) where each sequence begins among all tokens."""
+    """Return where each sequence begins among all tokens, (B + 1,)."""
     if isinstance(lattices, Batch):
         return lattices.offsets
     return np.concatenate([[0], np.cumsum([len(x) for x in lattices])]).astype(np.int64)
 
 
 def check_lattice(lattice: Any) -> None:
-    """A lattice is a Lattice, not an array."""
+    """Raise `LatticeError` if this is not a `Lattice`."""
     if not isinstance(lattice, Lattice):
         cause = "Pass bridle.Lattice(scores)." if isinstance(lattice, (np.ndarray, list)) else None
         raise LatticeError("not a Lattice", got=type(lattice).__name__, wanted="bridle.Lattice", cause=cause)
 
 
 def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
-    """A batch is a Batch or a list of lattices."""
+    """Return a `Batch` or a list of lattices as it is; raise `LatticeError` for anything else."""
     if isinstance(lattices, Batch):
         return lattices
     if isinstance(lattices, Lattice) or not isinstance(lattices, Sequence):
@@ -258,7 +277,7 @@ def check_lattices(lattices: Any) -> Batch | Sequence[Lattice]:
 
 
 def check_given(given: Givens, count: int, name: str = "given") -> None:
-    """One dict per sequence, or nothing at all."""
+    """Raise `GivenError` unless there is one dict per sequence, or nothing at all."""
     if given is None:
         return
     listed = isinstance(given, Sequence) and not isinstance(given, str)
@@ -274,13 +293,13 @@ def check_given(given: Givens, count: int, name: str = "given") -> None:
 
 
 def not_a_dict(got: object, sequence: int | None, name: str = "given") -> GivenError:
-    """The error for values of a sequence that have no names."""
+    """Make the error for values of a sequence that have no names."""
     wanted = "a dict, such as {'verb': 3}"
     return GivenError(f"{name} is not a dict", got=shown(got), wanted=wanted, sequence=sequence)
 
 
 def other_labels(got: int, wanted: int, sequence: int | None = None) -> LatticeError:
-    """The error for scores of another number of labels."""
+    """Make the error for scores of another number of labels."""
     return LatticeError(
         "the scores and the decoder differ in their number of labels",
         got=got,

@@ -1,4 +1,4 @@
-"""Decodings: labels with their proof. A sequence without an answer has a decoding, too."""
+"""Decodings: labels with their proof, or the reason why there are none: rules that clash, or a limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,25 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from bridle.decoding.clash import infeasible_on, nothing_found
-from bridle.decoding.problem import FAILED, LIMIT, OPTIMAL, RELAXED, Answers, Objective
-from bridle.errors import BridleError, Infeasible, LimitReached
+from bridle.deadline import Deadline
+from bridle.decoding.problem import (
+    FAILED,
+    INFEASIBLE,
+    LIMIT,
+    NOTHING_FOUND,
+    OPTIMAL,
+    RELAXED,
+    TOO_LARGE,
+    Answers,
+    Limits,
+    Objective,
+    Problem,
+)
+from bridle.engines import Search, solve_one
+from bridle.errors import Argument, BridleError, Infeasible, LimitReached
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
+from bridle.rules.compiled import CompiledRules
 
 if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
@@ -25,14 +39,15 @@ if TYPE_CHECKING:
 
 Status = Literal["optimal", "limit", "relaxed", "infeasible", "nothing_found", "error"]
 _NAMES: dict[int, Status] = {
-    0: "optimal",
-    1: "limit",
-    2: "infeasible",
-    3: "nothing_found",
+    OPTIMAL: "optimal",
+    LIMIT: "limit",
+    INFEASIBLE: "infeasible",
+    NOTHING_FOUND: "nothing_found",
     RELAXED: "relaxed",
     FAILED: "error",
 }
 STATUSES = np.array([_NAMES.get(code, "") for code in range(FAILED + 1)])
+PATIENCE = 5.0  # seconds that the search for a minimal clash may take if the decoder has no time limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +160,7 @@ class Decoding:
             return {"labels": None, "clash": [text(rule) for rule in self.clash]}
         if self.status == "nothing_found":
             return {"labels": None, "bound": bound, "optimal": False}
-        made: dict[str, Any] = {
+        entries: dict[str, Any] = {
             "labels": self.labels,
             "score": self.score if math.isfinite(self.score) else None,
             "penalty": self.penalty,
@@ -154,8 +169,8 @@ class Decoding:
             "violated": [{"rule": text(rule), "times": times} for rule, times in self.violated],
         }
         if self.objective != "score":
-            made["objective"] = self.objective
-        return {**made, "relaxed": True} if self.relaxed else made
+            entries["objective"] = self.objective
+        return {**entries, "relaxed": True} if self.relaxed else entries
 
 
 @dataclass(frozen=True)
@@ -241,8 +256,8 @@ class Decodings(Sequence[Decoding]):
         self.answered: npt.NDArray[np.bool_] = (answers.status <= LIMIT) | self.relaxed
         for k in (*unanswered, *errors):
             self.ids[offsets[k] : offsets[k + 1]] = -1
-        for k, told in relaxed.items():
-            self.optimal[k] = told["optimal"]
+        for k, stats in relaxed.items():
+            self.optimal[k] = stats["optimal"]
         for k in errors:  # whatever was found for what stood in its place
             self.scores[k], self.bounds[k], answers.violations[k] = -np.inf, np.inf, 0
 
@@ -305,42 +320,38 @@ class Decodings(Sequence[Decoding]):
         if not -len(self) <= k < len(self):
             raise IndexError(f"sequence {k} of {len(self)}")
         k %= len(self)
-        answers, decoder, unanswered = self._answers, self._decoder, self.unanswered.get(k)
-        violated, status = violations_of(decoder.rules, answers.violations[k].tolist()), _NAMES[int(answers.status[k])]
-        return Decoding(
-            ids=self.ids[:0]
-            if unanswered is not None or k in self.errors
-            else self.ids[slice(*self.offsets[k : k + 2])],
-            score=float(self.scores[k]),
-            penalty=penalty_of(violated),
-            violated=violated,
-            bound=float(self.bounds[k]),
+        answers, unanswered = self._answers, self.unanswered.get(k)
+        has_labels = unanswered is None and k not in self.errors
+        return decoding_of(
+            self._decoder,
+            self.ids[slice(*self.offsets[k : k + 2])] if has_labels else self.ids[:0],
+            float(self.scores[k]),
+            float(self.bounds[k]),
+            int(answers.status[k]),
+            answers.violations[k].tolist(),
+            self._stats(k),
             optimal=bool(self.optimal[k]),
-            engine=decoder.plan.engine,
-            stats=self._stats(k),
-            label_set=decoder.labels,
-            status=status,
             unanswered=unanswered,
-            objective=decoder.objective if status != "relaxed" else "score",
         )
 
     def __iter__(self) -> Iterator[Decoding]:
         return (self[k] for k in range(len(self)))
 
     def _stats(self, k: int) -> dict[str, Any]:
-        """What was counted for sequence k."""
-        if (told := self._relaxed.get(k)) is not None:
-            return {name: value for name, value in told.items() if name != "optimal"}
+        if (stats := self._relaxed.get(k)) is not None:
+            return {name: value for name, value in stats.items() if name != "optimal"}
         answers = self._answers
-        return answers.stats[k] if answers.stats else self._decoder._stats(answers.counters[k].tolist())
+        return answers.stats[k] if answers.stats else self._decoder.resolved_engine.stats(answers.counters[k].tolist())
 
 
-def joined(parts: Sequence[Decodings]) -> Decodings:
-    """The decodings of parts of a batch, in order."""
+def join_decodings(parts: Sequence[Decodings]) -> Decodings:
+    """Join the decodings of parts of a batch, in order."""
+    if len(parts) == 1:
+        return parts[0]
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     unanswered, relaxed, errors = (
-        {first + k: value for first, part in zip(starts, parts, strict=False) for k, value in own(part).items()}
-        for own in (attrgetter("unanswered"), attrgetter("_relaxed"), attrgetter("errors"))
+        {first + k: row for first, part in zip(starts, parts, strict=False) for k, row in rows_of(part).items()}
+        for rows_of in (attrgetter("unanswered"), attrgetter("_relaxed"), attrgetter("errors"))
     )
     grids = [part._grid for part in parts if part._grid is not None]
     return Decodings(
@@ -354,43 +365,167 @@ def joined(parts: Sequence[Decodings]) -> Decodings:
     )
 
 
+def decoding_of(
+    decoder: Decoder,
+    ids: npt.NDArray[np.int32],
+    score: float,
+    bound: float,
+    status: int,
+    counts: Sequence[int] | None,  # (R,)  violations of each rule; None: there are none
+    stats: dict[str, Any],
+    *,
+    optimal: bool | None = None,
+    engine: str | None = None,
+    unanswered: Unanswered | None = None,
+) -> Decoding:
+    """Make a decoding from what an engine found; engine: the one that did, if it is not the decoder's."""
+    violated = violations_of(decoder.rules, counts) if counts else []
+    return Decoding(
+        ids,
+        score,
+        penalty_of(violated) if violated else 0.0,
+        violated,
+        bound,
+        status == OPTIMAL if optimal is None else optimal,
+        decoder.plan.engine if engine is None else engine,
+        stats,
+        decoder.labels,
+        _NAMES[status],
+        unanswered,
+        "score" if engine is not None or status == RELAXED else decoder.resolved_engine.objective,
+    )
+
+
 def first_error(
-    found: Decodings, errors: Mapping[int, BridleError], *, infeasible: bool
+    decodings: Decodings, errors: Mapping[int, BridleError], *, infeasible: bool
 ) -> tuple[int, BridleError | None]:
-    """The number of the first sequence that has one of these errors, and the error; how many there are if none has.
+    """Return the number of the first sequence with an error, and the error; if there is none, their number and None.
 
-    infeasible: that no labelling obeys the rules, or none was found in time, is an error too.
+    errors: those of sequences that cannot be decoded; infeasible: sequences without an answer count, too.
     """
-    failed = min(errors, default=len(found))
-    left = min(found.unanswered, default=len(found)) if infeasible else len(found)
-    return (left, found.unanswered[left].error) if left < failed else (failed, errors.get(failed))
+    count = len(decodings)
+    failed = min(errors, default=count)
+    left = min(decodings.unanswered, default=count) if infeasible else count
+    return (left, decodings.unanswered[left].error) if left < failed else (failed, errors.get(failed))
 
 
-def raise_first(found: Decodings, *, infeasible: bool, errors: Mapping[int, BridleError] | None = None) -> None:
-    """Raise what `first_error` finds. errors: those that count; None: those of the decodings."""
-    wrong = found.errors if errors is None else errors
-    if not wrong and not found.unanswered:
+def raise_first(decodings: Decodings, *, infeasible: bool, errors: Mapping[int, BridleError] | None = None) -> None:
+    """Raise what `first_error` returns. errors: those that count; None: those of the decodings."""
+    failed = decodings.errors if errors is None else errors
+    if not failed and not decodings.unanswered:
         return
-    b, error = first_error(found, wrong, infeasible=infeasible)
+    b, error = first_error(decodings, failed, infeasible=infeasible)
     if error is None:
         return
-    if len(found) > 1 or error.sequence is not None:
+    if len(decodings) > 1 or error.sequence is not None:
         error.sequence = b
     if isinstance(error, (Infeasible, LimitReached)):
-        error.decodings = found
+        error.decodings = decodings
     raise error
 
 
-def violations_of(rules: Sequence[Rule], counts: list[int]) -> list[tuple[Rule, int]]:
-    """The rules that are violated, with how often."""
+def violations_of(rules: Sequence[Rule], counts: Sequence[int]) -> list[tuple[Rule, int]]:
+    """Return the rules that are violated, with how often."""
     return [(rule, count) for rule, count in zip(rules, counts, strict=True) if count]
 
 
 def penalty_of(violated: list[tuple[Rule, int]]) -> float:
-    """What the soft ones of some violated rules cost."""
+    """Sum the penalties of violated soft rules."""
     return float(sum(rule.cost(count) for rule, count in violated if isinstance(rule, Soft)))
 
 
 def status_of(code: int) -> Status:
-    """The name of an outcome."""
+    """Name a status code."""
     return _NAMES[code]
+
+
+# ---- reasons --------------------------------------------------------------------------------------------------------
+
+
+def infeasible(
+    rules: Sequence[Rule],
+    impossible: Callable[[Sequence[Rule], float], bool | None],
+    no_path: dict[str, Any],
+    noun: str = "labelling",
+    *,
+    instead: str = "relax",
+    seconds: float,
+) -> Infeasible:
+    """Make the error for rules that no labelling obeys, with a minimal set of rules that clash.
+
+    impossible(rules, seconds): is it proved that nothing obeys these rules? None: it is not known.
+    no_path: the parts of the message if nothing is left even without rules.
+    instead: the value of `on_infeasible` that would give an answer.
+    seconds: time for all of it; rules that are not known by then to be needless stay in the set.
+    """
+    deadline = Deadline.after(seconds)
+    if impossible((), seconds):  # one best path without rules
+        return Infeasible(**no_path)
+    clash = list(dict.fromkeys(rule for rule in rules if not isinstance(rule, Soft)))
+    minimal = True
+    for rule in list(clash) if len(clash) > 1 else ():  # leave out each that is not needed
+        fewer = [other for other in clash if other is not rule]
+        needless = None if deadline.passed() else impossible(fewer, deadline.left or 0.0)
+        if needless:
+            clash = fewer
+        minimal = minimal and needless is not None
+    cause = "Remove one of them, make it soft, or decode with {argument}."
+    if not minimal:
+        cause += (
+            " The time limit was reached before every rule was shown to be necessary, so the set may not be minimal."
+        )
+    many = "1 rule that cannot hold" if len(clash) == 1 else f"{len(clash)} rules that contradict each other"
+    return Infeasible(
+        f"no {noun} obeys the hard rules",
+        got=f"{many}: " + "; ".join(map(str, clash)),
+        wanted="rules that can hold together (and with the -inf scores of the lattice)",
+        cause=cause,
+        argument=Argument("on_infeasible", instead),
+        clash=clash,
+        minimal=minimal,
+    )
+
+
+def infeasible_on(
+    decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, seconds: float | None = None
+) -> Infeasible:
+    """Make the error for a lattice on which no labelling obeys the hard rules of a decoder.
+
+    seconds: time to search for the rules that clash; None: the decoder's time limit.
+    """
+
+    def impossible(rules: Sequence[Rule], time_limit: float) -> bool | None:
+        limits = Limits(time_limit, max_memory=decoder.limits.max_memory)
+        compiled = CompiledRules(decoder.labels, rules, limits.native())
+        problem = Problem(compiled, [lattice], None if given is None else [given])
+        return proves_infeasible(int(solve_one(Search(), problem, limits).status[0]))
+
+    no_path = {
+        "what": "the lattice has no path",
+        "got": "-inf on every labelling",
+        "wanted": "one with a finite score",
+        "cause": "Either all labels of a position are -inf, or no allowed transitions connect the positions. "
+        "The rules are not the cause.",
+    }
+    return infeasible(decoder.rules, impossible, no_path, seconds=clash_seconds(decoder.limits, seconds))
+
+
+def clash_seconds(limits: Limits, seconds: float | None = None) -> float:
+    """Return how long the search for a minimal clash may take: what is left, the time limit, or PATIENCE."""
+    return next((limit for limit in (seconds, limits.time_limit) if limit is not None), PATIENCE)
+
+
+def proves_infeasible(status: int) -> bool | None:
+    """Tell if a status proves that no labelling obeys the rules; None: it proves nothing."""
+    return None if status in (NOTHING_FOUND, TOO_LARGE) else status == INFEASIBLE
+
+
+def nothing_found(engine: str, bound: float) -> LimitReached:
+    """Make the error for a limit that was reached before any labelling was found."""
+    last = "width" if engine == "beam" else "max_memory"
+    return LimitReached(
+        f"engine {engine!r} stopped before it found a labelling that obeys the rules",
+        bound=bound,
+        got="no labelling",
+        wanted=f"a higher time_limit, max_states or {last}",
+    )

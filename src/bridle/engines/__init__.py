@@ -10,6 +10,7 @@ A file that defines a subclass of `Engine` with a name is registered automatical
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -21,6 +22,8 @@ import numpy as np
 from bridle import _native
 from bridle.decoding.problem import TOO_LARGE, Answers, Limits, Objective, Problem
 from bridle.errors import EngineError
+from bridle.labels import Labels
+from bridle.rules.base import Rule
 from bridle.rules.compiled import Absorb, CompiledRules
 
 _ENGINES: dict[str, type[Engine]] = {}
@@ -44,7 +47,7 @@ class Engine:
 
     name: ClassVar[str] = ""
     counters: ClassVar[tuple[str, ...]] = ()  # names of the numbers that it leaves per sequence
-    told: ClassVar[tuple[str, ...]] = ()  # its options that the kernels are told
+    native_options: ClassVar[tuple[str, ...]] = ()  # its options that the kernels take
     objective: ClassVar[Objective] = "score"  # what it makes as good as possible
 
     def __init_subclass__(cls) -> None:
@@ -165,17 +168,7 @@ class NativeEngine(Engine):
             )
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
-        problem.native(self.absorb).decode(
-            self.kernel,
-            problem.stop,
-            answers.ids,
-            answers.score,
-            answers.bound,
-            answers.status,
-            answers.violations,
-            answers.counters,
-            answers.seconds,
-        )
+        problem.native(self.absorb).decode(self.kernel, problem.stop, *answers.arrays)
         for b in np.flatnonzero(answers.status == TOO_LARGE).tolist():
             problem.fail(b, self.too_large(len(problem.rules), None))
 
@@ -253,6 +246,39 @@ def engine_named(name: object, **options: Any) -> Engine:
     return _ENGINES[name](**options)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """The name of the engine that answers, and why it was chosen."""
+
+    engine: str
+    reason: str
+    beyond: tuple[Rule, ...] = ()  # rules that are the reason
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        more = f" and {len(self.beyond) - 1} more" if len(self.beyond) > 1 else ""
+        return f"{self.reason}: {self.beyond[0]}{more}" if self.beyond else self.reason
+
+
+def plan_engine(
+    labels: Labels, rules: Sequence[Rule], engine: str | Engine, limits: Limits
+) -> tuple[Engine, CompiledRules, Plan]:
+    """Return the engine to use, for "auto" the one that suits the rules; the rules compiled for it; and the reason."""
+    auto = isinstance(engine, str) and engine == "auto"
+    chosen = Search() if auto else engine if isinstance(engine, Engine) else engine_named(engine)
+    compiled = CompiledRules(labels, rules, limits.native(chosen, chosen.native_options))
+    if not auto:
+        chosen.accept(compiled)
+        return chosen, compiled, Plan(chosen.name, "you selected it")
+    if not rules:
+        return Viterbi(), compiled, Plan("viterbi", "there are no rules")
+    beyond = tuple(rule for rule, mask in zip(rules, compiled.absorbed(), strict=True) if not mask)
+    if beyond:
+        return chosen, compiled, Plan("search", "masks cannot express", beyond)
+    return Viterbi(), compiled, Plan("viterbi", "every rule is a mask on labels and transitions")
+
+
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
@@ -270,11 +296,13 @@ __all__ = [
     "Ilp",
     "LazyIntersection",
     "NativeEngine",
+    "Plan",
     "Product",
     "Search",
     "TwoStage",
     "Viterbi",
     "engine_named",
     "engine_names",
+    "plan_engine",
     "solve_one",
 ]

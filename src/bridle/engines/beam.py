@@ -38,7 +38,7 @@ class Beam(NativeEngine):
     """
 
     name = "beam"
-    told = ("width",)
+    native_options = ("width",)
     width: int = 8
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ class LazyIntersection(NativeEngine):
     """
 
     name = "lazy_intersection"
-    told = ("seed", "arcs")
+    native_options = ("seed", "arcs")
     arcs: ClassVar[bool] = True
     absorb = "nothing"
     counters = tuple(map(str, range(64)))  # as laid out in cpp/search/product.cpp

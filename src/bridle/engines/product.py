@@ -24,7 +24,7 @@ class Product(NativeEngine):
     """
 
     name = "product"
-    told = ("arcs",)
+    native_options = ("arcs",)
     arcs: ClassVar[bool] = True
     absorb = "nothing"
     counters = ("states", "arcs")

@@ -40,7 +40,7 @@ class Search(NativeEngine):
     """
 
     name = "search"
-    told = ("max_product_states", "max_group_states", "decompose_after")
+    native_options = ("max_product_states", "max_group_states", "decompose_after")
     counters = ("rounds", "passes", "expansions", "states", "active", "multipliers")
     max_product_states: int = 64
     max_group_states: int = 128

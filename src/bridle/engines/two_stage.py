@@ -66,7 +66,7 @@ class TwoStage(NativeEngine):
 
     name = "two_stage"
     objective = "two_stage"
-    told = ("tau",)
+    native_options = ("tau",)
     counters = ("expansions",)
     tau: float = 0.9
     stage: Literal["native", "ilp"] = "native"

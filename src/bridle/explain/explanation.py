@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bridle.deadline import Deadline
-from bridle.decoding.clash import infeasible_on
-from bridle.decoding.result import Decoding
+from bridle.decoding.result import Decoding, infeasible_on
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.lattice import Lattice, Scores
 from bridle.rules.base import Rule, Soft

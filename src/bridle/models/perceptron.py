@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decoding.decoder import Decoder
+from bridle.decoding.decoder import Decoder, TrainingRules
 from bridle.decoding.problem import INFEASIBLE
-from bridle.decoding.training import TrainingRules
 from bridle.errors import BridleError, ModelError
 from bridle.lattice import Lattice
 from bridle.models.task import Array, Found, Task, Vector, check_state

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.checks import is_integer
 from bridle.deadline import Deadline, current_stop
-from bridle.decoding.clash import infeasible, known, patience
-from bridle.decoding.plan import Plan
 from bridle.decoding.problem import (
     LIMIT,
     MOST_MEMORY,
@@ -23,8 +21,9 @@ from bridle.decoding.problem import (
     bad_option,
     check_given,
 )
-from bridle.decoding.result import violations_of
+from bridle.decoding.result import clash_seconds, infeasible, proves_infeasible, violations_of
 from bridle.decoding.threads import SMALLEST, in_threads, over_parts, thread_count
+from bridle.engines import Plan
 from bridle.errors import EngineError, Infeasible, LimitReached
 from bridle.labels import UNTYPED, Labels
 from bridle.rules.base import Rule
@@ -321,7 +320,9 @@ class SpanDecoder:
 
         def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
             other = SpanDecoder(self.labels, rules, time_limit=time_limit, max_memory=self.limits.max_memory)
-            return known(int(other._solve([lattice], [given or {}], current_stop() or _native.Stop()).status[0]))
+            return proves_infeasible(
+                int(other._solve([lattice], [given or {}], current_stop() or _native.Stop()).status[0])
+            )
 
         return infeasible(
             self.rules,
@@ -335,7 +336,7 @@ class SpanDecoder:
             },
             "path",
             instead="skip",
-            seconds=patience(self.limits) if seconds is None else seconds,
+            seconds=clash_seconds(self.limits, seconds),
         )
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from bridle.deadline import Deadline
-from bridle.decoding.clash import infeasible, known, patience
 from bridle.decoding.problem import INFEASIBLE, LIMIT, MOST_MEMORY, Limits, bad_option
-from bridle.decoding.result import penalty_of, status_of, violations_of
+from bridle.decoding.result import clash_seconds, infeasible, penalty_of, proves_infeasible, status_of, violations_of
 from bridle.errors import BridleError, EngineError, Infeasible, LimitReached
 from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules
@@ -282,10 +281,9 @@ class SpanSelector:
         def impossible(rules: Sequence[Rule], seconds: float | None) -> bool | None:
             limits = Limits(seconds, max_memory=self.limits.max_memory)
             other = CompiledSelector(labels, ItemRules(rules), self.overlap, limits)
-            return known(other.best(task, Deadline.after(seconds)).status)
+            return proves_infeasible(other.best(task, Deadline.after(seconds)).status)
 
-        left = deadline.left
-        seconds = patience(self.limits) if left is None else left
+        seconds = clash_seconds(self.limits, deadline.left)
         return infeasible(self.rules, impossible, {}, "selection", instead="skip", seconds=seconds)
 
 

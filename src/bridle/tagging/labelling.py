@@ -9,12 +9,10 @@ import numpy as np
 
 from bridle import _native
 from bridle.checks import is_integer
-from bridle.decoding.clash import nothing_found
-from bridle.decoding.decoder import Decoder, Given, Scored
+from bridle.decoding.decoder import Decoder, Given, Scored, decodings_of
+from bridle.decoding.marginals import probabilities
 from bridle.decoding.problem import LIMIT, NOTHING_FOUND, Answers, Problem, bad_option, offsets_of, other_labels
-from bridle.decoding.ranking import ranked
-from bridle.decoding.result import Decoding
-from bridle.decoding.segments import probabilities
+from bridle.decoding.result import Decoding, nothing_found
 from bridle.errors import BridleError, FeatureError
 from bridle.features import Features, TemplateFeatures
 from bridle.features.columns import column_of, names_of_columns
@@ -253,7 +251,7 @@ class _Extras:
                 if labellings and labellings[0][2] == NOTHING_FOUND:
                     errors[b] = nothing_found("search", labellings[0][3])
                 else:
-                    best[b] = ranked(self.decoder, labellings)
+                    best[b] = decodings_of(self.decoder, labellings)
         tokens, segments = "probabilities" in self.wanted, None
         listed: dict[int, list[float]] = {}
         if "segment_probabilities" in self.wanted:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bridle.decoding.decoder import Decoder, OnInfeasible
+from bridle.decoding.decoder import Decoder, OnInfeasible, without_answer
 from bridle.decoding.marginals import log_probability
-from bridle.decoding.problem import not_a_dict
-from bridle.decoding.single import without_answer
+from bridle.decoding.problem import Problem, not_a_dict
 from bridle.errors import FeatureError, LabelError, ModelError, ModelFileError, shown
 from bridle.features.plain import PlainFeatures, pairs_of
 from bridle.integrations.crfsuite import file
@@ -151,9 +150,10 @@ class Tagger:
         decoder = model.decoder(self._rules, **self._options)
         self._native = kernel_of(model)
         # What the kernel decodes itself, without rules or with them; None: the decoder is asked.
-        self._compiled = decoder._native if decoder.rules and decoder._kernel >= 0 else None
+        kernel = decoder.kernel
+        self._compiled = kernel.rules if decoder.rules and kernel is not None else None
         self._alone = bool(decoder.rules) and self._compiled is None
-        self._kernel, self._decoder, self._model = decoder._kernel, decoder, model
+        self._kernel, self._decoder, self._model = -1 if kernel is None else kernel.number, decoder, model
         self._wants_texts = "tokens" in decoder.required_inputs
         self._marginals: Scores | None = None  # of the current sequence, if somebody has asked
 
@@ -295,7 +295,7 @@ class Tagger:
         if not len(lattice):
             return 0.0
         ids = np.array([self._id(y) for y in yseq], dtype=np.intp)
-        problem = self._decoder._problem(lattice, given)
+        problem = Problem.of_one(self._decoder.compiled, lattice, given)
         return math.exp(log_probability(problem, ids, self._decoder.limits.time_limit))
 
     def marginal(self, y: str, pos: int) -> float:
