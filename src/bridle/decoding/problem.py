@@ -99,7 +99,8 @@ class Answers:
     def joined(cls, parts: Sequence[Answers]) -> Answers:
         """Join the answers of parts of a batch, in order."""
         arrays: Any = [np.concatenate(same) for same in zip(*(part.arrays for part in parts), strict=True)]
-        return cls(*arrays, stats=[stats for part in parts for stats in part.stats])
+        stats = [entries for part in parts for entries in part.stats]
+        return cls(*arrays, stats)
 
 
 class Problem:
