@@ -31,9 +31,8 @@ from bridle.decoding.decoder import Decoder
 from bridle.features import features_of
 from bridle.lattice import Lattice
 from bridle.models.checks import ids_of
-from bridle.models.fitting import labels_of
 from bridle.models.perceptron import Perceptron
-from bridle.models.task import Task
+from bridle.models.task import Data, Task
 from experiments.srl import five_rules
 from experiments.srl_data import Part, frames, propositions
 from measure import told, where
@@ -65,7 +64,7 @@ def learners(part: Part) -> dict[str, Perceptron]:
     """All three, on the same data; each has its own decoder."""
     features = features_of("srl")
     encoded = features.fit(part.X)
-    labels = labels_of(part.y, "IO")
+    labels = Data.of(part.X, part.y).labels("IO")
     gold = ids_of(labels, part.y, encoded.offsets)
     task = Task.of(encoded, gold, (len(features), len(labels)), "seen", features.bigram)
     rules = five_rules(part.roles)

@@ -17,8 +17,7 @@ from numpy.random import Generator
 from bridle import _native
 from bridle.features import Encoded
 from bridle.features.encoded import EdgeAttributes
-from bridle.models import layout as layouts
-from bridle.models.layout import Layout
+from bridle.models.linear import Layout, width_of
 from bridle.models.task import Task
 
 Floats = npt.NDArray[np.float64]
@@ -61,7 +60,7 @@ class Case:
         begin, m = self.layout.begin, self.layout.m
         found = np.full((len(begin) - 1, m), -1)
         for a, (low, high) in enumerate(itertools.pairwise(begin.tolist())):
-            full = high - low == layouts.width_of(m)
+            full = high - low == width_of(m)
             found[a, np.arange(m) if full else self.layout.label[low:high]] = np.arange(low, low + m if full else high)
         return found
 
@@ -123,15 +122,15 @@ def template_case(rng: Generator, m: int, tokens: int) -> Case:
     attrs = np.stack([a, 3 + b, 6 + 3 * a + b], axis=1).astype(np.int32)
     encoded = Encoded(offsets, np.arange(0, 3 * tokens + 1, 3, dtype=np.int64), attrs.ravel())
     y = rng.integers(0, m, tokens).astype(np.int32)
-    return Case(encoded, y, layouts.seen(encoded.native(y), 15, m))
+    return Case(encoded, y, Layout.seen(encoded.native(y), 15, m))
 
 
 def _layout(rng: Generator, encoded: Encoded, y: npt.NDArray[np.int32], m: int, kind: str) -> Layout:
     if kind == "seen":
-        return layouts.seen(encoded.native(y), 7, m)
+        return Layout.seen(encoded.native(y), 7, m)
     if kind == "all":
-        return layouts.all_pairs(7, m)
-    most = min(m, layouts.width_of(m) - 1)  # one more would be a full row
+        return Layout.all_pairs(7, m)
+    most = min(m, width_of(m) - 1)  # one more would be a full row
     rows = [np.sort(rng.permutation(m)[: rng.integers(0, most + 1)]) for _ in range(7)]
     begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     return Layout(m, begin, np.concatenate(rows).astype(np.uint16), None)

@@ -14,9 +14,9 @@ import pytest
 from bridle import _native
 from bridle.errors import ModelError
 from bridle.features import Encoded
-from bridle.models import layout as layouts
+from bridle.models.lbfgs import BLOCK, aim, combine, gradient_of, product, products, take_step
 from bridle.models.likelihood import Objective
-from bridle.models.vectors import BLOCK, aim, combine, gradient_of, product, products, take_step
+from bridle.models.linear import MOST_LABELS, Layout, check_labels, width_of
 from learning import LAYOUTS, Case, Floats, pinned, random_case, random_task, template_case
 from strategies import seeds
 
@@ -137,8 +137,8 @@ def test_large_weights_stay_finite_and_right(most: float, most_pair: float) -> N
 def test_no_path_gets_lost_between_large_weights() -> None:
     """Labels 1 1 1 and 0 0 1 have the same score; the first one passes through two tokens that it is bad at."""
     encoded = Encoded(np.array([0, 3]), np.arange(4), np.array([0, 0, 1], dtype=np.int32))
-    case = Case(encoded, np.zeros(3, dtype=np.int32), layouts.all_pairs(2, 2))
-    w = np.zeros((2, layouts.width_of(2)))
+    case = Case(encoded, np.zeros(3, dtype=np.int32), Layout.all_pairs(2, 2))
+    w = np.zeros((2, width_of(2)))
     w[0, :2], w[1, :2] = (300, -300), (-300, 300)
     compare(case, w.ravel(), np.array([[-300.0, -300.0], [-300.0, 300.0]]), in_logs)
 
@@ -148,7 +148,7 @@ def test_a_sequence_of_5000_tokens() -> None:
     n, m = 5000, 5
     attrs = rng.integers(0, 50, n, np.int32)
     encoded = Encoded(np.array([0, n]), np.arange(n + 1), attrs, rng.normal(size=n).astype(np.float32))
-    case = Case(encoded, rng.integers(0, m, n, np.int32), layouts.all_pairs(50, m))
+    case = Case(encoded, rng.integers(0, m, n, np.int32), Layout.all_pairs(50, m))
     compare(case, rng.normal(size=case.layout.size) * 3, rng.normal(size=(m, m)) * 3, in_logs, 1e-9)
 
 
@@ -225,11 +225,11 @@ def test_scores_of_tokens() -> None:
 
 def test_scores_of_as_many_labels_as_there_may_be() -> None:
     """A full row is then as long as 16 bits can count."""
-    m = layouts.MOST_LABELS
-    layouts.check_labels(m)
+    m = MOST_LABELS
+    check_labels(m)
     with pytest.raises(ModelError):
-        layouts.check_labels(m + 1)
-    layout = layouts.all_pairs(1, m)
+        check_labels(m + 1)
+    layout = Layout.all_pairs(1, m)
     w = np.arange(layout.size, dtype=np.float32)
     encoded, out = (
         Encoded(np.array([0, 1]), np.array([0, 1]), np.zeros(1, dtype=np.int32)),

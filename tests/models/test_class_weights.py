@@ -21,9 +21,8 @@ from numpy.random import Generator
 import bridle
 from bridle import CRF, Labels, LocalTagger
 from bridle.errors import LabelError, ModelError
-from bridle.models.class_weights import weights_of
 from bridle.models.likelihood import Objective
-from bridle.models.task import Task
+from bridle.models.task import Task, class_weights
 from learning import Floats, noisy, random_case, random_edges, steps_of
 
 Weights = npt.NDArray[np.float64] | None
@@ -90,7 +89,7 @@ def test_the_loss_is_that_of_enumeration_and_the_gradient_is_its_own(seed: int, 
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_everything_known_and_weights_of_one_change_no_bit(seed: int) -> None:
+def test_everything_known_and_class_weights_one_change_no_bit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = random_case(rng, 3, kind="seen")
     task = Task.of(case.encoded, case.y, (7, 3), "seen", bigram=True)
@@ -128,7 +127,7 @@ MODELS: list[Any] = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_weights_of_one_change_nothing(model: Any) -> None:
+def test_class_weights_one_change_nothing(model: Any) -> None:
     X, y = noisy(np.random.default_rng(0), 200, 0.2)
     plain = copy.deepcopy(model).fit(X, y)
     for class_weight in ({"L0": 1.0, "L2": 1}, {}):
@@ -152,13 +151,13 @@ def test_more_weight_finds_more_of_a_class(model: Any) -> None:
 def test_types_full_labels_and_balance() -> None:
     labels = Labels(["B-LOC", "B-PER", "I-PER", "O"], "BIO")
     y = np.array([3, 3, 3, 3, 1, 2, 0, -2], dtype=np.int32)
-    weights = weights_of({"I-PER": 2.0, "PER": 3.0, "O": 0.5}, labels, y)
+    weights = class_weights({"I-PER": 2.0, "PER": 3.0, "O": 0.5}, labels, y)
     assert weights is not None and weights.tolist() == [1.0, 3.0, 2.0, 0.5]
-    balanced = weights_of("balanced", labels, y)
+    balanced = class_weights("balanced", labels, y)
     assert balanced is not None
     assert balanced == pytest.approx([7 / (3 * 1), 7 / (3 * 2), 7 / (3 * 2), 7 / (3 * 4)])  # three classes, 7 tokens
-    assert weights_of("balanced", Labels(["A", "B"]), np.array([0, 1], dtype=np.int32)) is None
-    assert weights_of(None, labels, y) is None
+    assert class_weights("balanced", Labels(["A", "B"]), np.array([0, 1], dtype=np.int32)) is None
+    assert class_weights(None, labels, y) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridle import CRF, LabelError, LocalTagger, ModelError, ModelFileError
 from bridle.models import CrossFit, Tagger, files
 from bridle.models.folds import folds_of
-from bridle.models.seen import SIZE, share_seen, sketch_of
+from bridle.models.task import SKETCH_SIZE, share_seen, sketch_of
 from bridle.rules import at_most
 from tests.models.test_tuning import WORD, noisy
 
@@ -134,7 +134,7 @@ def test_what_a_model_has_seen() -> None:
 def test_a_sketch_tells_the_share_of_large_data() -> None:
     hashes = np.random.default_rng(0).integers(0, 2**63, 40_000).astype(np.uint64)
     sketch = sketch_of(hashes)
-    assert len(sketch) == SIZE and bool((np.diff(sketch.astype(object)) > 0).all())
+    assert len(sketch) == SKETCH_SIZE and bool((np.diff(sketch.astype(object)) > 0).all())
     others = np.random.default_rng(1).integers(0, 2**63, 3_000).astype(np.uint64)
     mixed = np.concatenate([hashes[:1000], others])
     assert share_seen(sketch, mixed) == pytest.approx(0.25, abs=0.05)

@@ -22,9 +22,8 @@ from bridle.decoding import problem
 from bridle.errors import FeatureError, LatticeError, ModelError
 from bridle.features import TemplateFeatures, Templates
 from bridle.learn import ConstrainedTagger
-from bridle.models import edges as edge_weights
-from bridle.models import likelihood
-from bridle.models.crossfit import CrossFit
+from bridle.models import likelihood, linear
+from bridle.models.folds import CrossFit
 from bridle.models.likelihood import Objective
 from bridle.models.task import Task
 from bridle.steps import Steps
@@ -369,11 +368,11 @@ def test_only_a_crf_takes_them(kind: Any) -> None:
 
 
 def test_too_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge_weights, "MOST_LABELS", 1)
+    monkeypatch.setattr(linear, "MOST_EDGE_LABELS", 1)
     with pytest.raises(ModelError, match="too many labels for templates"):
         CRF(features=TEMPLATES, c2=0.1).fit(*flips(3, 1))
-    monkeypatch.setattr(edge_weights, "MOST_LABELS", 9)
-    monkeypatch.setattr(edge_weights, "MOST", 3)
+    monkeypatch.setattr(linear, "MOST_EDGE_LABELS", 9)
+    monkeypatch.setattr(linear, "MOST_EDGES", 3)
     with pytest.raises(ModelError, match=r"too many weights.*2 features x 2 x 2 labels"):
         CRF(features=TEMPLATES, c2=0.1, pairs="all").fit(*flips(3, 1))
 

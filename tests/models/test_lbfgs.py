@@ -380,8 +380,8 @@ def test_not_finite_at_the_start(loss: float, gradient: float, c1: float) -> Non
 @pytest.mark.parametrize(
     "shape, options, words",
     [
-        (2, {"c1": -1.0}, "L1 weight"),
-        (2, {"c1": np.nan}, "L1 weight"),
+        (2, {"c1": -1.0}, "`c1` must be"),
+        (2, {"c1": np.nan}, "`c1` must be"),
         (2, {"memory": 0}, "history"),
         ((2, 2), {}, "not a vector"),
         (3, {}, "wrong shape"),

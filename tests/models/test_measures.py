@@ -10,7 +10,7 @@ import pytest
 
 from bridle import CRF, Labels, ModelError
 from bridle.models import Progress, Step, files
-from bridle.models.measures import MEASURES, Measure, measure_of
+from bridle.models.training import MEASURES, Measure, measure_of
 from bridle.report import score
 from learning import Data
 

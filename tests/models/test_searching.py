@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import CRF, FileError, LabelError, LocalTagger, MissingExtra, ModelError
-from bridle.models import Candidate, search, searching
-from bridle.models.searching import FEWEST, KEEP, plan_rungs
+from bridle.models import Candidate, halving, search
+from bridle.models.halving import FEWEST, KEEP, plan_rungs
 from tests.models.test_measures import DEV, TRAIN, WORD, names
 
 GRID = {"c2": [100.0, 10.0, 1.0, 0.1], "cutoff": [1, 2]}
@@ -35,7 +35,7 @@ def test_rungs_grow_and_the_last_one_has_all_sequences(candidates: int, sequence
 
 def test_the_best_third_goes_on_and_the_best_of_the_last_rung_is_taken() -> None:
     seen: list[Candidate] = []
-    with patch.object(searching, "FEWEST", 20):
+    with patch.object(halving, "FEWEST", 20):
         found = search(model(), *TRAIN, GRID, measure="accuracy", watch=seen.append)
     assert found.tried == tuple(seen) and found.rungs == (20, 60) and found.folds == 4
     first, last = found.ranked(1), found.ranked(2)
@@ -88,9 +88,9 @@ def test_all_candidates_get_the_same_folds() -> None:
 def test_when_the_time_is_up_the_last_whole_rung_decides() -> None:
     def stop(one: Candidate) -> None:
         if one.rung == 2:
-            raise searching.OutOfTime
+            raise halving.OutOfTime
 
-    with patch.object(searching, "FEWEST", 20):
+    with patch.object(halving, "FEWEST", 20):
         found = search(model(), *TRAIN, GRID, watch=stop)
     assert found.why == "the time was up" and found.settings == found.ranked(1)[0].settings
     with pytest.raises(ModelError, match="the time was up before anything was compared; got 0 seconds"):
@@ -111,7 +111,7 @@ def test_a_label_of_the_development_set_that_training_does_not_know() -> None:
         ({"c2": []}, "the values of 'c2' are not a list"),
         ({"c2": "0.1"}, "the values of 'c2' are not a list"),
         ({"c3": [1]}, "unknown setting 'c3'"),
-        ({"c2": [-1]}, "bad setting c2"),
+        ({"c2": [-1]}, "`c2` must be a non-negative number"),
         ({"scheme": ["BIO", None]}, "'scheme' cannot be searched"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_grid_that_makes_no_sense(grid: Any, says: str) -> None:
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "long", True])
 def test_a_time_that_makes_no_sense(seconds: Any) -> None:
-    with pytest.raises(ModelError, match="bad setting seconds"):
+    with pytest.raises(ModelError, match="`seconds` must be a non-negative number"):
         search(model(), *TRAIN, {"c2": [1.0]}, seconds=seconds)
 
 

@@ -88,7 +88,7 @@ def test_the_time_is_kept() -> None:
 
 
 def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.models.fitting.MOST_TOKENS", 60)
+    monkeypatch.setattr("bridle.models.tuning.MOST_TOKENS", 60)
     model = CRF(features=WORD, threads=1).fit(*noisy(60, 5))
     assert model.tuning_ is not None and 0 < model.tuning_.sequences < 30
     assert model.cross_fit_ is not None and len(model.cross_fit_) == model.tuning_.sequences

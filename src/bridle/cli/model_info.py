@@ -15,7 +15,7 @@ from bridle.errors import FileError
 from bridle.features import SETS
 from bridle.models import CRF, Tagger
 from bridle.models.checks import jsonable
-from bridle.models.weights import top_by_label
+from bridle.models.predictor import top_by_label
 
 _ALIKE = ("labels", "weights")  # parts that a model and its configuration must share
 

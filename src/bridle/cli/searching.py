@@ -19,7 +19,7 @@ from bridle.errors import BridleError, FeatureError, FileError, ModelError
 from bridle.extras import needed
 from bridle.features import SETS
 from bridle.models import Candidate, CrossValidation, Fold, Search, Tagger, cross_validate, search
-from bridle.models.measures import TITLES, measure_of
+from bridle.models.training import TITLES, measure_of
 from bridle.models.tuning import C1_PATH, C2_PATH
 from bridle.rules.base import Rule
 

@@ -21,7 +21,7 @@ from bridle.data import Example, Lines
 from bridle.errors import BridleError, LabelError
 from bridle.learn.pricing import cross_fitted
 from bridle.models import CrossFit, Step, Tagger, Trial
-from bridle.models.measures import TITLES
+from bridle.models.training import TITLES
 from bridle.report import score
 from bridle.rules.base import Rule
 

@@ -34,12 +34,10 @@ from bridle.labels import Labels, scheme_of
 from bridle.learn.deterministic import UNDECIDED, Decided, DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
-from bridle.models.edges import refuse_edges
-from bridle.models.estimator import Estimator, Labellings, not_fitted
-from bridle.models.linear import Linear
+from bridle.models.estimator import Estimator, Labellings, not_fitted, pickled
+from bridle.models.linear import Array, Linear, Vector, Weights, refuse_edges
 from bridle.models.perceptron import AveragedWeights
-from bridle.models.pickling import pickled
-from bridle.models.task import Array, Found, Task, Vector
+from bridle.models.task import Task
 from bridle.models.training import Plan, Progress, Step, train
 
 Ids = npt.NDArray[np.int32]
@@ -62,7 +60,7 @@ class _Learner(AveragedWeights):
         )
         return self._ended(wrong, "no mistakes left")
 
-    def weights(self) -> Found:
+    def weights(self) -> Weights:
         """Averaged weights: static ones, and those of neighbouring labels."""
         steps = max(self._native.step, 1)
         return self._w - self._sum / steps, self._around - self._around_sum / steps, None
@@ -182,8 +180,7 @@ class ConstrainedTagger(Estimator):
         learner = _Learner(task, context, fixed, ahead, self._beam(), self.seed)
         plan = Plan(count_of("iterations", self.iterations), watch=watch)
         (weights, around, _), progress, trouble = train(learner, plan, None, {})
-        kept, linear = Linear.of(task.layout, weights, None).pruned()
-        features.keep(kept)
+        linear = Linear.of(task.layout, weights, None).pruned(features)
         self.labels_, self.rules_, self.features_, self.linear_ = labels, rules, features, linear
         self.around_, self.progress_ = np.zeros(0) if around is None else around, progress
         self.__dict__.pop("_shared", None)

@@ -34,8 +34,7 @@ from bridle.labels import Labels, scheme_of
 from bridle.lattice import Batch
 from bridle.models import files
 from bridle.models.checks import all_known, count_of_threads, ids_of, labellings_of, names_of, one_of
-from bridle.models.estimator import Estimator, not_fitted
-from bridle.models.pickling import pickled
+from bridle.models.estimator import Estimator, not_fitted, pickled
 from bridle.report import Counts
 
 UNDECIDED = -1

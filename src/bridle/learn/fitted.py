@@ -20,7 +20,7 @@ from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source
 from bridle.learn.relational import RelationalRules
 from bridle.learn.statistics import Comparison, compared
 from bridle.models.checks import Given, all_known, check_callable, given_of, labellings_of, positive
-from bridle.models.crossfit import CrossFit
+from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule

@@ -43,8 +43,8 @@ from bridle.models.checks import (
     positive,
 )
 from bridle.models.estimator import Estimator
+from bridle.models.linear import Array, Weights
 from bridle.models.tagger import Tagger
-from bridle.models.task import Array, Found
 from bridle.models.training import Judge, Plan, Progress, Step, train
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
@@ -150,7 +150,7 @@ class _Perceptron:
         parts = [(low, min(low + size, count)) for low in range(0, count, size)]
         return Answers.joined(over_parts(solve, parts, self._threads))
 
-    def weights(self) -> Found:
+    def weights(self) -> Weights:
         """Penalties: weights in units of the model's scores."""
         w = self._w if self._set.average == "last" or not self._steps else self._sum_with_last() / (self._steps + 1)
         return w[:-1] / w[-1], None, None
@@ -327,7 +327,7 @@ class JointWeights(Estimator):
             raise LabelError("whose weights?", got=shown(self.of), wanted="a model, or the Labels of lattices")
         return self.of
 
-    def _measure(self, held: _Data, labels: Labels, rules: list[Rule]) -> Callable[[Found], float]:
+    def _measure(self, held: _Data, labels: Labels, rules: list[Rule]) -> Callable[[Weights], float]:
         """Accuracy on the development set, as a function of the penalties."""
         if not len(held.gold):
             raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
@@ -335,7 +335,7 @@ class JointWeights(Estimator):
         # Under hard rules a limit could come before any labelling; soft ones can always be broken.
         most = self.max_states if all(isinstance(rule, Soft) for rule in rules) else None
 
-        def accuracy(found: Found) -> float:
+        def accuracy(found: Weights) -> float:
             prices = iter(found[0].tolist())
             now = [priced(rule, next(prices)) if isinstance(rule, Soft) else rule for rule in rules]
             decoder = Decoder(labels, now, on_infeasible="relax", max_states=most)

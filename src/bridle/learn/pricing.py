@@ -45,10 +45,9 @@ from bridle.models.checks import (
     labellings_of,
     one_of,
 )
-from bridle.models.crossfit import CrossFit, check_fits
-from bridle.models.folds import FOLDS, deal, groups_of
-from bridle.models.seen import hashes_of
+from bridle.models.folds import FOLDS, CrossFit, check_fits, deal, groups_of
 from bridle.models.tagger import Tagger
+from bridle.models.task import hashes_of
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules

@@ -22,7 +22,7 @@ from bridle.learn.evidence import counter, priced
 from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source, fit
 from bridle.learn.statistics import Comparison, compared
 from bridle.models.checks import Given, check_callable, positive
-from bridle.models.crossfit import CrossFit
+from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.plots import draw_bars
 from bridle.report.sequences import SequenceScores

@@ -1,22 +1,20 @@
-"""Models that give scores to labels: how they are trained, used, kept in files."""
+"""Models that give scores to labels: training, use and files."""
 
 from typing import TYPE_CHECKING, Any
 
 from bridle.models.crf import CRF
-from bridle.models.crossfit import CrossFit
+from bridle.models.folds import CrossFit
 from bridle.models.local import LocalTagger
 from bridle.models.tagger import Tagger, from_bytes, load
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning
 
 if TYPE_CHECKING:
-    from bridle.models.search_result import Candidate, Search
-    from bridle.models.searching import search
+    from bridle.models.halving import Candidate, Search, search
     from bridle.models.validation import CrossValidation, Fold, Spread, cross_validate
 else:
     _HOMES = {
-        **dict.fromkeys(("Candidate", "Search"), "search_result"),
-        "search": "searching",
+        **dict.fromkeys(("Candidate", "Search", "search"), "halving"),
         **dict.fromkeys(("CrossValidation", "Fold", "Spread", "cross_validate"), "validation"),
     }
 

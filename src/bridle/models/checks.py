@@ -1,8 +1,7 @@
-"""Gold labels and what comes with sequences, checked before training begins."""
+"""Checks of settings, gold labels and given values before training begins."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from bridle.checks import MISSING, is_integer
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.threads import cores
 from bridle.errors import Argument, BridleError, LabelError, ModelError, shown
-from bridle.features import Encoded, Features, PlainFeatures, TemplateFeatures
+from bridle.features import Features, PlainFeatures, TemplateFeatures
 from bridle.labels import Labels
 from bridle.rules.base import Rule
 from bridle.rules.conditions import without_files
@@ -30,89 +29,108 @@ Given = Mapping[str, Any]
 _NUMBERS = (int, float, np.integer, np.floating)
 
 
-def count_of(name: str, value: Any) -> int:
-    """A number of iterations."""
-    if not is_integer(value, 1):
-        raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="an integer >= 1")
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+def count_of(name: str, value: Any, least: int = 1) -> int:
+    """Return a setting that is a count; raise `ModelError` if it is not an integer >= `least`."""
+    if not is_integer(value, least):
+        raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted=f"an integer >= {least}")
     return int(value)
 
 
 def count_of_threads(value: Any) -> int:
-    """A number of threads; 0 is all cores."""
+    """Return a number of threads; 0 is all cores."""
     if not is_integer(value, 0):
         raise ModelError("invalid value of `threads`", got=repr(value), wanted="0 (all cores) or more")
     return int(value) or cores()
 
 
 def check_seed(value: Any) -> None:
-    """A seed of random numbers."""
+    """Raise `ModelError` if a seed is not a non-negative integer."""
     if not is_integer(value, 0):
         raise ModelError("`seed` must be a non-negative integer", got=repr(value))
 
 
 def path_of(name: str, value: Any) -> Path | None:
-    """A path, or None."""
+    """Return a path, or None."""
     if value is not None and not isinstance(value, (str, os.PathLike)):
         raise ModelError(f"{name} is not a path", got=shown(value), wanted="a path, or None")
     return None if value is None else Path(value)
 
 
-def check_pair(dev: Any) -> None:
-    """A development set is a pair of X and y."""
-    if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
-        raise ModelError("dev is not a development set", got=shown(dev), wanted="(X, y)")
+def check_callable(name: str, value: Any, wanted: str) -> None:
+    """Raise `ModelError` if a function that reports progress cannot be called; None is no function."""
+    if value is not None and not callable(value):
+        raise ModelError(f"{name} cannot be called", got=shown(value), wanted=wanted)
 
 
-@contextmanager
-def of_dev() -> Iterator[None]:
-    """Errors raised inside are about the development set."""
-    try:
-        yield
-    except BridleError as error:
-        number = "" if error.sequence is None else f"sequence {error.sequence} of "
-        error.at(where=f"{number}the development set")
-        raise
+def one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    """Raise `ModelError` if a setting is not one of these words."""
+    if value not in known:
+        raise ModelError(f"unknown {name}", got=repr(value), wanted=" or ".join(map(repr, known)))
 
 
-def digest_of(given: Sequence[Given] | None) -> str:
-    """A digest that distinguishes given values."""
-    return hashlib.sha256(_canonical(given).encode("utf-8", "surrogatepass")).hexdigest()
+def positive(name: str, value: Any) -> None:
+    """Raise `ModelError` if a setting is not a number above zero."""
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 < value < math.inf:
+        raise ModelError(f"`{name}` must be a number above 0", got=repr(value))
 
 
-def _canonical(value: Any) -> str:
-    """The same text for equal values."""
+def not_negative(name: str, value: Any, otherwise: str | None = None) -> None:
+    """Raise `ModelError` if a setting is neither a finite number >= 0 nor the word `otherwise`."""
+    if isinstance(value, str) and value == otherwise:
+        return
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value < math.inf:
+        words = f" or {otherwise!r}" if otherwise else ""
+        raise ModelError(f"`{name}` must be a non-negative number{words}", got=repr(value))
+
+
+def jsonable(value: Any) -> Any:
+    """Convert a setting to what JSON can hold; rules and templates become text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, Mapping):
-        return "{" + ",".join(sorted(f"{k!r}:{_canonical(v)}" for k, v in value.items())) + "}"
-    if isinstance(value, (set, frozenset)):
-        return "<" + ",".join(sorted(map(_canonical, value))) + ">"
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return "[" + ",".join(map(_canonical, value)) + "]"
-    return repr(value.item() if isinstance(value, np.generic) else value)
+        return {str(key): jsonable(x) for key, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(x) for x in value]
+    return str(without_files(value) if isinstance(value, Rule) else value)
+
+
+def templates_of(features: Features) -> TemplateFeatures:
+    """Return the features of a model that reads text; raise `ModelError` for any other model."""
+    if not isinstance(features, TemplateFeatures):
+        raise ModelError(
+            "the model takes ready-made features, not text",
+            got="a model without templates",
+            wanted="a model with templates, such as CRF(features='ner')",
+            cause="Score your features in Python, and decode the scores with bridle.Decoder or bridle.arrow.Decode.",
+        )
+    return features
+
+
+# ---- labels ---------------------------------------------------------------------------------------------------------
 
 
 def labellings_of(y: Any) -> Sequence[Sequence[str | None]]:
-    """y as a list of label lists, where it comes as a column of a table; what else it may be, `names_of` says.
+    """Convert y to a list of label lists if it is a column of a table; `names_of` checks it.
 
-    Labels that are missing (None, NaN, or another value that a table has for an empty cell) are None.
+    Labels that are missing (None, NaN, or another value that a table has for an empty cell) become None.
     """
-    found: Sequence[Sequence[str | None]] = y if isinstance(y, list) else frames.cells(y)
+    labellings: Sequence[Sequence[str | None]] = y if isinstance(y, list) else frames.cells(y)
     try:
-        odd = {label for label in set(chain.from_iterable(found)) if not isinstance(label, str)}
+        odd = {label for label in set(chain.from_iterable(labellings)) if not isinstance(label, str)}
     except TypeError:
-        return found
+        return labellings
     if not odd - {None} or not all(map(frames.is_missing, odd)):
-        return found
-    return [[label if isinstance(label, str) else None for label in labels] for labels in found]
-
-
-def given_of(given: Any) -> Sequence[Given] | None:
-    """Values for rules as a list of mappings, where they come as a table; `check_given` says what else they may be."""
-    found: Sequence[Given] | None = frames.rows(given)
-    return found
+        return labellings
+    return [[label if isinstance(label, str) else None for label in labels] for labels in labellings]
 
 
 def all_known(y: Sequence[Sequence[str | None]]) -> Sequence[Sequence[str]]:
-    """The same labels, none of which is missing."""
+    """Return the labels; raise `LabelError` if one is missing."""
     for k, labels in enumerate(y):
         if None in labels:
             raise LabelError(
@@ -126,35 +144,32 @@ def all_known(y: Sequence[Sequence[str | None]]) -> Sequence[Sequence[str]]:
 
 
 def names_of(y: Any) -> list[str]:
-    """All labels of the training data, sorted; missing ones (None) are none."""
+    """Return all labels of training data, sorted; raise `LabelError` if they are not names, or fewer than two."""
     if isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):
         raise LabelError("y is not a list of label lists", got=type(y).__name__, wanted="a list per sequence")
     names: set[Any] = set()
     for k, labels in enumerate(y):
         if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
-            got, cause = shown(labels), None
-            if frames.is_missing(labels):
-                cause = "The cell is empty: leave the row out of X and y."
-            raise LabelError(
-                "the labels are not a list", got=got, wanted="one label per token", cause=cause, sequence=k
-            )
+            cause = "The cell is empty: leave the row out of X and y." if frames.is_missing(labels) else None
+            wanted = "one label per token"
+            raise LabelError("the labels are not a list", got=shown(labels), wanted=wanted, cause=cause, sequence=k)
         try:
             names.update(labels)
         except TypeError:  # what cannot be hashed is no name
             odd = next(label for label in labels if not isinstance(label, str))
             raise LabelError("a label is not a name", got=shown(odd), wanted="non-empty strings", sequence=k) from None
-    unknown = None in names
-    names.discard(None)
-    if wrong := [name for name in names if not isinstance(name, str)]:
+    known = names - {None}
+    if wrong := [name for name in known if not isinstance(name, str)]:
         raise LabelError("a label is not a name", got=shown(wrong[0]), wanted="non-empty strings")
-    if len(names) < 2:
+    if len(known) < 2:
+        nothing = "only missing labels" if names else "no labels at all"
         raise LabelError(
             "there is nothing to learn",
-            got=f"only the label {min(names)!r}" if names else "only missing labels" if unknown else "no labels at all",
+            got=f"only the label {min(known)!r}" if known else nothing,
             wanted="at least two different labels",
             cause="Is the label column the right one?",
         )
-    return sorted(map(str, names))
+    return sorted(map(str, known))
 
 
 def ids_of(
@@ -164,12 +179,12 @@ def ids_of(
     on_unknown: str | None = None,
     missing: str = "raise",
 ) -> npt.NDArray[np.int32]:
-    """Gold labels as ids, end to end; checked against the sequences.
+    """Convert gold labels to ids, end to end; raise `LabelError` if they do not fit the sequences.
 
-    on_unknown: what the caller asks for with an argument of this name, if it has one; "wrong": -1 for an unknown label.
+    on_unknown: the argument of this name of the caller, if it has one; "wrong" gives -1 for an unknown label.
     missing: what to do where a label is None: "raise", or "allow", which gives MISSING.
     """
-    lengths, wanted = [len(one) for one in y], np.diff(offsets).tolist()
+    lengths, wanted = [len(labelling) for labelling in y], np.diff(offsets).tolist()
     if len(lengths) != len(wanted):
         raise LabelError("y and X differ in length", got=f"{len(lengths)} lists", wanted=f"{len(wanted)} of them")
     if lengths != wanted:
@@ -202,93 +217,43 @@ def ids_of(
         ) from None
 
 
+# ---- given values and development sets ------------------------------------------------------------------------------
+
+
+def given_of(given: Any) -> Sequence[Given] | None:
+    """Convert values for rules to a list of mappings if they are a table; `check_given` checks them."""
+    values: Sequence[Given] | None = frames.rows(given)
+    return values
+
+
 def given_for(
     features: Features, sequences: Sequence[Any], given: Sequence[Given] | None, decoder: Decoder
 ) -> Sequence[Given] | None:
-    """What comes with the sequences, as far as rules ask for it; texts of tokens and other columns are added."""
+    """Return the values that rules ask for; texts of tokens and other columns are added."""
     if not decoder.required_inputs:
         return None
-    own: Sequence[Given] = [{}] * len(sequences) if given is None else given
+    values: Sequence[Given] = [{}] * len(sequences) if given is None else given
     if not decoder.required_columns or isinstance(features, PlainFeatures):
-        return own  # plain tokens have features, but no text
+        return values  # plain tokens have features, but no text
     errors: dict[int, BridleError] = {}
-    rows = with_columns(Block(len(sequences), sequences=sequences), features, own, decoder.required_columns, errors)
+    rows = with_columns(Block(len(sequences), sequences=sequences), features, values, decoder.required_columns, errors)
     for k, error in errors.items():
         raise error.at(sequence=k)
     return rows
 
 
-def fingerprint(encoded: Encoded, gold: npt.NDArray[np.int32]) -> str:
-    """A digest that distinguishes training data."""
-    digest = hashlib.sha256()
-    edges = () if encoded.edges is None else (encoded.edges.indptr, encoded.edges.attrs)
-    for array in (encoded.offsets, encoded.indptr, encoded.attrs, encoded.values, *edges, gold):
-        if array is not None and array.size:
-            digest.update(np.ascontiguousarray(array).data.cast("B"))
-    return digest.hexdigest()
+def check_pair(dev: Any) -> None:
+    """Raise `ModelError` if a development set is not a pair of X and y."""
+    if not isinstance(dev, (tuple, list)) or len(dev) != 2 or any(not hasattr(part, "__len__") for part in dev):
+        raise ModelError("dev is not a development set", got=shown(dev), wanted="(X, y)")
 
 
-def jsonable(value: Any) -> Any:
-    """A setting as JSON has it; rules and templates as text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(x) for key, x in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [jsonable(x) for x in value]
-    return str(without_files(value) if isinstance(value, Rule) else value)
-
-
-def check_settings(
-    model: Any, words: Mapping[str, Sequence[str]], numbers: Sequence[str] = (), strengths: Sequence[str] = ()
-) -> None:
-    """Settings that take one of some words, a number >= 0, or (strengths of regularisation) such a number or "auto"."""
-    for name, known in words.items():
-        if getattr(model, name) not in known:
-            raise _unknown(name, getattr(model, name), known)
-    for name in (*numbers, *strengths):
-        value = getattr(model, name)
-        if name in strengths and isinstance(value, str) and value == "auto":
-            continue
-        if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value < math.inf:
-            raise _no_number(name, value, "a number >= 0" + (", or 'auto'" if name in strengths else ""))
-
-
-def check_callable(name: str, value: Any, wanted: str) -> None:
-    """A function that is called to report progress; or None."""
-    if value is not None and not callable(value):
-        raise ModelError(f"{name} cannot be called", got=shown(value), wanted=wanted)
-
-
-def one_of(name: str, value: Any, known: Sequence[str]) -> None:
-    """A setting that takes one of some words."""
-    if value not in known:
-        raise _unknown(name, value, known)
-
-
-def positive(name: str, value: Any) -> None:
-    """A setting that takes a number above zero."""
-    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 < value < math.inf:
-        raise _no_number(name, value, "a number > 0")
-
-
-def _unknown(name: str, value: Any, known: Sequence[str]) -> ModelError:
-    return ModelError(f"unknown {name}", got=repr(value), wanted=" or ".join(map(repr, known)))
-
-
-def _no_number(name: str, value: Any, wanted: str) -> ModelError:
-    return ModelError(f"bad setting {name}", got=repr(value), wanted=wanted)
-
-
-def templates_of(features: Features) -> TemplateFeatures:
-    """The features of a model that reads text."""
-    if not isinstance(features, TemplateFeatures):
-        raise ModelError(
-            "the model takes ready-made features, not text",
-            got="a model without templates",
-            wanted="a model with templates, such as CRF(features='ner')",
-            cause="Score your features in Python, and decode the scores with bridle.Decoder or bridle.arrow.Decode.",
-        )
-    return features
+@contextmanager
+def of_dev() -> Iterator[None]:
+    """Say of errors that are raised inside that they are about the development set."""
+    try:
+        yield
+    except BridleError as error:
+        number = "" if error.sequence is None else f"sequence {error.sequence} of "
+        error.at(where=f"{number}the development set")
+        raise

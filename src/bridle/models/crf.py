@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from bridle.deadline import Deadline
@@ -11,18 +11,14 @@ from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError, shown
 from bridle.features import Features, Templates
 from bridle.labels import Labels
-from bridle.lattice import Batch
-from bridle.models.checks import Given, check_callable, check_settings, count_of
-from bridle.models.class_weights import ClassWeight, check_class_weight, weights_of
-from bridle.models.crossfit import FoldedTask
-from bridle.models.fitting import Tuner
-from bridle.models.folds import FOLDS, check_folds
+from bridle.models.checks import Given, count_of, not_negative, one_of
+from bridle.models.folds import FOLDS, CrossFit
 from bridle.models.likelihood import Likelihood
+from bridle.models.linear import Weights
 from bridle.models.perceptron import Average, Perceptron
 from bridle.models.tagger import Tagger
-from bridle.models.task import Found, Learner, Task
-from bridle.models.training import Plan, train
-from bridle.models.tuning import FEWEST, Trial, Tuning, tune
+from bridle.models.task import ClassWeight, Examples, Learner, Task, check_class_weight, class_weights
+from bridle.models.tuning import FEWEST, Trial, Tuning, sample_of, tune
 from bridle.rules.base import Rule
 from bridle.rules.conditions import without_files
 from bridle.rules.text import parse
@@ -132,13 +128,17 @@ class CRF(Tagger):
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
-        words = {"algorithm": tuple(_ITERATIONS), "pairs": ("seen", "all"), "average": ("averaged", "last")}
-        numbers = ("tolerance", *(["tuning_seconds"] if self.tuning_seconds is not None else []))
-        check_settings(self, words, numbers, ("c1", "c2"))
-        check_folds(self.folds)
-        if self.class_weight is not None:
-            check_class_weight(self.class_weight)
-        rules = () if isinstance(self.rules, (list, tuple)) and not self.rules else self._rules()
+        one_of("algorithm", self.algorithm, tuple(_ITERATIONS))
+        one_of("pairs", self.pairs, ("seen", "all"))
+        one_of("average", self.average, ("averaged", "last"))
+        not_negative("tolerance", self.tolerance)
+        if self.tuning_seconds is not None:
+            not_negative("tuning_seconds", self.tuning_seconds)
+        not_negative("c1", self.c1, "auto")
+        not_negative("c2", self.c2, "auto")
+        count_of("folds", self.folds, 2)
+        check_class_weight(self.class_weight)
+        rules = self._rules()
         if rules and self.algorithm != "ibt":
             raise ModelError(
                 "rules are for inference-based training only",
@@ -148,7 +148,7 @@ class CRF(Tagger):
             )
         if self.algorithm == "ibt" and not rules:
             raise ModelError("inference-based training has no rules", got="rules=()", wanted="at least one rule")
-        if rules and sum(len(str(without_files(rule))) for rule in rules) > _LONGEST_RULES:
+        if sum(len(str(without_files(rule))) for rule in rules) > _LONGEST_RULES:
             raise ModelError(
                 "the rules are too long to be kept in the model",
                 got=f"more than {_LONGEST_RULES:,} characters, phrases of lists included",
@@ -174,12 +174,15 @@ class CRF(Tagger):
     def _learner(
         self, task: Task, decoder: Decoder, given: Sequence[Given] | None, tuning: Tuning | None = None
     ) -> Learner:
-        weights = weights_of(self.class_weight, decoder.labels, task.y)
         if self.algorithm == "lbfgs":
-            c1, c2 = self._strengths(tuning)
-            return Likelihood(task, c1=c1, c2=c2, threads=self._threads(), class_weight=weights)
+            return self._likelihood(task, decoder.labels, *self._strengths(tuning))
+        weights = class_weights(self.class_weight, decoder.labels, task.y)
         under = decoder if self.algorithm == "ibt" else None
         return Perceptron(task, average=self.average, seed=self.seed, decoder=under, given=given, class_weight=weights)
+
+    def _likelihood(self, task: Task, labels: Labels, c1: float, c2: float, start: Weights | None = None) -> Likelihood:
+        weights = class_weights(self.class_weight, labels, task.y)
+        return Likelihood(task, c1=c1, c2=c2, threads=self._threads(), start=start, class_weight=weights)
 
     # ---- regularisation ---------------------------------------------------------------------------------------------
 
@@ -200,44 +203,43 @@ class CRF(Tagger):
         return self._strengths(self._tuned())
 
     def _tuned(self) -> Tuning | None:
-        return self.tuning_ if self._asked()[1] is None else None
+        return self.tuning_ if self._fixed_strengths()[1] is None else None
 
     def _strengths(self, tuning: Tuning | None) -> tuple[float, float]:
-        chosen = tuning or Tuning.untried(*self._asked(), 0, "")
+        chosen = tuning or Tuning.untried(*self._fixed_strengths(), 0, "")
         return chosen.c1, chosen.c2
 
-    def _asked(self) -> tuple[float | None, float | None]:
-        """c1 and c2; None: to be chosen. Whoever gives c2 alone wants no L1."""
+    def _fixed_strengths(self) -> tuple[float | None, float | None]:
+        """Return c1 and c2; None: to be chosen. If only c2 is a number, there is no L1."""
         c1, c2 = (None if strength == "auto" else float(strength) for strength in (self.c1, self.c2))
         return 0.0 if c1 is None and c2 is not None else c1, c2
 
-    def _tuner(self, watch: Callable[[Trial], None] | None, measure: str = "auto") -> Tuner | None:
-        c1, c2 = self._asked()
+    def _choose(
+        self,
+        examples: Examples,
+        resume: Path | None,
+        groups: Sequence[Hashable] | None,
+        measure: str,
+        watch: Callable[[Trial], None] | None,
+    ) -> tuple[Tuning | None, CrossFit | None]:
+        c1, c2 = self._fixed_strengths()
         if self.algorithm != "lbfgs" or c2 is not None:
-            return None
-        check_callable("watch_tuning", watch, "a function of a Trial")
-        deadline = Deadline.after(None if self.tuning_seconds is None else float(self.tuning_seconds))
-        plan = Plan(count_of("iterations", self._iterations()), self._tolerance(), watch=lambda step: deadline.check())
-
-        def fit(labels: Labels, task: Task, c1: float, c2: float, start: Found | None) -> tuple[Found, int]:
-            weights = weights_of(self.class_weight, labels, task.y)
-            learner = Likelihood(task, c1=c1, c2=c2, threads=self._threads(), start=start, class_weight=weights)
-            found, progress, trouble = train(learner, plan, None, {})
-            if trouble is not None:
-                raise trouble
-            return found, progress.iteration
-
-        def choose(folded: FoldedTask | None) -> tuple[Tuning, list[Batch]]:
-            if folded is None:
-                return Tuning.untried(c1, None, 0, f"there are fewer than {FEWEST} sequences"), []
-            decoder = Decoder(folded.labels)
-            return tune(
-                folded,
-                partial(fit, folded.labels),
-                lambda batch: decoder.decode_batch(batch, threads=self._threads()).ids,
-                c1=c1,
-                measure="quality" if measure == "auto" else measure,
-                watch=watch,
-            )
-
-        return choose
+            return None, None
+        if resume is not None and (tuning := Tuning.from_checkpoint(resume)) is not None:
+            return tuning, None
+        folded = None
+        if len(examples.encoded) >= FEWEST:
+            folded = self._folded(examples, sample_of(examples.encoded, self.seed), groups)
+        if folded is None or len(folded.folds) < 2:
+            return Tuning.untried(c1, None, 0, f"there are fewer than {FEWEST} sequences"), None
+        tuning, batches = tune(
+            folded,
+            lambda task, c1, c2, start: self._likelihood(task, examples.labels, c1, c2, start),
+            self._plan(Deadline.after(None if self.tuning_seconds is None else float(self.tuning_seconds))),
+            c1=c1,
+            measure="quality" if measure == "auto" else measure,
+            threads=self._threads(),
+            watch=watch,
+        )
+        identity = self._cross_fit_identity(examples, tuning, groups)
+        return tuning, folded.joined(batches, identity) if batches else None

@@ -24,24 +24,29 @@ Step a along d:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from bridle import _native
+from bridle.decoding.threads import over_parts
 from bridle.errors import ModelError
-from bridle.models.vectors import BLOCK, aim, combine, product, products, take_step
 
 Array = npt.NDArray[Any]
 Vector = npt.NDArray[np.float64]
 Evaluate = Callable[[Vector], tuple[float, Vector]]
 Why = Literal["converged", "line search failed"]
+BLOCK = _native.VECTOR_BLOCK
 
 FTOL, GTOL = 1e-4, 0.9
 EPSILON = 1e-5  # converged: |p| < EPSILON max(1, |w|)
 TRIALS = 20  # evaluations per line search
+THREAD_SIZE = 1 << 17  # numbers that are worth a thread
 TINY = float(np.finfo(np.float64).eps)
 SINGLE = 1 << 16  # weights from which on the history, most of the memory, is kept in single precision: it only guides
 
@@ -68,7 +73,7 @@ class Lbfgs:
 
     def __init__(self, evaluate: Evaluate, w: Vector, *, c1: float = 0.0, memory: int = 6, threads: int = 1) -> None:
         if not (math.isfinite(c1) and c1 >= 0):
-            raise ModelError("the L1 weight makes no sense", got=f"c1={c1}", wanted="a number, 0 or more")
+            raise ModelError("`c1` must be a non-negative number", got=str(c1))
         if memory < 1:
             raise ModelError("L-BFGS needs a history", got=f"memory={memory}", wanted="1 pair or more")
         if np.ndim(w) != 1:
@@ -346,6 +351,90 @@ def _beyond(before: _Point, low: _Point) -> float:
 
 # ---- long vectors ---------------------------------------------------------------------------------------------------
 
+# Each vector is read once, in threads. The bits do not depend on the number of threads: whole blocks go to a thread,
+# and sums are those of blocks, added in order of the blocks.
+
 
 def _blocks(v: Vector) -> Iterator[slice]:
     return (slice(a, a + BLOCK) for a in range(0, len(v), BLOCK))
+
+
+def _over(size: int, vectors: int, threads: int, sums: int, work: Callable[[int, int, Vector], None]) -> Vector:
+    """(sums,): work(low, high, out) writes the sums of block k into out[k]. vectors: how many are read."""
+    blocks = -(-size // BLOCK)
+    out = np.zeros((max(blocks, 1), sums))
+    parts = max(1, min(threads, size * vectors // THREAD_SIZE))
+    at = [blocks * k // parts for k in range(parts + 1)]
+    over_parts(lambda low, high, _: work(low, high, out), list(pairwise(at)), threads)
+    return reduce(np.add, out)
+
+
+def product(a: Vector, b: Vector, threads: int = 1) -> float:
+    """a . b"""
+    return float(_over(len(a), 2, threads, 1, lambda low, high, out: _native.product(a, b, low, high, out))[0])
+
+
+def combine(shares: Sequence[float], rows: Sequence[Vector], *, out: Vector, threads: int = 1) -> None:
+    """out = sum of share x row; out may be one of the rows."""
+    factors = np.array(shares, dtype=np.float64)
+    _over(len(out), len(rows), threads, 0, lambda low, high, _: _native.combine(factors, list(rows), low, high, out))
+
+
+def gradient_of(
+    counts: Sequence[Vector], gold: Vector, w: Vector, decay: float, *, out: Vector, threads: int = 1
+) -> tuple[float, float]:
+    """out = sum of the counts - gold + decay x w; returns w . gold and w . w."""
+    sums = _over(
+        len(w),
+        len(counts) + 3,
+        threads,
+        2,
+        lambda low, high, into: _native.gradient_of(list(counts), gold, w, decay, low, high, out, into),
+    )
+    return float(sums[0]), float(sums[1])
+
+
+def take_step(
+    there: Vector, w: Vector, gradient: Vector, g: Vector, s: Array, y: Array, threads: int = 1
+) -> tuple[float, float, float, float]:
+    """s = there - w, y = gradient - g, g = gradient; returns s . y, y . y, g . g and there . there."""
+    sums = _over(
+        len(w), 6, threads, 4, lambda low, high, into: _native.take_step(there, w, gradient, g, s, y, low, high, into)
+    )
+    return float(sums[0]), float(sums[1]), float(sums[2]), float(sums[3])
+
+
+def products(rows: Sequence[Array], change: Array, p: Vector, threads: int = 1) -> Vector:
+    """(rows, 2): the products of each row with `change` and with `p`."""
+    sums = _over(
+        len(p),
+        len(rows),
+        threads,
+        2 * len(rows),
+        lambda low, high, into: _native.products(list(rows), change, p, low, high, into),
+    )
+    return sums.reshape(len(rows), 2)
+
+
+def aim(
+    shares: Sequence[float],
+    p: Vector,
+    rows: Sequence[Array],
+    w: Vector,
+    step: float,
+    *,
+    d: Vector,
+    there: Vector,
+    threads: int = 1,
+) -> float:
+    """d = shares[0] x p + sum of share x row, there = w + step x d; returns d . p."""
+    factors = np.array(shares, dtype=np.float64)
+    return float(
+        _over(
+            len(p),
+            len(rows) + 3,
+            threads,
+            1,
+            lambda low, high, into: _native.aim(factors, p, list(rows), w, step, low, high, d, there, into),
+        )[0]
+    )

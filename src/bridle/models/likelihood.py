@@ -5,7 +5,7 @@
 
 Where labels are not known, the sequence adds  log Z(x) - log Z(labellings that agree with what is known),  and its
 gradient is the difference of the expected counts: no longer convex, but training from zero weights works, as the known
-labels say what the unknown ones are. `class_weights.py` says what weights of labels do.
+labels say what the unknown ones are. task.py says what weights of labels do.
 
 The parts of the data are summed in threads, each into a buffer of its own, and the buffers are added in order: the same
 number of threads gives the same bits.
@@ -21,9 +21,9 @@ import numpy as np
 from bridle import _native
 from bridle.decoding.threads import over_parts
 from bridle.errors import ModelError
-from bridle.models.lbfgs import Lbfgs
-from bridle.models.task import Array, Found, Task, Vector, check_state
-from bridle.models.vectors import gradient_of
+from bridle.models.lbfgs import Lbfgs, gradient_of
+from bridle.models.linear import Array, Vector, Weights
+from bridle.models.task import Task, check_state
 
 SINGLE = 20_000  # tokens from which on passes run in single precision: rounding is far below what they leave uncertain
 
@@ -68,7 +68,7 @@ class Objective:
         """Label bigrams as (m, m)."""
         return None if self._task.pair_free is None else bigrams.reshape(self._task.m, self._task.m)
 
-    def parts(self, vector: Vector) -> Found:
+    def parts(self, vector: Vector) -> Weights:
         """Weights (W), label bigrams (m, m) and those with the text (E) of a vector."""
         edges = None if self._task.layout.edges is None else vector[self._edge_cut :]
         return vector[: self._cut], self._square(vector[self._cut : self._edge_cut]), edges
@@ -179,7 +179,7 @@ class Likelihood:
         c1: float,
         c2: float,
         threads: int,
-        start: Found | None = None,  # weights to begin with; None: zeros
+        start: Weights | None = None,  # weights to begin with; None: zeros
         class_weight: Vector | None = None,  # (m); None: all are 1
     ) -> None:
         self.finished: str | None = None
@@ -196,7 +196,7 @@ class Likelihood:
             self.finished = self._optimiser.why
         return self._optimiser.loss
 
-    def weights(self) -> Found:
+    def weights(self) -> Weights:
         """Weights (W), label bigrams (m, m) and those with the text (E)."""
         state, pair, edges = self._objective.parts(self._optimiser.w)
         return state.copy(), None if pair is None else pair.copy(), None if edges is None else edges.copy()

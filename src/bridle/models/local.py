@@ -1,4 +1,4 @@
-"""LocalTagger: every token separately; the rules see to what neighbours have to do with each other."""
+"""LocalTagger: a classifier of single tokens, for use with rules."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 from bridle.decoding.decoder import Decoder
 from bridle.features import Features, Templates
-from bridle.models.checks import Given, check_settings, positive
-from bridle.models.class_weights import ClassWeight, check_class_weight, weights_of
-from bridle.models.edges import refuse_edges
-from bridle.models.linear import Kind
+from bridle.models.checks import Given, not_negative, one_of, positive
+from bridle.models.linear import Kind, refuse_edges
 from bridle.models.perceptron import Average, Local
 from bridle.models.tagger import Tagger
-from bridle.models.task import Learner, Task
+from bridle.models.task import ClassWeight, Learner, Task, check_class_weight, class_weights
 from bridle.models.tuning import Tuning
 
 
@@ -100,15 +98,12 @@ class LocalTagger(Tagger):
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
-        words = {
-            "algorithm": ("perceptron", "winnow"),
-            "pairs": ("seen", "all"),
-            "average": ("averaged", "last"),
-            "scores": ("softmax", "raw"),
-        }
-        check_settings(self, words, ("margin",))
-        if self.class_weight is not None:
-            check_class_weight(self.class_weight)
+        one_of("algorithm", self.algorithm, ("perceptron", "winnow"))
+        one_of("pairs", self.pairs, ("seen", "all"))
+        one_of("average", self.average, ("averaged", "last"))
+        one_of("scores", self.scores, ("softmax", "raw"))
+        not_negative("margin", self.margin)
+        check_class_weight(self.class_weight)
         if self.rate is not None:
             positive("rate", self.rate)
 
@@ -131,5 +126,5 @@ class LocalTagger(Tagger):
             rate=rate,
             average=self.average,
             seed=self.seed,
-            class_weight=weights_of(self.class_weight, decoder.labels, task.y),
+            class_weight=class_weights(self.class_weight, decoder.labels, task.y),
         )

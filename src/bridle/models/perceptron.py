@@ -5,7 +5,7 @@
     local perceptron and winnow:            token by token, also when right by no more than a margin
 
 Tokens without a label are skipped by the local ones. For the structured one, y is then the best of the labellings that
-agree with what is known. Updates are scaled by the weights of labels (`class_weights.py`).
+agree with what is known. Updates are scaled by the weights of labels (task.py).
 
 "averaged" gives the mean of the weights over all steps (what Roth & Yih 2005 call voted), "last" those at the end.
 """
@@ -23,7 +23,8 @@ from bridle.decoding.decoder import Decoder, TrainingRules
 from bridle.decoding.problem import INFEASIBLE
 from bridle.errors import BridleError, ModelError
 from bridle.lattice import Lattice
-from bridle.models.task import Array, Found, Task, Vector, check_state
+from bridle.models.linear import Array, Vector, Weights
+from bridle.models.task import Task, check_state
 
 Average = Literal["averaged", "last"]
 
@@ -61,7 +62,7 @@ class AveragedWeights:
         self.finished = why if wrong == 0 else None
         return wrong / self._known
 
-    def weights(self) -> Found:
+    def weights(self) -> Weights:
         """Weights (W), label bigrams (m, m) and those with the text (E)."""
         steps = self._native.step if self._average == "averaged" else 0
 

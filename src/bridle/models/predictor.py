@@ -1,9 +1,12 @@
-"""Predictor: a trained model at work. Sequences in, lattices or labels out."""
+"""Predictor: a trained model at work. Sequences in, lattices or labels out; and its largest weights, for people."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,25 +17,28 @@ from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decodings, raise_first
 from bridle.decoding.threads import in_threads
 from bridle.errors import BridleError, LabelError
-from bridle.features import Features, sequences_of
+from bridle.features import Features, TemplateFeatures, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
-from bridle.models.checks import Given, count_of_threads, given_for, given_of, labellings_of
-from bridle.models.edges import top_edges
-from bridle.models.estimator import Labellings, not_fitted
-from bridle.models.linear import Kind, Linear
+from bridle.models.checks import Given, count_of, count_of_threads, given_for, given_of, labellings_of, one_of
+from bridle.models.estimator import Labellings, RoutedEstimator, not_fitted
+from bridle.models.linear import Ints, Kind, Linear
+from bridle.models.task import Hashes, hashes_of, share_seen
 from bridle.rules.base import Rule
 from bridle.steps import Steps
 from bridle.tagging import Block, tag
 
+Direction = Literal["for", "against"]
 
-class Predictor:
-    """What a model can do once it has labels, features and weights."""
+
+class Predictor(RoutedEstimator):
+    """A model that has labels, features and weights."""
 
     labels_: Labels
     features_: Features
     linear_: Linear
+    seen_: Hashes | None = None  # a sketch of the training sequences
 
     scores: Kind = "raw"  # what the scores of the lattices are
 
@@ -111,8 +117,8 @@ class Predictor:
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         unary, steps = np.concatenate([part.unary for part in parts]), [part.steps for part in parts]
-        made = Batch(unary, np.concatenate([[0], *offsets]), self.linear_.pairwise)
-        return made._with_steps(Steps.joined([one for one in steps if one is not None]) if any(steps) else None)
+        batch = Batch(unary, np.concatenate([[0], *offsets]), self.linear_.pairwise)
+        return batch._with_steps(Steps.joined([part for part in steps if part is not None]) if any(steps) else None)
 
     def given(
         self, X: Sequences, decoder: Decoder, given: Sequence[Given] | Table | None = None
@@ -282,17 +288,17 @@ class Predictor:
         >>> import bridle
         >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
         >>> decoder = model.decoder(["forbid D", "fix D at tokens /the/"], on_infeasible="skip")
-        >>> found = model.decode([["the", "cat"], ["cat"]], decoder)
-        >>> found.status.tolist(), found.labels
+        >>> decodings = model.decode([["the", "cat"], ["cat"]], decoder)
+        >>> decodings.status.tolist(), decodings.labels
         (['infeasible', 'optimal'], [[], ['N']])
         """
         self._fitted()
         X, given = sequences_of(X), given if isinstance(given, list) else given_of(given)
         check_given(given, len(X))
-        outcomes = tag(Block(len(X), sequences=X, given=given), self, decoder, stop=stop, threads=threads)
-        found = outcomes.decodings
-        raise_first(found, infeasible=decoder.on_infeasible == "raise")
-        return found
+        block = Block(len(X), sequences=X, given=given)
+        decodings = tag(block, self, decoder, stop=stop, threads=threads).decodings
+        raise_first(decodings, infeasible=decoder.on_infeasible == "raise")
+        return decodings
 
     def score(
         self,
@@ -366,16 +372,119 @@ class Predictor:
         [('word[0]=the', 'D'), ('word[0]=cat', 'N')]
         """
         self._fitted()
-        names, layout = self.features_.names(), self.linear_.layout
-        found = [
-            (names[layout.attribute[s]], self.labels_.names[layout.label[s]], float(self.linear_.weights[s]))
-            for s in np.argsort(-np.abs(self.linear_.weights), kind="stable")[:count].tolist()
-        ]
+        of_label, weights = _all_weights(self)
+        best = np.argsort(-np.abs(weights), kind="stable")[:count]
+        names, labels = _names(self, best), self.labels_.names
+        top = [(name, labels[of_label[s]], float(weights[s])) for name, s in zip(names, best.tolist(), strict=True)]
         if self.linear_.pairwise is not None:
             for (i, j), weight in np.ndenumerate(self.linear_.pairwise):
-                found.append((f"label[-1]={self.labels_.names[i]}", self.labels_.names[j], float(weight)))
-        found += top_edges(self.features_, self.linear_.layout.edges, self.linear_.edges, self.labels_.names, count)
-        return sorted(found, key=lambda one: -abs(one[2]))[:count]
+                top.append((f"label[-1]={labels[i]}", labels[j], float(weight)))
+        return sorted(top, key=lambda entry: -abs(entry[2]))[:count]
+
+    def top_features(self, label: str, k: int = 10, *, direction: Direction = "for") -> list[tuple[str, float]]:
+        """Find the features that speak most for a label, or against it.
+
+        Parameters
+        ----------
+        label : str
+            A label of the model, for example ``"B-PER"``.
+        k : int, default 10
+            The number of features.
+        direction : {"for", "against"}, default "for"
+            The largest weights, or the smallest.
+
+        Returns
+        -------
+        list of (str, float)
+            Features with their weights, the strongest first. Weights that are zero, or of the other sign, are left out,
+            so that there may be fewer than `k`. A feature of the template ``label[-1] word[0]`` is called
+            ``label[-1]|word[0]=``, the label before, ``|`` and the token.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+        LabelError
+            If the model has no such label.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> X, y = [["the", "cat"], ["the", "dog"]], [["D", "N"], ["D", "N"]]
+        >>> model = bridle.CRF(features=["word[0]", "label[-1]"], c2=0.1).fit(X, y)
+        >>> [name for name, weight in model.top_features("N", 2)]
+        ['word[0]=cat', 'word[0]=dog']
+        """
+        self._fitted()
+        self.labels_.id(label)
+        return top_by_label(self, [label], k, direction)[label]
+
+    def top_transitions(self, k: int = 10, *, direction: Direction = "for") -> list[tuple[str, str, float]]:
+        """Find the label bigrams with the largest weights, or with the smallest.
+
+        Parameters
+        ----------
+        k : int, default 10
+            The number of bigrams.
+        direction : {"for", "against"}, default "for"
+            The largest weights, or the smallest.
+
+        Returns
+        -------
+        list of (str, str, float)
+            A label, the one after it, and the weight; the strongest first. Empty for a model without label bigrams.
+            What single tokens add to them is among the `top_features`.
+
+        Raises
+        ------
+        ModelError
+            If the model has not been trained.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> X, y = [["the", "cat"], ["the", "dog"]], [["D", "N"], ["D", "N"]]
+        >>> model = bridle.CRF(features=["word[0]", "label[-1]"], c2=0.1).fit(X, y)
+        >>> model.top_transitions(1)[0][:2]
+        ('D', 'N')
+        """
+        self._fitted()
+        count_of("k", k)
+        one_of("direction", direction, ("for", "against"))
+        pairwise = self.linear_.pairwise
+        if pairwise is None:
+            return []
+        sign = 1.0 if direction == "for" else -1.0
+        flat = pairwise.reshape(-1)
+        pairs = np.flatnonzero(sign * flat > 0)
+        best = pairs[np.argsort(-sign * flat[pairs], kind="stable")[:k]]
+        names, m = self.labels_.names, len(self.labels_)
+        return [(names[p // m], names[p % m], float(flat[p])) for p in best.tolist()]
+
+    def share_seen(self, X: Sequences) -> float | None:
+        """Estimate which share of sequences the model was trained on.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+
+        Returns
+        -------
+        float or None
+            From 0 to 1; exact for models of up to 4,096 sequences, estimated for larger ones. None: it cannot be told,
+            because `X` is small and the training data large, or an older version of Bridle wrote the model.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
+        >>> model.share_seen([["the", "cat"], ["a", "dog"]])
+        0.5
+        """
+        self._fitted()
+        sequences = sequences_of(X)
+        return None if self.seen_ is None else share_seen(self.seen_, hashes_of(self.features_, sequences))
 
     @property
     def classes_(self) -> npt.NDArray[np.object_]:
@@ -383,9 +492,60 @@ class Predictor:
         self._fitted()
         return np.array(self.labels_.names, dtype=object)
 
+    @property
+    def fingerprint_(self) -> str:
+        """A digest of labels, features and weights in 16 hexadecimal digits."""
+        self._fitted()
+        about = [list(self.labels_.names), self.labels_.scheme, self.features_.head()]
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        for name, array in sorted({**self.features_.arrays(), **self.linear_.arrays()}.items()):
+            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "linear_")
 
     def _fitted(self) -> None:
         if not hasattr(self, "linear_"):
             raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
+
+
+def top_by_label(
+    model: Predictor, labels: Sequence[str], k: int, direction: Direction = "for"
+) -> dict[str, list[tuple[str, float]]]:
+    """Return the `top_features` of each label; the names of features are looked up once for all of them."""
+    count_of("k", k)
+    one_of("direction", direction, ("for", "against"))
+    of_label, weights = _all_weights(model)
+    sign = 1.0 if direction == "for" else -1.0
+    slots = np.flatnonzero(sign * weights > 0)
+    slots = slots[np.lexsort((-sign * weights[slots], of_label[slots]))]  # by label, the strongest first
+    begin = np.searchsorted(of_label[slots], [model.labels_.id(label) for label in labels])
+    end = np.searchsorted(of_label[slots], [model.labels_.id(label) for label in labels], side="right")
+    chosen = [slots[a : min(a + k, b)] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+    best = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
+    named = iter(zip(_names(model, best), weights[best].tolist(), strict=True))
+    return {label: list(islice(named, len(part))) for label, part in zip(labels, chosen, strict=True)}
+
+
+def _all_weights(model: Predictor) -> tuple[Ints, npt.NDArray[Any]]:
+    """Return the label and the value of each weight; label bigrams together with the text follow the others."""
+    linear, layout = model.linear_, model.linear_.layout
+    if layout.edges is None or linear.edges is None:
+        return layout.label.astype(np.int64), linear.weights
+    labels = np.concatenate([layout.label, layout.edges.pair % layout.m]).astype(np.int64)
+    return labels, np.concatenate([linear.weights, linear.edges])
+
+
+def _names(model: Predictor, slots: Ints) -> list[str]:
+    """Return the names of weights, numbered as by `_all_weights`: `word[0]=cat`, or `label[-1]|word[0]=D|cat`."""
+    features, layout, labels = model.features_, model.linear_.layout, model.labels_.names
+    plain = slots < layout.size
+    names = iter(features.named(layout.attribute[slots[plain]]))
+    if layout.edges is None:
+        return list(names)
+    assert isinstance(features, TemplateFeatures)
+    of_edges = slots[~plain] - layout.size
+    before, values = layout.edges.pair[of_edges] // layout.m, features.edge_names(layout.edges.attribute[of_edges])
+    edges = iter([f"label[-1]|{at}={labels[i]}|{text}" for i, (at, text) in zip(before.tolist(), values, strict=True)])
+    return [next(names if is_plain else edges) for is_plain in plain.tolist()]

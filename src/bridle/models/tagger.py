@@ -1,40 +1,48 @@
-"""Tagger: what all models have in common. Training, use (see `predictor.py`) and files."""
+"""Tagger: what all models have in common. Training, cross-fitted scores and files; predictor.py has their use."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 import numpy.typing as npt
 
+from bridle.deadline import Deadline
 from bridle.decoding.decoder import Decoder
-from bridle.errors import ModelFileError
-from bridle.features import FEATURES, FeatureChoice, Features, features_of
+from bridle.errors import ModelError, ModelFileError
+from bridle.features import FEATURES, FeatureChoice, Features, choose_features, features_of
 from bridle.features.lists import lists_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import MOST_SQUARE, Labels
-from bridle.models import files, fitting
-from bridle.models.checks import Given, check_seed, count_of_threads, jsonable
-from bridle.models.crossfit import CrossFit
-from bridle.models.crossfitter import CrossFitter
-from bridle.models.estimator import Estimator
-from bridle.models.fitting import Tuner
-from bridle.models.folds import FOLDS, groups_of
-from bridle.models.linear import Linear
-from bridle.models.measures import Measure, check_measure
-from bridle.models.routing import Routed
-from bridle.models.seen import Hashes, checked_sketch
-from bridle.models.task import Learner, Task
-from bridle.models.training import Progress, Step
+from bridle.models import files
+from bridle.models.checks import (
+    Given,
+    check_callable,
+    check_seed,
+    count_of,
+    count_of_threads,
+    jsonable,
+    names_of,
+    one_of,
+    path_of,
+)
+from bridle.models.folds import FOLDS, CrossFit, FoldedExamples, Folds, check_held_out, folds_of, groups_of
+from bridle.models.linear import Ints, Linear, Weights
+from bridle.models.predictor import Predictor
+from bridle.models.task import Data, Examples, Learner, Task, hashes_of, sketch_of
+from bridle.models.training import MEASURES, Judge, Measure, Plan, Progress, Step, measure_of, train
 from bridle.models.tuning import Trial, Tuning
-from bridle.models.weights import Weighted
 from bridle.rules.base import Rule
 
+_NO_MATTER = ("threads", "folds", "tuning_seconds", "patience")  # under others, scores are still those of this model
 
-class Tagger(Weighted, Estimator, Routed, CrossFitter):
+
+class Tagger(Predictor):
     """Base of the models: `fit` on sequences with labels, then `predict`, optionally with rules.
 
     X is a list of sequences: columns ({"word": [...], "pos": [...]}) or lists of texts if there are templates,
@@ -54,32 +62,52 @@ class Tagger(Weighted, Estimator, Routed, CrossFitter):
     # what training leaves, besides what a Predictor has
     progress_: Progress  # how training went
     n_weights_: int  # that could be learned
+    feature_set_: FeatureChoice | None = None  # what was chosen for features="auto", and why
     tuning_: Tuning | None = None  # how settings were chosen
     cross_fit_: CrossFit | None = None  # scores of held-out sequences, if settings were chosen; no part of a file
-    seen_: Hashes | None = None  # a sketch of the training sequences
-    notes_: Mapping[str, Any] = MappingProxyType({})  # what `save` was asked to keep
+    notes_: Mapping[str, Any] = MappingProxyType({})  # that `save` got
 
     def __init_subclass__(cls) -> None:
         Tagger.kinds.setdefault(cls.__name__, cls)
 
+    def __repr__(self) -> str:
+        settings = super().__repr__()
+        if self.feature_set_ is None or self.features != "auto":
+            return settings
+        return f"{settings.removesuffix(')')}, feature_set_={self.feature_set_.name!r})"
+
     # ---- what a kind of model adds ----------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Are the settings possible?"""
+        """Raise `ModelError` if a setting is impossible."""
         raise NotImplementedError
 
     def _learner(
         self, task: Task, decoder: Decoder, given: Sequence[Given] | None, tuning: Tuning | None = None
     ) -> Learner:
-        """The learner of these settings, and of those that were chosen."""
+        """Make the learner of these settings, and of those that were chosen."""
         raise NotImplementedError
 
-    def _tuner(self, watch: Callable[[Trial], None] | None, measure: str = "auto") -> Tuner | None:
-        """Chooses settings by cross-validation and this measure; None: all are given."""
-        return None
+    def _choose(
+        self,
+        examples: Examples,
+        resume: Path | None,
+        groups: Sequence[Hashable] | None,
+        measure: str,
+        watch: Callable[[Trial], None] | None,
+    ) -> tuple[Tuning | None, CrossFit | None]:
+        """Choose settings that are left open by cross-validation, or take those of the checkpoint `resume`.
+
+        Returns the scores of held-out sequences too.
+        """
+        return None, None
+
+    def _tuned(self) -> Tuning | None:
+        """Return the settings that were chosen, as far as they are still left open."""
+        return self.tuning_
 
     def _rules(self) -> tuple[Rule, ...]:
-        """Rules that are on in training."""
+        """Return the rules that are on in training."""
         return ()
 
     def _bigram(self, features: Features) -> bool:
@@ -87,11 +115,11 @@ class Tagger(Weighted, Estimator, Routed, CrossFitter):
         raise NotImplementedError
 
     def _iterations(self) -> int:
-        """Iterations, unless something ends training before."""
+        """Return the most iterations."""
         raise NotImplementedError
 
     def _tolerance(self) -> float:
-        """Training ends when the loss falls by less than this share; 0: never."""
+        """Return by which share the loss must fall for training to go on; 0: any."""
         return 0.0
 
     # ---- training ---------------------------------------------------------------------------------------------------
@@ -174,61 +202,232 @@ class Tagger(Weighted, Estimator, Routed, CrossFitter):
         """
         self._check()
         check_seed(self.seed)
-        check_measure(measure)
-        data, held = fitting.Data.of(X, y, given), fitting.dev_of(dev, dev_given)
-        held_together = groups_of(groups, len(data.X))
-        plan = fitting.plan_of(
-            iterations=self._iterations(),
-            tolerance=self._tolerance(),
-            patience=self.patience,
-            dev=held,
-            watch=watch,
-            checkpoint=checkpoint,
-            every=every,
-            resume=resume,
+        one_of("measure", measure, MEASURES)
+        one_of("on_unknown", on_unknown, ("raise", "wrong"))
+        check_callable("watch", watch, "a function of a Step")
+        check_callable("watch_tuning", watch_tuning, "a function of a Trial")
+        data, dev_data = Data.of(X, y, given), Data.of_dev(dev, dev_given)
+        patience = None if self.patience is None else count_of("patience", self.patience)
+        if patience is not None and dev is None:
+            raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
+        plan = Plan(
+            count_of("iterations", self._iterations()),
+            self._tolerance(),
+            patience,
+            watch,
+            path_of("checkpoint", checkpoint),
+            count_of("every", every),
+            path_of("resume", resume),
         )
-        choice = self._chosen(data)
-        setup = self._setup(choice, self._tuner(watch_tuning, measure))
-        self._take(fitting.fit(setup, data, held, plan, on_unknown, held_together, measure), choice)
+        held_together = groups_of(groups, len(data.X))
+        return self._fit(data, plan, held_together, measure, dev_data, on_unknown, watch_tuning=watch_tuning)
+
+    def _fit(
+        self,
+        data: Data,
+        plan: Plan,
+        groups: Sequence[Hashable] | None,
+        measure: str,
+        dev: Data | None = None,
+        on_unknown: str = "raise",
+        *,
+        labels: Labels | None = None,
+        watch_tuning: Callable[[Trial], None] | None = None,
+    ) -> Self:
+        """Train on checked data; labels: those of the data if None."""
+        choice = self._choose_features(data)
+        features = self._new_features(choice)
+        examples = Examples.of(data, features, self.scheme, self._rules(), labels)
+        identity = {**self._identity(), "data": examples.fingerprint(), "given": examples.given_digest()}
+        judge = dev_examples = None
+        if dev is not None:
+            dev_examples = examples.of_dev(dev, on_unknown)
+            identity |= {"dev": dev_examples.fingerprint(), "dev_given": dev_examples.given_digest()}
+            identity["measure"] = measure_of(measure, examples.labels)
+        tuning, cross_fit = self._choose(examples, plan.resume, groups, measure, watch_tuning)
+        if tuning is not None:
+            identity["tuning"] = tuning.to_dict()
+        sizes = len(features), len(examples.labels)
+        task = Task.of(examples.encoded, examples.gold, sizes, self.pairs, self._bigram(features))
+        if dev is not None and dev_examples is not None:
+            judge = Judge.of(dev_examples, dev.y, task.layout, self.scores, measure)
+        learner = self._learner(task, examples.decoder, examples.given, tuning)
+        n_weights, layout, labels = task.n_weights, task.layout, examples.labels
+
+        def check(weights: Weights, task: Task = task) -> None:
+            task.check_pinned(*weights)
+            Linear.of(task.layout, *weights)
+
+        weights, progress, interruption = train(learner, plan, judge, identity, check)
+        del learner, judge, task, examples, dev_examples, check  # they are larger than all that follows
+        linear = Linear.of(layout, *weights).pruned(features)
+        self.labels_, self.features_, self.linear_, self.feature_set_ = labels, features, linear, choice
+        self.progress_, self.n_weights_, self.tuning_, self.cross_fit_ = progress, n_weights, tuning, cross_fit
+        self.seen_ = sketch_of(hashes_of(features, data.X))
+        if interruption is not None:
+            raise interruption
         return self
 
-    def _take(self, made: fitting.Fitted, choice: FeatureChoice | None) -> None:
-        """Keep what training leaves, then raise what ended it before its time."""
-        self.labels_, self.features_, self.linear_ = made.labels, made.features, made.linear
-        self.feature_set_ = choice
-        self.progress_, self.n_weights_ = made.progress, made.n_weights
-        self.tuning_, self.cross_fit_, self.seen_ = made.tuning, made.cross_fit, made.seen
-        if made.trouble is not None:
-            raise made.trouble
+    def _choose_features(self, data: Data) -> FeatureChoice | None:
+        """Choose the features for data if they are "auto"."""
+        if not isinstance(self.features, str) or self.features != "auto":
+            return None
+        names_of(data.y)  # which says what is wrong with labels
+        return choose_features(data.X, data.y)
 
-    def _setup(self, choice: FeatureChoice | None, tune: Tuner | None = None) -> fitting.Setup:
-        """What training is to be like."""
-        settings = {"model": type(self).__name__, **self._settings(), "threads": self._threads()}
-        settings.pop("iterations", None)  # more of them may be wanted when training is resumed
-        features = features_of(self.features if choice is None else choice.templates, self.cutoff, self.lists)
-        if self.lists:
-            settings["lists"] = [f"{name}: {phrases!r}" for name, phrases in lists_of(self.lists).items()]
-        return fitting.Setup(
-            features,
-            self.scheme,
-            self.pairs,
-            self._bigram(features),
-            self.scores,
-            self._rules(),
-            self._learner,
-            settings,
-            self._iterations(),
-            tune,
-            getattr(self, "folds", FOLDS),
-            self.seed,
-        )
+    def _new_features(self, choice: FeatureChoice | None) -> Features:
+        """Make the features, without a vocabulary yet."""
+        return features_of(self.features if choice is None else choice.templates, self.cutoff, self.lists)
+
+    def _plan(self, deadline: Deadline | None = None) -> Plan:
+        """Plan a training on folds; it raises `OutOfTime` after the deadline."""
+        watch = None if deadline is None else lambda step: deadline.check()
+        return Plan(count_of("iterations", self._iterations()), self._tolerance(), watch=watch)
 
     def _threads(self) -> int:
         return count_of_threads(self.threads)
 
     def _settings(self) -> dict[str, Any]:
-        """The settings as JSON has them."""
+        """Return the settings as JSON has them."""
         return {name: jsonable(value) for name, value in self.get_params().items() if name != "lists"}
+
+    def _identity(self) -> dict[str, Any]:
+        """Return the settings by which a checkpoint tells this training from others."""
+        settings = {"model": type(self).__name__, **self._settings(), "threads": self._threads()}
+        settings.pop("iterations", None)  # there may be more of them when training is resumed
+        if self.lists:
+            settings["lists"] = [f"{name}: {phrases!r}" for name, phrases in lists_of(self.lists).items()]
+        return settings
+
+    # ---- held-out data ----------------------------------------------------------------------------------------------
+
+    def cross_fit(
+        self,
+        X: Sequences,
+        y: LabelLists,
+        *,
+        given: Sequence[Given] | Table | None = None,
+        groups: Sequence[Hashable] | Table | None = None,
+        folds: int | None = None,
+        watch: Callable[[int, int], None] | None = None,
+    ) -> CrossFit:
+        """Score sequences by models that have not seen them.
+
+        The sequences are cut into folds, and each fold is scored by a model with the settings of this one, trained on
+        the others. That is how good this model can be expected to be on new data, and what rules are priced against.
+
+        Parameters
+        ----------
+        X, y : list
+            Sequences and their labels, as for `fit`; usually those that the model was trained on.
+        given : list of mapping, optional
+            Values for rules that are used in training.
+        groups : sequence, optional
+            A name or a number per sequence; sequences of a group are held out together.
+        folds : int, optional
+            Number of folds; by default that of the settings, or 4.
+        watch : callable, optional
+            Called after each fold with the number of folds that are done, and of all.
+
+        Returns
+        -------
+        CrossFit
+            The scores of all sequences.
+
+        Raises
+        ------
+        LabelError
+            If labels do not fit the sequences, or one is not among those of the model.
+        ModelError
+            If a setting is impossible, or there are too few sequences to make two folds.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> X, y = [["the", "cat"], ["a", "dog"], ["the", "dog"]], [["D", "N"]] * 3
+        >>> found = bridle.LocalTagger(features=["word[0]"]).cross_fit(X, y, folds=3)
+        >>> [lattice.unary.shape for lattice in found.lattices()]
+        [(2, 2), (2, 2), (2, 2)]
+        """
+        self._check()
+        check_seed(self.seed)
+        check_callable("watch", watch, "a function of two numbers")
+        data = Data.of(X, y, given)
+        held_together = groups_of(groups, len(data.X))
+        examples = self._examples(data)
+        count = None if folds is None else count_of("folds", folds, 2)
+        folded = self._folded(examples, np.arange(len(data.X)), held_together, count)
+        check_held_out(folded.folds)
+        tuning = self._tuned()
+        run = folded.run(lambda _, task, its: self._learner(task, examples.decoder, its, tuning), self._plan(), watch)
+        return folded.joined(run.batches, self._cross_fit_identity(examples, tuning, held_together))
+
+    def cross_fit_identity(
+        self,
+        X: Sequences,
+        y: LabelLists,
+        groups: Sequence[Hashable] | Table | None = None,
+    ) -> dict[str, Any]:
+        """Identify data and settings: what cross-fitted scores of this data have as their `identity`.
+
+        Parameters
+        ----------
+        X, y : list
+            Sequences and their labels, as for `cross_fit`.
+        groups : sequence, optional
+            The groups, if there are any.
+
+        Returns
+        -------
+        dict
+            Settings, and checksums of the data.
+        """
+        self._fitted()
+        data = Data.of(X, y)
+        return self._cross_fit_identity(self._examples(data), self._tuned(), groups_of(groups, len(data.X)))
+
+    def _examples(self, data: Data) -> Examples:
+        """Number data with the features that were chosen; for a model that is not trained, those that would be."""
+        known = self.features == "auto" and self.feature_set_ is not None
+        features = self._new_features(self.feature_set_ if known else self._choose_features(data))
+        return Examples.of(data, features, self.scheme, self._rules(), getattr(self, "labels_", None))
+
+    def _cross_fit_identity(
+        self, examples: Examples, tuning: Tuning | None, groups: Sequence[Hashable] | None
+    ) -> dict[str, Any]:
+        settings = {name: value for name, value in self._identity().items() if name not in _NO_MATTER}
+        names = None if groups is None else repr(list(groups)).encode("utf-8", "surrogatepass")
+        return {
+            **settings,
+            **({} if tuning is None else {"c1": tuning.c1, "c2": tuning.c2}),
+            "iterations": self._iterations(),
+            "labels": list(examples.labels.names),
+            "scheme": examples.labels.scheme,
+            "data": examples.fingerprint(),
+            "groups": None if names is None else hashlib.sha256(names).hexdigest(),
+        }
+
+    def _folded(
+        self,
+        examples: Examples,
+        chosen: Ints,
+        groups: Sequence[Hashable] | None = None,
+        folds: Folds | int | None = None,
+    ) -> FoldedExamples:
+        """Cut sequences into folds; without `folds`, as many as the settings say."""
+        part = examples.part(chosen)
+        if not isinstance(folds, Folds):
+            names = None if groups is None else [groups[b] for b in chosen.tolist()]
+            count = getattr(self, "folds", FOLDS) if folds is None else folds
+            folds = folds_of(part.encoded, count, self.seed, names)
+        bigram = self._bigram(examples.features)
+        return FoldedExamples.of(part, chosen, folds, kind=self.scores, pairs=self.pairs, bigram=bigram)
+
+    def _fold_keys(self, data: Data, groups: Sequence[Hashable] | None) -> Sequence[Hashable]:
+        """Return the keys by which sequences are dealt out: their groups, or hashes of their texts."""
+        if groups is not None:
+            return groups
+        return list(hashes_of(self._new_features(self._choose_features(data)), data.X).tolist())
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
@@ -281,7 +480,7 @@ class Tagger(Weighted, Estimator, Routed, CrossFitter):
         return files.to_bytes("model", *self._stored(self.notes_))
 
     def _stored(self, notes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """What a file holds: its head, and arrays."""
+        """Return the head and the arrays for a model file."""
         self._fitted()
         head = {
             "model": type(self).__name__,
@@ -299,10 +498,10 @@ class Tagger(Weighted, Estimator, Routed, CrossFitter):
         return head, {**self.features_.arrays(), **self.linear_.arrays(), **seen}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A model is pickled, and copied, as the bytes of its file."""
+        """Pickle and copy a model as the bytes of its file."""
         data = self.to_bytes() if hasattr(self, "linear_") else None
-        own = {name: getattr(self, name) for name in ("_metadata_request",) if hasattr(self, name)}
-        return _unpickled, (type(self), self.get_params(), data, own)
+        request = {name: getattr(self, name) for name in ("_metadata_request",) if hasattr(self, name)}
+        return _unpickled, (type(self), self.get_params(), data, request)
 
 
 _LONGEST = {"pairwise": (MOST_SQUARE, "this file has scores of too many label bigrams")}
@@ -363,34 +562,36 @@ def from_bytes(data: bytes) -> Tagger:
 
 
 def _unpickled(
-    kind: type[Tagger], params: dict[str, Any], data: bytes | None, own: Mapping[str, Any] = MappingProxyType({})
+    kind: type[Tagger], params: dict[str, Any], data: bytes | None, more: Mapping[str, Any] = MappingProxyType({})
 ) -> Tagger:
-    """A model as it was before it was pickled; own: what else it had, that no file keeps."""
-    made = kind(**params) if data is None else _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
-    made.__dict__.update(params)  # as they were, not as JSON has them
-    made.__dict__.update(own)
-    return made
+    """Restore a model that was pickled; more: attributes that no file keeps."""
+    model = kind(**params) if data is None else _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
+    model.__dict__.update(params)  # as they were, not as JSON has them
+    model.__dict__.update(more)
+    return model
 
 
 def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -> Tagger:
     if stored.kind != "model":
         got, cause = f"a file of the kind {stored.kind!r}", "Is it a ConstrainedTagger? It has its own load."
         raise ModelFileError("this is not a model", got=got, wanted="a model", where=path, cause=cause)
-    head = stored.head
+    head, arrays = stored.head, stored.arrays
     try:
-        made = (kind or Tagger.kinds[head["model"]])(**head["settings"])
-        labels = Labels(head["labels"], head["scheme"])
-        features = FEATURES[head["features"]["kind"]].restored(head["features"], stored.arrays)
-        linear = Linear.restored(stored.arrays, len(features), len(labels.names), features.n_edges)
-        made.labels_, made.features_, made.linear_ = labels, features, linear
-        made.lists = getattr(features, "lists", None) or None
-        made.progress_, made.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
-        made.tuning_ = None if head.get("tuning") is None else Tuning.restored(head["tuning"])
-        made.seen_ = checked_sketch(stored.arrays.get("seen"))
-        made.notes_ = dict(head["notes"])
-        made.feature_set_ = FeatureChoice.restored(head["feature_set"]) if head.get("feature_set") else None
-        made._check()
+        model = (kind or Tagger.kinds[head["model"]])(**head["settings"])
+        model.labels_ = Labels(head["labels"], head["scheme"])
+        model.features_ = FEATURES[head["features"]["kind"]].restored(head["features"], arrays)
+        sizes = len(model.features_), len(model.labels_)
+        model.linear_ = Linear.restored(arrays, *sizes, model.features_.n_edges)
+        model.lists = getattr(model.features_, "lists", None) or None
+        model.progress_, model.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
+        model.tuning_ = None if head.get("tuning") is None else Tuning.restored(head["tuning"])
+        seen = model.seen_ = arrays.get("seen")
+        if seen is not None and (seen.dtype != np.uint64 or seen.ndim != 1 or bool((seen[1:] <= seen[:-1]).any())):
+            raise ValueError("the sketch of the training sequences is not sorted")
+        model.notes_ = dict(head["notes"])
+        model.feature_set_ = FeatureChoice.restored(head["feature_set"]) if head.get("feature_set") else None
+        model._check()
     except files.UNFIT as error:
         cause = "Written by another version of Bridle, or by something else?"
         raise files.unusable(error, path, "model", "Tagger.save", cause) from None
-    return made
+    return model

@@ -1,29 +1,94 @@
-"""Training that can be watched, stopped and resumed: the loop around every learner."""
+"""Training that can be watched, stopped and resumed: the loop around every learner, and the measures that decide.
+
+f1        F1 of all segments together, as conlleval counts them
+accuracy  share of the tokens with the right label
+exact     share of the sequences with no wrong label
+quality   mean over the sequences of (1 if all right, else 0) / 2 + F1 / 2  (report/sequences.py)
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from bridle.errors import BridleError, ModelError, ModelFileError
+from bridle.checks import MISSING
+from bridle.errors import BridleError, LabelError, ModelError, ModelFileError
+from bridle.labels import Labels
 from bridle.models import files
-from bridle.models.task import Array, Found, Learner, check_state
+from bridle.models.checks import ids_of, of_dev
+from bridle.models.linear import Array, Kind, Layout, Linear, Weights
+from bridle.models.task import Examples, Learner, check_state
+from bridle.report.sequences import SequenceScores
 
 PERIOD = 10  # iterations over which the loss must fall
+Measure = Literal["auto", "f1", "accuracy", "exact", "quality"]
+# What each is called in messages; the keys of SequenceScores.to_dict().
+TITLES = {"f1": "F1", "accuracy": "accuracy", "exact": "sequence accuracy", "quality": "quality"}
+MEASURES = ("auto", *TITLES)
 _NAMES = ("w", "pair", "edges")  # of weights in files
 
 
+# ---- measures -------------------------------------------------------------------------------------------------------
+
+
 class Judge(NamedTuple):
-    """Says how good weights are on the development set."""
+    """A measure of weights on the development set."""
 
     measure: str  # its name
-    score: Callable[[Found], float]  # from 0 to 1
+    score: Callable[[Weights], float]  # from 0 to 1
+
+    @classmethod
+    def of(cls, dev: Examples, y: Sequence[Sequence[str | None]], layout: Layout, kind: Kind, measure: str) -> Judge:
+        """Measure weights of this layout on a development set with the labels y."""
+        labels, name = with_unknown(dev.labels, y), measure_of(measure, dev.labels)
+        gold = ids_of(labels, y, dev.encoded.offsets, missing="allow")
+        if not (gold != MISSING).any():
+            got = "only missing labels" if len(gold) else "no tokens"
+            raise ModelError("the development set is empty", got=got, wanted="at least one labelled token")
+
+        def score(weights: Weights) -> float:
+            batch = Linear.of(layout, *weights).scores(dev.encoded, kind)
+            with of_dev():
+                guessed = dev.decoder.decode_batch(batch, dev.given).ids
+            return SequenceScores.of(labels, gold, guessed, dev.encoded.offsets).to_dict()[name]
+
+        return cls(name, score)
+
+
+def measure_of(measure: str, labels: Labels) -> str:
+    """Resolve "auto": F1 if the labels make segments, otherwise accuracy.
+
+    They make segments if they have a scheme, or an outside label: where most tokens are O, a model that finds nothing
+    has a high accuracy.
+
+    >>> measure_of("auto", Labels(["B-PER", "I-PER", "O"], "BIO")), measure_of("auto", Labels(["NN", "VB"]))
+    ('f1', 'accuracy')
+    """
+    if measure != "auto":
+        return measure
+    return "f1" if labels.scheme is not None or "O" in labels else "accuracy"
+
+
+def with_unknown(labels: Labels, y: Sequence[Sequence[str | None]]) -> Labels:
+    """Append labels of a development set that training does not know: no guess has them."""
+    unknown = sorted({name for name in chain.from_iterable(y) if name is not None}.difference(labels))
+    if not unknown:
+        return labels
+    names = [*labels.names, *unknown]
+    try:
+        return Labels(names, labels.scheme)
+    except LabelError:  # one does not fit the scheme: runs of labels are counted, as `bridle.report.score` does
+        return Labels(names)
+
+
+# ---- the loop -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +162,23 @@ class Progress:
 
     @classmethod
     def restored(cls, head: Any) -> Self:
-        """From a file; what makes no sense raises TypeError or ValueError."""
+        """Restore from a file; raise TypeError or ValueError if the values are impossible."""
         if "best_accuracy" in head and "best_score" not in head:  # older versions knew no other measure
             before = head["best_accuracy"]
             others = {name: value for name, value in head.items() if name != "best_accuracy"}
             head = {"best_score": before, "measure": None if before is None else "accuracy", **others}
-        made = cls(**head)
-        counts = (made.iteration, made.best_iteration)
-        if any(type(n) is not int for n in counts) or not 0 <= made.best_iteration <= made.iteration:
-            raise ValueError("the numbers of iterations make no sense")
-        if type(made.losses) is not list or len(made.losses) != made.iteration:
+        progress = cls(**head)
+        counts = (progress.iteration, progress.best_iteration)
+        if any(type(n) is not int for n in counts) or not 0 <= progress.best_iteration <= progress.iteration:
+            raise ValueError("the numbers of iterations are impossible")
+        if type(progress.losses) is not list or len(progress.losses) != progress.iteration:
             raise ValueError("losses and iterations do not fit together")
-        shares = [] if made.best_score is None else [made.best_score]
-        if any(type(x) not in (int, float) or abs(x) > sys.float_info.max for x in (*made.losses, *shares)):
+        shares = [] if progress.best_score is None else [progress.best_score]
+        if any(type(x) not in (int, float) or abs(x) > sys.float_info.max for x in (*progress.losses, *shares)):
             raise ValueError("a loss or a score is not a number")
-        if any(text is not None and type(text) is not str for text in (made.why, made.measure)):
+        if any(text is not None and type(text) is not str for text in (progress.why, progress.measure)):
             raise ValueError("the measure, or the reason why training ended, is not text")
-        return made
+        return progress
 
 
 def train(
@@ -121,9 +186,9 @@ def train(
     plan: Plan,
     judge: Judge | None,
     identity: Mapping[str, Any],
-    check: Callable[[Found], None] = lambda found: None,
-) -> tuple[Found, Progress, BaseException | None]:
-    """Train: the best weights, how it went, and what ended it before its time: Ctrl-C, or a checkpoint that failed.
+    check: Callable[[Weights], None] = lambda weights: None,
+) -> tuple[Weights, Progress, BaseException | None]:
+    """Train; return the best weights, the progress, and what interrupted it: Ctrl-C, or a checkpoint that failed.
 
     The best weights are those with the highest score on the development set; without one, the last. `identity`
     identifies data and settings: a checkpoint is resumed only if it is the same, and if `check` takes its weights.
@@ -132,7 +197,7 @@ def train(
     progress, best = Progress(measure=measure), None
     if plan.resume is not None:
         progress, best = _resume(plan.resume, learner, identity, check)
-    trouble: BaseException | None = None
+    interruption: BaseException | None = None
     try:
         while progress.iteration < plan.iterations and progress.why is None:
             begun = time.perf_counter()
@@ -144,30 +209,30 @@ def train(
             if better:
                 progress.best_score, progress.best_iteration = score, progress.iteration
                 best = None if judge is None else learner.weights()
-            progress.why = _why(learner, plan, progress)
+            progress.why = _why_ended(learner, plan, progress)
             if plan.checkpoint is not None and (progress.iteration % plan.every == 0 or progress.why is not None):
-                _keep(plan.checkpoint, learner, progress, best, identity)
+                _save_checkpoint(plan.checkpoint, learner, progress, best, identity)
             if plan.watch is not None:
                 seconds = time.perf_counter() - begun
                 plan.watch(Step(progress.iteration, plan.iterations, loss, measure, score, seconds, better))
     except KeyboardInterrupt as error:
         if progress.iteration == 0:
             raise
-        trouble, progress.why = error, "interrupted"
-    except _Unkept as error:  # what has been learned is not lost
-        trouble, progress.why = error.cause, "the checkpoint could not be written"
+        interruption, progress.why = error, "interrupted"
+    except _CheckpointFailed as error:  # what has been learned is not lost
+        interruption, progress.why = error.cause, "the checkpoint could not be written"
     progress.why = progress.why or "all iterations done"
-    return best if best is not None else learner.weights(), progress, trouble
+    return best if best is not None else learner.weights(), progress, interruption
 
 
-class _Unkept(Exception):  # noqa: N818
+class _CheckpointFailed(Exception):  # noqa: N818
     """A checkpoint that could not be written."""
 
     def __init__(self, cause: BridleError) -> None:
         self.cause = cause
 
 
-def _why(learner: Learner, plan: Plan, progress: Progress) -> str | None:
+def _why_ended(learner: Learner, plan: Plan, progress: Progress) -> str | None:
     if learner.finished:
         return learner.finished
     losses = progress.losses
@@ -180,32 +245,34 @@ def _why(learner: Learner, plan: Plan, progress: Progress) -> str | None:
     return None
 
 
-def _keep(path: Path, learner: Learner, progress: Progress, best: Found | None, identity: Mapping[str, Any]) -> None:
+def _save_checkpoint(
+    path: Path, learner: Learner, progress: Progress, best: Weights | None, identity: Mapping[str, Any]
+) -> None:
     arrays: dict[str, Array] = {f"state.{name}": array for name, array in learner.state().items()}
     if best is not None:
         arrays |= {f"best.{name}": array for name, array in _named(best).items()}
     try:
         files.save(path, "checkpoint", {"identity": dict(identity), "progress": asdict(progress)}, arrays)
     except BridleError as error:
-        raise _Unkept(error) from None
+        raise _CheckpointFailed(error) from None
 
 
 def _with_measures(identity: dict[str, Any]) -> dict[str, Any]:
-    """What older versions, which had no other measures, did not write down."""
-    found = {**({"measure": "accuracy"} if "dev" in identity else {}), **identity}
-    if isinstance(tuning := found.get("tuning"), dict):
-        found["tuning"] = {**tuning, "measure": tuning.get("measure", "quality")}
-    return found
+    """Add the measures to an identity that an older version wrote, which had no others."""
+    identity = {**({"measure": "accuracy"} if "dev" in identity else {}), **identity}
+    if isinstance(tuning := identity.get("tuning"), dict):
+        identity["tuning"] = {**tuning, "measure": tuning.get("measure", "quality")}
+    return identity
 
 
-def _named(found: Found) -> dict[str, Array]:
-    """The weights that there are, as a file names them."""
-    return {name: array for name, array in zip(_NAMES, found, strict=True) if array is not None}
+def _named(weights: Weights) -> dict[str, Array]:
+    """Return the weights that there are by their names in files."""
+    return {name: array for name, array in zip(_NAMES, weights, strict=True) if array is not None}
 
 
 def _resume(
-    path: Path, learner: Learner, identity: Mapping[str, Any], check: Callable[[Found], None]
-) -> tuple[Progress, Found | None]:
+    path: Path, learner: Learner, identity: Mapping[str, Any], check: Callable[[Weights], None]
+) -> tuple[Progress, Weights | None]:
     stored = files.open_file(path)
     if stored.kind != "checkpoint":
         got = f"a file of the kind {stored.kind!r}"

@@ -1,4 +1,4 @@
-"""How strong regularisation should be: chosen by cross-validation on the training data.
+"""Tuning: the strength of regularisation, chosen by cross-validation on the training data.
 
     path      c2 = 3, 1, 0.3, 0.1, 0.03, 0.01 with c1 = 0, each fold going on from the weights of the value before;
               it ends when two values in a row are worse than the best one
@@ -12,31 +12,29 @@ values. A small L1 term helps on small sets with many features.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, log
-from time import perf_counter
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from bridle.deadline import OutOfTime
 from bridle.errors import ModelError
+from bridle.features import Encoded
 from bridle.lattice import Batch
-from bridle.models.crossfit import FoldedTask
-from bridle.models.measures import TITLES
-from bridle.models.task import Found, Task
+from bridle.models import files
+from bridle.models.folds import FoldedExamples
+from bridle.models.linear import Ints, Weights
+from bridle.models.task import Learner, Task
+from bridle.models.training import TITLES, Plan
 
 C2_PATH = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 C1_PATH = (0.3, 0.1, 0.03)
 USUAL = 0.1  # c2 if nothing can be compared; among equals, the value nearest to it
 MOST_TOKENS = 100_000  # of larger data, a sample is looked at
 FEWEST = 16  # sequences with different features below which nothing is compared
-
-# Learns with these strengths: task, c1, c2, the weights to begin with -> weights, iterations. May raise OutOfTime.
-Fit = Callable[[Task, float, float, Found | None], tuple[Found, int]]
-Decode = Callable[[Batch], npt.NDArray[np.integer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,99 +109,92 @@ class Tuning:
 
     @classmethod
     def restored(cls, head: Any) -> Self:
-        """From a file; what makes no sense raises TypeError or ValueError."""
-        made = cls(**{**head, "trials": tuple(Trial(**trial) for trial in head["trials"])})
-        numbers = [made.c1, made.c2, *(x for trial in made.trials for x in asdict(trial).values())]
+        """Restore from a file; raise TypeError or ValueError if the values are impossible."""
+        tuning = cls(**{**head, "trials": tuple(Trial(**trial) for trial in head["trials"])})
+        numbers = [tuning.c1, tuning.c2, *(x for trial in tuning.trials for x in asdict(trial).values())]
         if any(type(x) not in (int, float) or not 0 <= x < inf for x in numbers):
             raise ValueError("a strength or a share is not a number")
-        if type(made.folds) is not int or type(made.sequences) is not int or type(made.why) is not str:
-            raise ValueError("the counts of the tuning make no sense")
-        if made.measure not in TITLES:
+        if type(tuning.folds) is not int or type(tuning.sequences) is not int or type(tuning.why) is not str:
+            raise ValueError("the counts of the tuning are impossible")
+        if tuning.measure not in TITLES:
             raise ValueError("the measure of the tuning is unknown")
-        return made
+        return tuning
+
+    @classmethod
+    def from_checkpoint(cls, path: Path) -> Self | None:
+        """Read what was chosen before training was interrupted; `train` says what is wrong with a bad file."""
+        try:
+            return cls.restored(files.open_file(path).head["identity"]["tuning"])
+        except files.UNFIT:
+            return None
 
     @classmethod
     def untried(cls, c1: float | None, c2: float | None, sequences: int, why: str) -> Self:
-        """The usual strengths, as nothing can be compared."""
+        """Take the usual strengths where nothing can be compared."""
         return cls(c1 or 0.0, USUAL if c2 is None else c2, (), 0, sequences, why)
 
 
-class _Trials:
-    """What was tried, and the held-out scores of the best."""
-
-    def __init__(
-        self, folded: FoldedTask, fit: Fit, decode: Decode, measure: str, watch: Callable[[Trial], None] | None
-    ) -> None:
-        self._folded, self._fit, self._decode, self._measure, self._watch = folded, fit, decode, measure, watch
-        self._weights: list[Found | None] = [None] * len(folded.tasks)  # of each fold, to go on from
-        self.done: list[Trial] = []
-        self.best: Trial | None = None
-        self.scores: list[Batch] = []  # of the best
-
-    def add(self, c1: float, c2: float) -> None:
-        """Try these strengths."""
-        begun, iterations = perf_counter(), 0
-
-        def learn(fold: int, task: Task, sequences: npt.NDArray[np.int64]) -> Found:
-            nonlocal iterations
-            found, n = self._fit(task, c1, c2, self._weights[fold])
-            self._weights[fold] = found
-            iterations += n
-            return found
-
-        scores = self._folded.scores(learn, "raw")
-        shares = self._folded.compare(scores, self._decode).to_dict()
-        trial = Trial(c1, c2, **shares, iterations=iterations, seconds=round(perf_counter() - begun, 3))
-        self.done.append(trial)
-        if self.best is None or self._rank(trial) > self._rank(self.best):
-            self.best, self.scores = trial, scores
-        if self._watch is not None:
-            self._watch(trial)
-
-    def _rank(self, trial: Trial) -> tuple[float, float]:
-        """The best by the measure; among equals, what is nearest to the usual c2."""
-        return getattr(trial, self._measure), -abs(log(max(trial.c2, 1e-9) / USUAL))
-
-    def start_anew(self) -> None:
-        """The next trial begins without weights."""
-        self._weights = [None] * len(self._weights)
-
-    def fell_twice(self) -> bool:
-        """Were the last two worse than the best?"""
-        return len(self.done) > 2 and self.best not in self.done[-2:]
+def sample_of(encoded: Encoded, seed: int) -> Ints:
+    """Return the numbers of all sequences; of large data, of as many as there is time for."""
+    if encoded.n_tokens <= MOST_TOKENS:
+        return np.arange(len(encoded))
+    order = np.random.default_rng(seed).permutation(len(encoded))
+    enough = int(np.searchsorted(np.cumsum(np.diff(encoded.offsets)[order]), MOST_TOKENS))
+    return np.sort(order[: max(enough, FEWEST)])
 
 
 def tune(
-    folded: FoldedTask,
-    fit: Fit,
-    decode: Decode,
+    folded: FoldedExamples,
+    learner: Callable[[Task, float, float, Weights | None], Learner],
+    plan: Plan,
     *,
     c1: float | None,
-    measure: str = "quality",
-    watch: Callable[[Trial], None] | None = None,
+    measure: str,
+    threads: int,
+    watch: Callable[[Trial], None] | None,
 ) -> tuple[Tuning, list[Batch]]:
-    """Choose c2, and c1 if it is None; with the held-out scores of the best, none if the time was up before."""
-    trials, why = _Trials(folded, fit, decode, measure, watch), "all values were tried"
+    """Choose c2, and c1 if it is None; return the held-out scores of the best too, none if the time was up before.
+
+    learner: makes a learner from a task, c1, c2 and the weights to begin with. The plan may raise `OutOfTime`.
+    """
+    trials: list[Trial] = []
+    cold: list[Weights | None] = [None] * len(folded.tasks)
+    best: Trial | None = None
+    batches: list[Batch] = []
+
+    def rank(trial: Trial) -> tuple[float, float]:
+        return getattr(trial, measure), -abs(log(max(trial.c2, 1e-9) / USUAL))
+
+    def add(c1: float, c2: float, start: Sequence[Weights | None]) -> Sequence[Weights]:
+        nonlocal best, batches
+        run = folded.run(lambda fold, task, _: learner(task, c1, c2, start[fold]), plan)
+        trial = Trial(c1, c2, **folded.figures(run, threads))
+        trials.append(trial)
+        if best is None or rank(trial) > rank(best):
+            best, batches = trial, run.batches
+        if watch is not None:
+            watch(trial)
+        return run.weights
+
+    why, start = "all values were tried", cold
     try:
-        for strength in C2_PATH:
-            if c1:
-                trials.start_anew()  # OWL-QN gets further from zero than from weights that are not
-            trials.add(c1 or 0.0, strength)
-            if trials.fell_twice():
+        for c2 in C2_PATH:
+            weights = add(c1 or 0.0, c2, start)
+            start = cold if c1 else [*weights]  # OWL-QN gets further from zero than from weights that are not
+            if len(trials) > 2 and best not in trials[-2:]:
                 why = "two values in a row were worse than the best"
                 break
-        if c1 is None and trials.best is not None:
-            smooth = trials.best.c2
+        if c1 is None and best is not None:
+            smooth = best.c2
             for strength in C1_PATH:
-                trials.start_anew()
-                trials.add(strength, smooth)
+                add(strength, smooth, cold)
     except OutOfTime:
         why = "the time was up"
     except ModelError as error:  # weights that grow beyond all bounds
-        if trials.best is None:
+        if best is None:
             raise
         why = error.what
-    n, best = len(folded.encoded), trials.best
+    n = len(folded.sequences)
     if best is None:
         return Tuning.untried(c1, None, n, why), []
-    return Tuning(best.c1, best.c2, tuple(trials.done), len(folded.tasks), n, why, measure), trials.scores
+    return Tuning(best.c1, best.c2, tuple(trials), len(folded.tasks), n, why, measure), batches

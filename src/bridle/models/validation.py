@@ -7,19 +7,18 @@ settings leave it open: nothing of the fold is known to the model that labels it
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from time import perf_counter
 from typing import Any
 
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.models import fitting
-from bridle.models.checks import Given, check_callable, check_seed, count_of
-from bridle.models.folds import check_folds, deal, groups_of
-from bridle.models.measures import Measure, check_measure
-from bridle.models.seen import hashes_of
+from bridle.labels import Labels
+from bridle.models.checks import Given, check_callable, check_seed, count_of, one_of
+from bridle.models.folds import check_held_out, deal, groups_of
 from bridle.models.tagger import Tagger
-from bridle.models.training import Plan
+from bridle.models.task import Data
+from bridle.models.training import MEASURES, Measure
 from bridle.report import Scores, score
 from bridle.report.text import aligned
 from bridle.rules.base import Rule
@@ -29,7 +28,7 @@ FIGURES: dict[str, Callable[[Scores], float]] = {
     "f1": lambda scores: scores.segments.f1,
     "exact": lambda scores: scores.exact,
 }
-_HEADS = {"accuracy": "tokens right", "f1": "F1", "exact": "all right"}
+_HEADS = ["tokens right", "F1", "all right"]  # of tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of some figures."""
+        """Compute mean and standard deviation of values."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0)
 
     def __str__(self) -> str:
@@ -58,7 +57,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What a model that was trained on the other folds makes of this one.
+    """Scores of a fold by a model that was trained on the others.
 
     Attributes
     ----------
@@ -83,7 +82,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class CrossValidation:
-    """What `cross_validate` found.
+    """The outcome of `cross_validate`.
 
     Attributes
     ----------
@@ -129,11 +128,11 @@ class CrossValidation:
         dict of str to Spread
             Over the folds in which the type occurs, in gold or as a guess.
         """
-        found: dict[str, list[float]] = {}
+        by_type: dict[str, list[float]] = {}
         for scores in self.ways[way]:
             for name, counts in scores.by_type.items():
-                found.setdefault(name, []).append(counts.f1)
-        return {name: Spread.of(found[name]) for name in sorted(found)}
+                by_type.setdefault(name, []).append(counts.f1)
+        return {name: Spread.of(by_type[name]) for name in sorted(by_type)}
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to what JSON can hold.
@@ -143,18 +142,14 @@ class CrossValidation:
         dict
             Means, standard deviations and all figures of the folds; shares, not percent.
         """
-
-        def plain(spread: Spread) -> dict[str, float]:
-            return {"mean": spread.mean, "deviation": spread.deviation}
-
-        made: dict[str, Any] = {
+        ways: dict[str, Any] = {
             way: {
-                **{figure: plain(self.spread(figure, way)) for figure in FIGURES},
-                "by_type": {name: plain(spread) for name, spread in self.by_type(way).items()},
+                **{figure: asdict(self.spread(figure, way)) for figure in FIGURES},
+                "by_type": {name: asdict(spread) for name, spread in self.by_type(way).items()},
             }
             for way in self.ways
         }
-        made["folds"] = [
+        folds = [
             {
                 "plain": fold.plain.to_dict(),
                 "ruled": None if fold.ruled is None else fold.ruled.to_dict(),
@@ -164,7 +159,7 @@ class CrossValidation:
             }
             for fold in self.folds
         ]
-        return made
+        return {**ways, "folds": folds}
 
     def lines(self) -> list[str]:
         """Print the table.
@@ -175,10 +170,10 @@ class CrossValidation:
             A line per fold, then mean ± standard deviation, then the F1 of each type of segment; in percent.
         """
         ways = self.ways
-        with_rules = [f"{head}, rules" for head in _HEADS.values()] if "ruled" in ways else []
-        body = [["fold", "sequences", *_HEADS.values(), *with_rules]]
+        with_rules = [f"{head}, rules" for head in _HEADS] if "ruled" in ways else []
+        body = [["fold", "sequences", *_HEADS, *with_rules]]
         for number, scores in enumerate(zip(*ways.values(), strict=True), 1):
-            shares = [f"{100 * of(one):.2f}" for one in scores for of in FIGURES.values()]
+            shares = [f"{100 * figure(way):.2f}" for way in scores for figure in FIGURES.values()]
             body.append([str(number), f"{scores[0].sequences:,}", *shares])
         count = sum(fold.plain.sequences for fold in self.folds)
         body.append(["mean", f"{count:,}", *(str(self.spread(figure, way)) for way in ways for figure in FIGURES)])
@@ -186,7 +181,7 @@ class CrossValidation:
         spreads = [self.by_type(way) for way in ways]
         for name in sorted(set().union(*spreads)):
             gold = sum(fold.plain.by_type[name].gold for fold in self.folds if name in fold.plain.by_type)
-            types.append([name, f"{gold:,}", *(str(found.get(name, "")) for found in spreads)])
+            types.append([name, f"{gold:,}", *(str(spread.get(name, "")) for spread in spreads)])
         return [*aligned(body), "", *aligned(types)]
 
 
@@ -243,43 +238,34 @@ def cross_validate(
     >>> import bridle
     >>> X = [[a, b] for a in ("the", "a") for b in ("cat", "dog", "fly")]
     >>> model = bridle.LocalTagger(features=["word[0]"])
-    >>> found = bridle.models.cross_validate(model, X, [["D", "N"]] * 6, folds=3)
-    >>> print(found.spread("accuracy"))
+    >>> validation = bridle.models.cross_validate(model, X, [["D", "N"]] * 6, folds=3)
+    >>> print(validation.spread("accuracy"))
     100.00 ± 0.00
     """
     model._check()
     check_seed(model.seed)
-    check_measure(measure)
+    one_of("measure", measure, MEASURES)
     check_callable("watch", watch, "a function of a Fold and two numbers")
-    data, listed = fitting.Data.of(X, y, given), list(rules)
-    together = groups_of(groups, len(data.X))
-    labels = data.labels(model.scheme)
-    hashes = hashes_of(model._setup(model._chosen(data)).features, data.X).tolist()
-    keys: Sequence[Hashable] = hashes if together is None else together
-    dealt = deal(keys, check_folds(folds), model.seed)
-    fitting.check_held_out(len(dealt), len(data.X))
-    plan = Plan(count_of("iterations", model._iterations()), model._tolerance())
+    data, rules = Data.of(X, y, given), list(rules)
+    labels, names = data.labels(model.scheme), groups_of(groups, len(data.X))
+    dealt = deal(model._fold_keys(data, names), count_of("folds", folds, 2), model.seed)
+    check_held_out(dealt)
     done: list[Fold] = []
     for number, (inside, outside) in enumerate(dealt, 1):
         begun = perf_counter()
-        made = type(model)(**model.get_params())
-        others = data.part(inside)
-        choice = made._chosen(others)
-        setup = made._setup(choice, made._tuner(None, measure))
-        kept = None if together is None else [together[b] for b in inside.tolist()]
-        made._take(fitting.fit(setup, others, None, plan, "raise", kept, measure, labels), choice)
-        held = data.part(outside)
-        ways = [
-            score(
-                held.y,
-                made.predict(held.X, way, given=held.given, threads=made.threads, on_infeasible="relax"),
-                labels.scheme,
-            )
-            for way in ([], listed)[: 1 + bool(listed)]
-        ]
-        chosen = {} if made.tuning_ is None else {"c1": made.tuning_.c1, "c2": made.tuning_.c2}
-        iterations, seconds = made.progress_.iteration, perf_counter() - begun
-        done.append(Fold(ways[0], ways[1] if listed else None, chosen, iterations, seconds))
+        held_together = None if names is None else [names[b] for b in inside.tolist()]
+        tagger: Tagger = type(model)(**model.get_params())
+        tagger._fit(data.part(inside), tagger._plan(), held_together, measure, labels=labels)
+        held, tuning = data.part(outside), tagger.tuning_
+        plain = _scores(tagger, held, labels, [])
+        ruled = _scores(tagger, held, labels, rules) if rules else None
+        chosen = {} if tuning is None else {"c1": tuning.c1, "c2": tuning.c2}
+        done.append(Fold(plain, ruled, chosen, tagger.progress_.iteration, perf_counter() - begun))
         if watch is not None:
             watch(done[-1], number, len(dealt))
     return CrossValidation(tuple(done))
+
+
+def _scores(model: Tagger, held: Data, labels: Labels, rules: Sequence[Rule | str]) -> Scores:
+    guessed = model.predict(held.X, rules, given=held.given, threads=model.threads, on_infeasible="relax")
+    return score(held.y, guessed, labels.scheme)
