@@ -1,19 +1,20 @@
-"""Arrays of scores: made of what NumPy, torch, JAX and TensorFlow hold, and checked."""
+"""Numbers and arrays that users pass, as NumPy, torch, JAX and TensorFlow hold them: converted and checked."""
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import LatticeError, shown
-from bridle.labels import MOST_SQUARE
 
+Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 AnyScores = npt.NDArray[np.float32] | Scores
 
@@ -21,8 +22,19 @@ LARGEST = 1e290  # of a score or a penalty: their sums must stay finite
 _SHAPE = "Scores of one sequence are (positions, labels); did you pass a batch or a transpose?"
 
 
+def is_integer(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
+    """Return whether a value is an integer, Python's or NumPy's, from `low` to `high`; truth values are not.
+
+    >>> is_integer(3, 1), is_integer(np.int64(0), 1), is_integer(True), is_integer(2.0)
+    (True, False, False, False)
+    """
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        return False
+    return bool(low <= value <= high)
+
+
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
-    """An array of what NumPy, torch, JAX or TensorFlow hold, without a copy where the memory allows.
+    """Return an array of what NumPy, torch, JAX or TensorFlow hold, without a copy where the memory allows.
 
     float32 and float64 stay as they are; float16 and bfloat16 (of torch, of ml_dtypes, or as uint16 bits) become
     float32, which holds them exactly; everything else becomes float64.
@@ -54,14 +66,14 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def first_bad(array: AnyScores) -> int | None:
-    """Where (counted flat) something stands that is not a score."""
+    """Return the flat index of the first element that is not a score, or None."""
     flat: Any = np.ascontiguousarray(array).reshape(-1)
     at = _native.first_bad(flat, LARGEST)
     return None if at == array.size else int(at)
 
 
 def not_a_score(name: str, array: AnyScores, at: tuple[int, ...]) -> LatticeError:
-    """The error for a NaN, +inf or a number that is too large."""
+    """Return the error for a NaN, +inf or a number that is too large."""
     return LatticeError(
         f"{name}[{', '.join(map(str, at))}] is not a score",
         got=float(array[at]),
@@ -71,7 +83,7 @@ def not_a_score(name: str, array: AnyScores, at: tuple[int, ...]) -> LatticeErro
 
 
 def check_shape(name: str, array: AnyScores, shape: tuple[int | None, ...], meaning: str, cause: str) -> None:
-    """Raise unless the array has the shape (None: any length)."""
+    """Raise `LatticeError` unless the array has the shape (None: any length)."""
     if array.shape == shape:
         return
     fits = array.ndim == len(shape) and all(w in (None, s) for w, s in zip(shape, array.shape, strict=True))
@@ -81,7 +93,7 @@ def check_shape(name: str, array: AnyScores, shape: tuple[int | None, ...], mean
 
 
 def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], meaning: str) -> AnyScores:
-    """A float array of the wanted shape (None: any length) without NaN and +inf. float32 stays float32."""
+    """Return a float array of a shape (None: any length) without NaN and +inf. float32 stays float32."""
     array = np.ascontiguousarray(as_array(name, values))
     if np.ndim(values) == 0:
         array = array.reshape(())  # NumPy makes a vector of it
@@ -94,10 +106,7 @@ def as_scores(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...], m
 def own_scores(
     name: str, values: Any, shape: tuple[int | None, ...], meaning: str, *, shared: bool = False
 ) -> AnyScores:
-    """The same as `as_scores`, read-only and out of reach of whoever has `values`.
-
-    shared: the array is likely to come again, and is copied once while it is the same.
-    """
+    """Return a read-only copy of the scores. shared: the array is likely to come again, and is copied once."""
     source, copy = _copies.get(id(values), _NOTHING) if shared else _NOTHING
     known = copy()
     if known is not None and (known is values or (source() is values and _same(known, np.asarray(values)))):
@@ -107,14 +116,14 @@ def own_scores(
     array = as_array(name, values)
     array = as_scores(name, array if private else np.array(array, order="C"), shape, meaning)
     array.setflags(write=False)
-    made = array.view()  # which nobody can make writable again
+    owned = array.view()  # which cannot be owned writable again
     if shared:
         if len(_copies) >= _MOST_COPIES:
             _copies.clear()
         if isinstance(values, np.ndarray):
-            _copies[id(values)] = weakref.ref(values), weakref.ref(made)
-        _copies[id(made)] = weakref.ref(made), weakref.ref(made)  # it may come again itself, from a batch
-    return made
+            _copies[id(values)] = weakref.ref(values), weakref.ref(owned)
+        _copies[id(owned)] = weakref.ref(owned), weakref.ref(owned)  # it may come again itself, from a batch
+    return owned
 
 
 _Reference = Callable[[], "npt.NDArray[Any] | None"]  # a weak one: lattices keep the copies
@@ -128,18 +137,18 @@ def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
 
 
 def check_square(m: int) -> None:
-    """Raise if transition scores would be too large, before anything is copied."""
-    if m > MOST_SQUARE:
+    """Raise `LatticeError` if transition scores would be too large, before anything is copied."""
+    if m > _native.MOST_SQUARE:
         raise LatticeError(
             "too many labels for pairwise scores",
             got=f"{m:,} labels",
-            wanted=f"at most {MOST_SQUARE:,}",
+            wanted=f"at most {_native.MOST_SQUARE:,}",
             cause="Without pairwise scores, you can decode this many labels.",
         )
 
 
 def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
-    """Scores of transitions: (m, m), or (steps, m, m)."""
+    """Return the scores of transitions: (m, m), or (steps, m, m)."""
     check_square(m)
     try:
         per_step = np.ndim(values) == 3
@@ -150,8 +159,8 @@ def as_pairwise(values: npt.ArrayLike, steps: int, m: int) -> AnyScores:
     return own_scores("pairwise", values, (m, m), "labels x labels", shared=True)
 
 
-def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """An array of integers."""
+def as_integers(name: str, values: npt.ArrayLike) -> Ints:
+    """Return an array of integers."""
     try:
         array = np.asarray(values)
     except ValueError:  # ragged lists
@@ -161,10 +170,8 @@ def as_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def extents(
-    count: int, length: int, lengths: npt.ArrayLike | None, mask: npt.ArrayLike | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """How many tokens each padded sequence has, and where they begin."""
+def extents(count: int, length: int, lengths: npt.ArrayLike | None, mask: npt.ArrayLike | None) -> tuple[Ints, Ints]:
+    """Return the number of tokens of each padded sequence, and where they begin."""
     begin = np.zeros(count, dtype=np.int64)
     if lengths is not None and mask is not None:
         raise LatticeError("`lengths` and `mask` cannot be combined", got="both", wanted="one of them")
@@ -196,3 +203,10 @@ def extents(
         wanted = f"0 to {length}, the tokens there are"
         raise LatticeError("a length exceeds the number of tokens", got=int(wrong), wanted=wanted)
     return sizes, begin
+
+
+def ranges(cuts: Ints, chosen: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """Return the rows cuts[k] .. cuts[k + 1] - 1 of some parts k, end to end, and where each part begins among them."""
+    lengths = cuts[chosen + 1] - cuts[chosen]
+    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.arange(begin[-1]) + np.repeat(cuts[chosen] - begin[:-1], lengths), begin

@@ -1,4 +1,14 @@
-"""Labels: names <-> ids under a tagging scheme, and the segments that it makes of a labelling."""
+"""Labels: names <-> ids under a tagging scheme, which says which labels make a segment.
+
+    None   every label stands for itself; a segment is a maximal run of one label
+    IO     the same, but the outside label (O) is not a segment; "I-A0" and "A0" both have the type A0
+    BIO    B-x begins a segment, I-x goes on
+    BIOES  B-x I-x* E-x, or S-x alone
+    BMES   B M* E, or S alone (with or without "-x"); no outside label is needed
+
+A segment that begins with I-x (or M, E) out of place counts as begun, as conlleval counts it; `well_formed()` is the
+rule that forbids it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +25,59 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.errors import Argument, EngineError, LabelError, shown
 from bridle.recent import RecentCache
-from bridle.schemes import FIRST, LAST, PREFIXES
-from bridle.schemes import UNTYPED as UNTYPED
-from bridle.schemes import Scheme as Scheme
-from bridle.schemes import scheme_of as scheme_of
 
 MOST_LABELS = 2**16 - _native.ROW_WIDTH  # ids have 16 bits, and a padded row of weights has less than 2**16 slots
 MOST_SQUARE = _native.MOST_SQUARE  # labels of which a table of labels x labels may be made: 512 MB of doubles
 
+MISSING = -2  # the id of a label that is not known: the token is neither learned from nor counted
+Scheme = Literal["IO", "BIO", "BIOES", "BMES"]
+UNTYPED = "WORD"  # the type of a bare B, M, E or S
+
+PREFIXES: dict[str | None, tuple[str, ...]] = {
+    None: (),
+    "IO": ("I",),
+    "BIO": tuple("BI"),
+    "BIOES": tuple("BIES"),
+    "BMES": tuple("BMES"),
+}
+FIRST = frozenset("BS")  # tags that begin a segment
+LAST = frozenset("ES")  # tags that end one
+
 Bools = npt.NDArray[np.bool_]
+
+
+def scheme_of(names: Iterable[str], outside: str = "O") -> Scheme | None:
+    """Return the tagging scheme that label names look like.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The labels.
+    outside : str, default "O"
+        The label of tokens outside all segments.
+
+    Returns
+    -------
+    {"IO", "BIO", "BIOES", "BMES"} or None
+        None if they look like no scheme.
+
+    Examples
+    --------
+    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["B", "M", "E", "S"]), scheme_of(["NN", "VB"])
+    ('BIO', 'BMES', None)
+    """
+    inside = [name for name in names if name != outside]
+    typed = {name.partition("-")[1] for name in inside}  # all of them with a dash, or none
+    tags = {name.partition("-")[0] for name in inside}
+    if len(typed) != 1 or not tags <= set("BIMES") or (typed == {""} and tags == {"I"}):
+        return None
+    if tags == {"I"}:
+        return "IO"
+    if tags <= {"B", "I"}:
+        return "BIO"
+    if "I" not in tags and (typed == {""} or "M" in tags):
+        return "BMES"
+    return "BIOES" if "M" not in tags and typed == {"-"} else None
 
 
 class Segment(NamedTuple):
@@ -113,7 +167,7 @@ class Labels:
                     )
 
     def _split(self, name: str) -> tuple[str, str]:
-        """The tag and the type of a label: 'B-PER' -> ('B', 'PER'); the outside label has the tag ''."""
+        """Return the tag and the type of a label: 'B-PER' -> ('B', 'PER'); the outside label has the tag ''."""
         if self.scheme is None:
             return "I", name
         if name == self.outside:
@@ -192,12 +246,12 @@ class Labels:
             If one is not a label.
         """
         if isinstance(names, np.ndarray) and names.ndim == 1 and names.dtype.kind in "iu":
-            found = np.where((names >= 0) & (names < len(self)), names.astype(np.intp), -1)
+            ids = np.where((names >= 0) & (names < len(self)), names.astype(np.intp), -1)
         else:
-            found = np.array([self._checked(y) for y in names], dtype=np.intp)
-        if found.size and found.min() < 0:
-            raise self._unknown(list(names)[int(found.argmin())])
-        return found
+            ids = np.array([self._checked(y) for y in names], dtype=np.intp)
+        if ids.size and ids.min() < 0:
+            raise self._unknown(list(names)[int(ids.argmin())])
+        return ids
 
     def named(self, ids: npt.NDArray[np.integer], offsets: npt.NDArray[np.integer]) -> list[list[str]]:
         """Turn ids of many sequences, end to end, into names.
@@ -218,7 +272,7 @@ class Labels:
         return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
     def _checked(self, y: object) -> int:
-        """The id of a name or of an id; -1 for what is neither (a float is neither: it would be cut silently)."""
+        """Return the id of a name or of an id; -1 for anything else, such as a float, which would be cut silently."""
         if isinstance(y, str):
             return self._ids.get(y, -1)
         return int(y) if isinstance(y, (int, np.integer)) and 0 <= y < len(self) else -1
@@ -278,10 +332,10 @@ class Labels:
     @cached_property
     def _typed(self) -> dict[str, frozenset[int]]:
         """All labels of each segment type."""
-        found: dict[str, list[int]] = {}
+        ids: dict[str, list[int]] = {}
         for i, kind in enumerate(self.type_of):
-            found.setdefault(kind, []).append(i)
-        return {kind: frozenset(found[kind]) for kind in self.types}
+            ids.setdefault(kind, []).append(i)
+        return {kind: frozenset(ids[kind]) for kind in self.types}
 
     @cached_property
     def kinds(self) -> tuple[int, ...]:
@@ -293,19 +347,19 @@ class Labels:
     @cached_property
     def by_kind(self) -> tuple[tuple[int, ...], ...]:
         """The labels of each of these types."""
-        found: list[list[int]] = [[] for _ in range(max(self.kinds) + 1)]
+        ids: list[list[int]] = [[] for _ in range(max(self.kinds) + 1)]
         for i, kind in enumerate(self.kinds):
-            found[kind].append(i)
-        return tuple(map(tuple, found))
+            ids[kind].append(i)
+        return tuple(map(tuple, ids))
 
     @cached_property
     def first(self) -> tuple[bool, ...]:
-        """Which labels always begin a segment."""
+        """(m,): does the label always begin a segment?"""
         return tuple(tag in FIRST for tag in self.tag_of)
 
     @cached_property
     def last(self) -> tuple[bool, ...]:
-        """Which labels always end one."""
+        """(m,): does the label always end a segment?"""
         return tuple(tag in LAST for tag in self.tag_of)
 
     def begins_at(self, before: int, y: int) -> bool:
@@ -404,5 +458,4 @@ class Labels:
 
 
 def _restored(names: tuple[str, ...], scheme: Scheme | None, outside: str) -> Labels:
-    """Labels as they were before they were pickled."""
     return Labels(names, scheme, outside=outside)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from bridle import _native
 from bridle.arrays import (
     LARGEST,
     AnyScores,
@@ -23,11 +24,11 @@ from bridle.arrays import (
     first_bad,
     not_a_score,
     own_scores,
+    ranges,
 )
 from bridle.errors import LatticeError
-from bridle.steps import Steps
 
-__all__ = ["LARGEST", "AnyScores", "Batch", "Lattice", "Lattices", "Scores", "as_array", "as_scores", "subset"]
+__all__ = ["LARGEST", "AnyScores", "Batch", "Lattice", "Lattices", "Scores", "Steps", "as_array", "as_scores", "subset"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,6 +155,79 @@ class Lattice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Additions to transition scores, token by token, for the tokens of many sequences end to end.
+
+    A model with templates such as ``label[-1] word[0]`` has transition scores that differ from token to token, but
+    mostly in few of the m x m pairs of labels. So only these are kept; tables are made for some sequences at a time.
+
+    Attributes
+    ----------
+    indptr : array of int, shape (N + 1,)
+        Where the additions of each token begin; the first token of a sequence has none.
+    pair : array of int, shape (K,)
+        The pair of labels, ``i * m + j`` for label j after label i; each once per token.
+    score : array of float32, shape (K,)
+        The addition.
+    """
+
+    indptr: npt.NDArray[np.int64]
+    pair: npt.NDArray[np.int32]
+    score: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join the steps of parts of the tokens, in order."""
+        before = np.cumsum([0, *(part.indptr[-1] for part in parts)])
+        cuts = [part.indptr[1:] + start for part, start in zip(parts, before, strict=False)]
+        return cls(
+            np.concatenate([[0], *cuts]).astype(np.int64),
+            np.concatenate([part.pair for part in parts]),
+            np.concatenate([part.score for part in parts]),
+        )
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the steps of tokens low .. high-1, without a copy of the scores."""
+        begin, end = self.indptr[[low, high]].tolist()
+        return type(self)(self.indptr[low : high + 1] - begin, self.pair[begin:end], self.score[begin:end])
+
+    def subset(self, tokens: npt.NDArray[np.integer]) -> Self:
+        """Return the steps of some tokens, in this order."""
+        at, indptr = ranges(self.indptr, tokens)
+        return type(self)(indptr, self.pair[at], self.score[at])
+
+    def tables(self, pairwise: AnyScores | None, low: int, high: int, m: int) -> Scores:
+        """Return (high - low, m, m): the scores of transitions to tokens low .. high-1, with those of `pairwise`."""
+        out = np.empty((max(high - low, 0), m, m))
+        if len(out):
+            base = None if pairwise is None else np.ascontiguousarray(pairwise, dtype=np.float64)
+            _native.fill_steps(base, self.indptr, self.pair, self.score, low, out)
+        return out
+
+    def check(self, n_tokens: int, m: int) -> None:
+        """Raise `LatticeError` if the kernels could not read the arrays."""
+        fits = (
+            [a.dtype.name for a in (self.indptr, self.pair, self.score)] == ["int64", "int32", "float32"]
+            and self.indptr.shape == (n_tokens + 1,)
+            and self.indptr[0] == 0
+            and bool((np.diff(self.indptr) >= 0).all())
+            and self.pair.shape == self.score.shape == (self.indptr[-1],)
+            and (not self.pair.size or 0 <= int(self.pair.min()) <= int(self.pair.max()) < m * m)
+        )
+        if not fits:
+            raise LatticeError("the steps do not fit the tokens", wanted="additions for pairs of labels, per token")
+        self.check_scores()
+
+    def check_scores(self) -> None:
+        """Raise `LatticeError` if an addition is infinite."""
+        if _native.first_bad(self.score, LARGEST) < self.score.size or np.isneginf(self.score).any():
+            raise LatticeError("an addition to transition scores is not a score", wanted="finite numbers")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Many sequences in one array, packed end to end or padded.
 
@@ -194,7 +268,7 @@ class Batch:
     end: AnyScores | None = None  # (m,)
     first: npt.NDArray[np.int64] | None = None  # (sequences,)  None: packed
     length: int | None = None  # T of (B, T, m), if it was padded
-    steps: Steps | None = None  # what tokens add to pairwise, if it depends on them
+    steps: Steps | None = None  # additions to pairwise, if it depends on the tokens
 
     def __init__(
         self,
@@ -219,12 +293,12 @@ class Batch:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def _made(cls, *values: Any) -> Batch:
-        """A batch of values that are known to be right, field by field."""
-        made = object.__new__(cls)
+    def _unchecked(cls, *values: Any) -> Batch:
+        """Return a batch of values that are known to be right, field by field."""
+        batch = object.__new__(cls)
         for name, value in zip(cls.__slots__, values, strict=True):
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(batch, name, value)
+        return batch
 
     @classmethod
     def from_padded(
@@ -289,14 +363,14 @@ class Batch:
             for k, (low, size) in enumerate(zip(first.tolist(), sizes.tolist(), strict=True)):
                 if (bad := first_bad(rows[low : low + size])) is not None:
                     raise not_a_score("scores", grid, (k, int(begin[k]) + bad // m, bad % m))
-        return cls._made(rows, offsets, *_shared(m, pairwise, start, end), first, length, None)
+        return cls._unchecked(rows, offsets, *_shared(m, pairwise, start, end), first, length, None)
 
     def _with_steps(self, steps: Steps | None) -> Batch:
-        """The same scores, and what tokens add to those of transitions."""
-        return self._made(*(getattr(self, name) for name in self.__slots__[:-1]), steps)
+        """Return the batch with additions to its transition scores."""
+        return self._unchecked(*(getattr(self, name) for name in self.__slots__[:-1]), steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._made, tuple(getattr(self, name) for name in self.__slots__)
+        return type(self)._unchecked, tuple(getattr(self, name) for name in self.__slots__)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -324,10 +398,10 @@ class Batch:
         cuts = self.offsets[low : high + 1] - self.offsets[low]
         shared = (self.pairwise, self.start, self.end)
         if self.first is not None:
-            return self._made(self.unary, cuts, *shared, self.first[low:high], self.length, None)
+            return self._unchecked(self.unary, cuts, *shared, self.first[low:high], self.length, None)
         begin, end = self.offsets[[low, high]].tolist()
         steps = None if self.steps is None else self.steps.part(begin, end)
-        return self._made(self.unary[begin:end], cuts, *shared, None, None, steps)
+        return self._unchecked(self.unary[begin:end], cuts, *shared, None, None, steps)
 
     def rows(self, k: int) -> AnyScores:
         """Show the unary scores of one sequence.
@@ -360,7 +434,7 @@ class Batch:
 def _shared(
     m: int, pairwise: npt.ArrayLike | None, start: npt.ArrayLike | None, end: npt.ArrayLike | None
 ) -> tuple[AnyScores | None, AnyScores | None, AnyScores | None]:
-    """The scores that all sequences of a batch share, checked."""
+    """Check the scores that all sequences of a batch share."""
     if m == 0:
         raise LatticeError("unary has no labels", got="no columns", wanted="at least one column")
     if pairwise is not None:
@@ -376,12 +450,12 @@ Lattices = Batch | Sequence[Lattice]
 
 
 def subset(lattices: Lattices, chosen: npt.NDArray[np.integer]) -> Lattices:
-    """Some sequences of a batch, in this order."""
+    """Return some sequences of a batch, in this order."""
     if not isinstance(lattices, Batch):
         return [lattices[k] for k in chosen.tolist()]
     lengths = np.diff(lattices.offsets)[chosen]
     cuts = np.concatenate([[0], np.cumsum(lengths)])
     begin = lattices.offsets[:-1] if lattices.first is None else lattices.first
     tokens = np.arange(cuts[-1]) + np.repeat(begin[chosen] - cuts[:-1], lengths)
-    made = Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)
-    return made if lattices.steps is None else made._with_steps(lattices.steps.subset(tokens))
+    batch = Batch(lattices.unary[tokens], cuts, lattices.pairwise, lattices.start, lattices.end)
+    return batch if lattices.steps is None else batch._with_steps(lattices.steps.subset(tokens))

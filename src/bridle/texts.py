@@ -1,13 +1,19 @@
-"""Texts: many strings as Arrow keeps them, in one array of bytes.
+r"""Texts: many strings as Arrow keeps them, in one array of bytes; and words in text of any script.
 
 A column of a million tokens is two arrays here, where a list would be a million objects. The kernels read the arrays;
-Python makes a string when one is asked for.
+Python makes a string only on request.
+
+A word consists of letters, digits, _ and the marks that go with them. The `\w` of Python's `re` leaves combining marks
+out, so it would cut vowel signs off the letters of Indic scripts, and accents off decomposed letters (`e` and U+0301).
+Joiners within a word (U+200C, U+200D) do not cut it either.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from functools import cache
+from itertools import groupby, pairwise
 from typing import overload
 
 import numpy as np
@@ -116,3 +122,30 @@ class Texts(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"Texts({len(self):,} strings, {int(self.offsets[-1] - self.offsets[0]):,} bytes)"
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+_LATIN = r"0-9A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
+
+
+@cache
+def word_pattern(alone: str = "") -> str:
+    """Return the regular expression of a word. alone: ranges of characters that are never part of one.
+
+    >>> import re
+    >>> re.findall(word_pattern(), "हिन्दी, भाषा!")
+    ['हिन्दी', 'भाषा']
+    """
+    marks = _marks()
+    letter = rf"[^\W{alone}]"
+    # first: most words of Latin script, found faster
+    return rf"[{_LATIN}]++(?![\w{marks}])|{letter}+(?:[{marks}]+{letter}*)*"
+
+
+def _marks() -> str:
+    """Return combining marks and joiners as ranges, which `re` searches faster than a list of characters."""
+    codes = [0x200C, 0x200D, *(k for k in range(0x300, 0x20000) if unicodedata.category(chr(k)) in ("Mn", "Mc"))]
+    runs = groupby(enumerate(sorted(codes)), lambda pair: pair[1] - pair[0])
+    each = ([code for _, code in run] for _, run in runs)
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in each)

@@ -21,12 +21,12 @@ from bridle import rules as r
 from bridle.decoding import problem
 from bridle.errors import FeatureError, LatticeError, ModelError
 from bridle.features import TemplateFeatures, Templates
+from bridle.lattice import Steps
 from bridle.learn import ConstrainedTagger
 from bridle.models import likelihood, linear
 from bridle.models.folds import CrossFit
 from bridle.models.likelihood import Objective
 from bridle.models.task import Task
-from bridle.steps import Steps
 from learning import Case, Floats, random_edges, steps_of
 from strategies import seeds
 

@@ -42,21 +42,16 @@ ARROW = [
     ["_native", "errors"],
     [
         "atomic",
-        "checks",
         "deadline",
         "extras",
         "interrupts",
         "phrases",
-        "schemes",
         "processor",
-        "ranges",
         "recent",
         "texts",
-        "tokens",
     ],
     ["frames", "labels"],
     ["arrays"],
-    ["steps"],
     ["lattice"],
     ["automata", "features", "report"],
     ["rules"],
@@ -84,8 +79,8 @@ ONLY = {
     "data": {
         *(
             "_native",
+            "arrays",
             "atomic",
-            "checks",
             "errors",
             "extras",
             "features",
@@ -93,10 +88,9 @@ ONLY = {
             "lattice",
             "tagging",
             "texts",
-            "tokens",
         )
     },
-    "features": {"_native", "checks", "errors", "frames", "phrases", "ranges", "schemes", "texts"},
+    "features": {"_native", "arrays", "errors", "frames", "labels", "phrases", "texts"},
 }
 # Modules; what needs packages of others is imported by tests/integrations.
 NAMES = [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridle.labels import scheme_of
 from bridle.report import SegmentErrors, score, scoring
 from bridle.report.metrics import confusion_rows, confusions, most_confused
-from bridle.schemes import scheme_of
 
 LABELS = st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])
 PAIRS = st.lists(st.lists(st.tuples(LABELS, LABELS), max_size=8), min_size=1, max_size=6)

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from bridle.arrays import is_integer
 from bridle.arrow.kinds import as_table
-from bridle.checks import is_integer
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import Limits, bad_option
 from bridle.decoding.threads import over_parts, thread_count

@@ -20,14 +20,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.automata.dfa import DFA
-from bridle.automata.refine import first_of, number, refine
+from bridle.automata.dfa import DFA, Ints, first_of, number, refine
 from bridle.deadline import check_stopped
 from bridle.errors import RuleError
 
 State = Hashable
 Classes = npt.NDArray[np.uint16]
-Ints = npt.NDArray[np.int64]
 MAX_STATES = 1 << 14
 MAX_CELLS = 1 << 24  # of one table
 

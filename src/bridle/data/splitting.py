@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.data.examples import Example
 from bridle.errors import FileError, shown
 

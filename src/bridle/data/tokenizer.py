@@ -16,7 +16,7 @@ from array import array
 from functools import cache
 from typing import Literal
 
-from bridle.tokens import word
+from bridle.texts import word_pattern
 
 Tokens = Literal["blanks", "words", "punctuation", "references", "characters"]
 TOKENS: tuple[Tokens, ...] = ("blanks", "words", "punctuation", "references", "characters")
@@ -34,7 +34,7 @@ def _cutter(how: Tokens, ascii: bool) -> re.Pattern[str]:
         return TOKEN
     if ascii or how not in ("words", "punctuation"):
         return re.compile(_PLAIN[how])
-    return re.compile(word() if how == "words" else rf"{word()}|[^\w\s]")
+    return re.compile(word_pattern() if how == "words" else rf"{word_pattern()}|[^\w\s]")
 
 
 def tokens_of(text: str, how: Tokens) -> list[str]:

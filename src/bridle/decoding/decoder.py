@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.deadline import Deadline, check_stopped, current_stop, stopping
 from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.problem import (

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.deadline import current_stop
 from bridle.errors import Argument, BridleError, EngineError, GivenError, LatticeError, shown
-from bridle.lattice import AnyScores, Batch, Lattice, subset
+from bridle.lattice import AnyScores, Batch, Lattice, Steps, subset
 from bridle.rules.compiled import Absorb, CompiledRules, Givens
-from bridle.steps import Steps
 
 FOREVER = 1e9  # seconds; clocks count on from there without a fault
 LEAST_MEMORY, MOST_MEMORY = 1_000_000, 1_000_000_000  # bytes: what max_memory is at least, and by default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.decoding.problem import bad_option
 from bridle.engines import NativeEngine
 from bridle.errors import EngineError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.decoding.problem import bad_option
 from bridle.engines import NativeEngine
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.errors import FeatureError
 from bridle.features.choosing import FeatureChoice, choose_features
 from bridle.features.columns import sequences_of

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from bridle.features.columns import names_in, sequences_of
 from bridle.features.sets import SETS
-from bridle.schemes import FIRST, Scheme, scheme_of
+from bridle.labels import FIRST, Scheme, scheme_of
 
 MOST = 2000  # sequences
 OUTSIDE = "O"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.ranges import ranges
+from bridle.arrays import ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)

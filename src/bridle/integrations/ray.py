@@ -20,10 +20,10 @@ from glob import glob
 from itertools import chain
 from typing import Any
 
+from bridle.arrays import is_integer
 from bridle.arrow import Tag
 from bridle.arrow.base import Rules
 from bridle.arrow.loading import Model, loaded
-from bridle.checks import is_integer
 from bridle.errors import Argument, FileError, ModelError, shown
 from bridle.extras import needed
 from bridle.runs import ArrowFolder, Counts, RunResult, absolute, claim, compare, head_of

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bridle.arrays import Ints, ranges
 from bridle.decoding.problem import offsets_of
 from bridle.errors import LabelError, LatticeError
 from bridle.frames import LabelLists, Sequences, Table
@@ -29,7 +30,6 @@ from bridle.learn.evidence import Given, violations
 from bridle.learn.trials import Trial, Trials, plain_ids
 from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
-from bridle.ranges import Ints, ranges
 from bridle.report.plots import draw_bars
 from bridle.report.sequences import GoldCounts
 from bridle.rules.base import Rule, Soft

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, LatticeError, ModelError, ModelFileError
 from bridle.features import Encoded, Template, TemplateFeatures, Templates, sequences_of

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of, pieces
 from bridle.decoding.threads import over_parts

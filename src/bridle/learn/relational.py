@@ -15,8 +15,8 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
+from bridle.arrays import is_integer
 from bridle.automata import DFA, CountingAutomaton
-from bridle.checks import is_integer
 from bridle.decoding.problem import check_given
 from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.features.columns import columns_of, sequences_of

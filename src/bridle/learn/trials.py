@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle.arrays import ranges
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import offsets_of
 from bridle.decoding.result import Decodings
 from bridle.labels import Bools, Labels
 from bridle.lattice import Batch, Lattices, subset
 from bridle.learn.evidence import Given, Ids, Offsets, counter
-from bridle.ranges import ranges
 from bridle.rules.base import Rule
 from bridle.rules.conditions import Given as GivenValue
 from bridle.rules.conditions import TokenPlace

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import frames
-from bridle.checks import MISSING, is_integer
+from bridle.arrays import is_integer
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.threads import cores
 from bridle.errors import Argument, BridleError, LabelError, ModelError, shown
 from bridle.features import Features, PlainFeatures, TemplateFeatures
-from bridle.labels import Labels
+from bridle.labels import MISSING, Labels
 from bridle.rules.base import Rule
 from bridle.rules.conditions import without_files
 from bridle.tagging import Block

@@ -24,14 +24,13 @@ from bridle.errors import ModelError, ModelFileError, shown
 from bridle.features import Encoded
 from bridle.frames import cells
 from bridle.labels import Labels
-from bridle.lattice import LARGEST, Batch, Lattice
+from bridle.lattice import LARGEST, Batch, Lattice, Steps
 from bridle.models import files
 from bridle.models.checks import Given
 from bridle.models.linear import Ints, Kind, Linear, Weights
 from bridle.models.task import Examples, Learner, Task, select
 from bridle.models.training import Plan, train
 from bridle.report.sequences import SequenceScores
-from bridle.steps import Steps
 
 FOLDS = 4  # unless a model says otherwise
 _STEPS = ("indptr", "pair", "score")  # in files

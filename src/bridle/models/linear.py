@@ -21,8 +21,7 @@ from bridle.arrays import not_a_score
 from bridle.errors import BridleError, ModelError, ModelFileError
 from bridle.features import Encoded, Features, TemplateFeatures
 from bridle.labels import MOST_LABELS
-from bridle.lattice import LARGEST, Batch, Scores
-from bridle.steps import Steps
+from bridle.lattice import LARGEST, Batch, Scores, Steps
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -318,7 +317,7 @@ class Linear:
                 begin = int(encoded.offsets[b])
                 errors.setdefault(b, not_a_score("unary", unary[begin:], (t - begin, int(np.abs(unary[t]).argmax()))))
             unary[bad] = 0.0
-        return Batch._made(unary, encoded.offsets, self.pairwise, None, None, None, None, steps)
+        return Batch._unchecked(unary, encoded.offsets, self.pairwise, None, None, None, None, steps)
 
     def pruned(self, features: Features) -> Linear:
         """Drop weights that are zero, and from `features` the attributes that have no others."""

@@ -20,13 +20,12 @@ from bridle.errors import BridleError, LabelError
 from bridle.features import Features, TemplateFeatures, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
-from bridle.lattice import Batch, Lattice
+from bridle.lattice import Batch, Lattice, Steps
 from bridle.models.checks import Given, count_of, count_of_threads, given_for, given_of, labellings_of, one_of
 from bridle.models.estimator import Labellings, RoutedEstimator, not_fitted
 from bridle.models.linear import Ints, Kind, Linear
 from bridle.models.task import Hashes, hashes_of, share_seen
 from bridle.rules.base import Rule
-from bridle.steps import Steps
 from bridle.tagging import Block, tag
 
 Direction = Literal["for", "against"]

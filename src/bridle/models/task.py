@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.arrays import ranges
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.errors import Argument, LabelError, ModelError, shown
@@ -32,7 +33,6 @@ from bridle.features import Encoded, Features, sequences_of
 from bridle.labels import MOST_SQUARE, Labels, Scheme, scheme_of
 from bridle.models.checks import Given, check_pair, given_for, given_of, ids_of, labellings_of, names_of, of_dev
 from bridle.models.linear import Array, EdgeLayout, Ints, Layout, Vector, Weights
-from bridle.ranges import ranges
 from bridle.rules.base import Rule
 
 Ids = npt.NDArray[np.int32]

@@ -18,9 +18,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from bridle.checks import MISSING
 from bridle.errors import BridleError, LabelError, ModelError, ModelFileError
-from bridle.labels import Labels
+from bridle.labels import MISSING, Labels
 from bridle.models import files
 from bridle.models.checks import ids_of, of_dev
 from bridle.models.linear import Array, Kind, Layout, Linear, Weights

@@ -17,9 +17,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from bridle.checks import MISSING
-from bridle.labels import Labels
-from bridle.ranges import ranges
+from bridle.arrays import ranges
+from bridle.labels import MISSING, Labels
 from bridle.report.metrics import Counts
 from bridle.report.scoring import UNANSWERED, Bools, Ints, Segments, misfit, same_segments
 

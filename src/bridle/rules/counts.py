@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bridle.arrays import is_integer
 from bridle.automata import Classes, Count, LazyAutomaton
-from bridle.checks import is_integer
 from bridle.errors import RuleError
 from bridle.labels import MOST_SQUARE, Bools, Labels
 from bridle.rules.base import Mask, Rule, Sets

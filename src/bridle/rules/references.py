@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.errors import GivenError, RuleError, shown
 from bridle.labels import Bools, Labels
 from bridle.rules.conditions import Given, TokenPlace, columns_of, is_list

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bridle.arrays import Ints, ranges
 from bridle.deadline import Deadline
 from bridle.decoding.problem import check_given
 from bridle.errors import BridleError
@@ -22,7 +23,6 @@ from bridle.lattice import Batch
 from bridle.learn.auditing import changed_sum, gold_counts, widened
 from bridle.learn.evidence import Given, Ids, counter
 from bridle.learn.trials import Positions, Trial, Trials, plain_ids, positions_of, token_places, with_positions
-from bridle.ranges import Ints, ranges
 from bridle.recent import RecentCache
 from bridle.report.sequences import RIGHT
 from bridle.rules.base import Rule

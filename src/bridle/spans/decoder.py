@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.deadline import Deadline, current_stop
 from bridle.decoding.problem import (
     LIMIT,

@@ -15,7 +15,7 @@ import numpy as np
 
 from bridle.errors import GivenError, LatticeError, shown
 from bridle.spans.lattice import Ints
-from bridle.tokens import word
+from bridle.texts import word_pattern
 
 MOST_POSITIONS = 10_000_000  # of one text that rules read
 
@@ -27,7 +27,7 @@ _ASCII = re.compile(r"\w+|[^\w\s]")  # what _token() finds in ASCII, ten times a
 @lru_cache(maxsize=1)
 def _token() -> re.Pattern[str]:
     """Words, with their marks; every other character but white space alone."""
-    return re.compile(rf"{word(_ALONE)}|[{_ALONE}]|[^\w\s]")
+    return re.compile(rf"{word_pattern(_ALONE)}|[{_ALONE}]|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

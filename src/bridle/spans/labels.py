@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bridle.arrays import is_integer
 from bridle.automata import compile_regex
-from bridle.checks import is_integer
 from bridle.errors import LabelError, shown
 from bridle.labels import Labels
 from bridle.rules.base import Rule, named

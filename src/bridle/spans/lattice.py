@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bridle.arrays import Scores, as_array, own_scores
-from bridle.checks import is_integer
+from bridle.arrays import Scores, as_array, is_integer, own_scores
 from bridle.errors import GivenError, LatticeError, shown
 
 Ints = npt.NDArray[np.int32]

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 
 from bridle import _native
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 from bridle.decoding.decoder import Decoder, Given, Scored, decodings_of
 from bridle.decoding.marginals import probabilities
 from bridle.decoding.problem import LIMIT, NOTHING_FOUND, Answers, Problem, bad_option, offsets_of, other_labels

@@ -15,12 +15,11 @@ from bridle.features.plain import LARGEST as LARGEST_VALUE
 from bridle.features.plain import PlainFeatures
 from bridle.integrations.crfsuite import file
 from bridle.integrations.crfsuite.file import Contents, Weights
-from bridle.labels import Labels
+from bridle.labels import Labels, Scheme, scheme_of
 from bridle.lattice import LARGEST
 from bridle.models.crf import CRF
 from bridle.models.linear import Linear
 from bridle.models.training import Progress
-from bridle.schemes import Scheme, scheme_of
 
 _SCALARS = (np.bool_, *(np.dtype(code).type for code in "bhilqBHILQefg"))  # that the kernel reads; float64 is a float
 

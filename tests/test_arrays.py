@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bridle.checks import is_integer
+from bridle.arrays import is_integer
 
 
 @pytest.mark.parametrize("value", [0, -3, 2**70, np.int32(5), np.uint8(0)])
