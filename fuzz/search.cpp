@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "search/engines.h"
+#include "search/compiled.h"
 #include "bytes.h"
 
 using namespace bridle;
@@ -96,25 +96,21 @@ struct Fuzzed {
 
         offsets[0] = 0, offsets[1] = n;
         unary.push_back(0.0);  // an array without numbers has an address too
-        problem.m = m;
+        // Only rules that are the same for all sequences are ever asked about, and those have no marks.
+        const bool marked = std::any_of(automata.begin(), automata.end(), [](const auto& a) { return a.marks > 1; });
+        if (bytes.coin() && !marked) rules.drop_redundant();
+        problem = problem_of(rules, nullptr);
         problem.B = 1, problem.N = n;
         problem.offsets = offsets;
         problem.unary64 = unary.data();
-        problem.tables = &rules.tables;
-        problem.groups = &rules.groups;
-        problem.searches = &rules.searches;
-        problem.rules = rules.rules;
-        Head& head = problem.heads.emplace_back();
-        head.per_step = tables == 2;
-        head.pairwise = tables ? pairwise.data() : nullptr;
-        head.start = edge(start, rules.tables.first_mask);
-        head.end = edge(end, rules.tables.last_mask);
+        const auto data = [](const std::vector<double>& x) { return x.empty() ? nullptr : x.data(); };
+        problem.heads.push_back(rules.tables.head({.pairwise = tables ? pairwise.data() : nullptr,
+                                                   .per_step = tables == 2,
+                                                   .start = data(start),
+                                                   .end = data(end)}));
+        Head& head = problem.heads[0];
         Control control = forever();
         if (!head.per_step) head.tables = rules.tables.find(head.pairwise, control);
-        // Only rules that are the same for all sequences are ever asked about, and those have no marks.
-        const bool marked = std::any_of(automata.begin(), automata.end(), [](const auto& a) { return a.marks > 1; });
-        if (bytes.coin() && !marked) drop_redundant(rules, {});
-        problem.automata = rules.automata;
     }
 
     static Control forever() {
@@ -122,12 +118,6 @@ struct Fuzzed {
         return {stop, nullptr, -1};
     }
 
-    std::vector<double> edge(const std::vector<double>& scores, const std::vector<double>& mask) const {
-        if (scores.empty() && mask.empty()) return {};
-        std::vector<double> out(padded(m), -kInf);
-        for (int y = 0; y < m; ++y) out[y] = (scores.empty() ? 0.0 : scores[y]) + (mask.empty() ? 0.0 : mask[y]);
-        return out;
-    }
 
     // By the plain definitions: every score, every mask, every rule (also those that were dropped as redundant).
     double value(const std::vector<int32_t>& y, int& hard, bool soft = true) const {

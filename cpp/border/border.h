@@ -19,6 +19,19 @@ using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
+// The numbers of an array, which is kept alive; null: it is None.
+template <class T>
+const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
+    if (array.is_none()) return nullptr;
+    kept.push_back(array);
+    return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
+}
+
+// The kernels trust lengths, so they are looked at here.
+inline void check_length(size_t got, int64_t wanted) {
+    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than it should");
+}
+
 // An array of NumPy with these numbers.
 template <class T>
 nb::object array_of(std::vector<T> numbers, std::initializer_list<size_t> shape) {

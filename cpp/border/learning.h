@@ -23,18 +23,6 @@ struct PyMoving : AveragedWeights {
     size_t slots = 0, classes = 0;  // lengths of w and of weight
 };
 
-template <class T>
-const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
-    if (array.is_none()) return nullptr;
-    kept.push_back(array);
-    return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
-}
-
-// The kernels trust lengths, so they are looked at here.
-inline void check_length(size_t got, int64_t wanted) {
-    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than it should");
-}
-
 inline double* data_or_null(const nb::object& array) {
     return array.is_none() ? nullptr : nb::cast<Out<double>>(array, false).data();
 }

@@ -21,28 +21,23 @@ namespace {
 void make_problem(PyProblem* self, nb::object compiled, nb::object bound, nb::object unary, nb::object offsets,
                   nb::object first, nb::list heads, nb::object head_of, const Stop* stop) {
     new (self) PyProblem();
-    self->stop = stop;
     Problem& p = self->problem;
-    if (!bound.is_none() && !nb::cast<const PyBound&>(bound).compiled.is(compiled))
-        throw nb::value_error("rules bound by others");
-    self->rule(nb::cast<PyCompiled&>(compiled), bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound));
+    const PyBound* its = bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound);
+    if (its && !its->compiled.is(compiled)) throw nb::value_error("rules bound by others");
+    self->compiled = &nb::cast<PyCompiled&>(compiled);
+    p = problem_of(self->compiled->core, its ? &its->core : nullptr);
     self->kept.push_back(std::move(compiled));
     self->kept.push_back(std::move(bound));
-    p.offsets = self->keep<int64_t>(offsets);
+    p.offsets = keep<int64_t>(self->kept, offsets);
     p.B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
     p.N = p.offsets[p.B];
-    p.first = self->keep<int64_t>(first);
-    p.head_of = self->keep<int32_t>(head_of);
-    self->score(unary);
+    p.first = keep<int64_t>(self->kept, first);
+    p.head_of = keep<int32_t>(self->kept, head_of);
+    self->set_unary(unary);
     const auto began = Control::Clock::now();
-    const double seconds = p.B == 1 ? self->options->time_limit : -1;  // sequences of a batch share tables
-    try {
-        for (nb::handle head : heads)
-            self->add_head(nb::object(head[0]), nb::object(head[1]), nb::object(head[2]), seconds);
-    } catch (const Late&) {
-        self->late = true;
-    }
-    self->stop = nullptr;
+    const double seconds = p.B == 1 ? self->options().time_limit : -1;  // sequences of a batch share tables
+    for (nb::handle head : heads)
+        if (!self->late) self->late = !self->add_head(self->head_scores(head[0], head[1], head[2]), seconds, stop);
     if (p.B == 1) self->spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
 }
 
@@ -55,8 +50,14 @@ int kernel_of(const std::string& name) {
 // left (B): seconds that are left for each sequence, or None.
 void decode(const PyProblem& self, int engine, const Stop* stop, Out<int32_t> ids, Out<double> score, Out<double> bound,
             Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters, Out<double> seconds, nb::object left) {
-    const Outputs out{ids.data(),        score.data(),    bound.data(),      status.data(),
-                      violations.data(), counters.data(), counters.shape(1), seconds.data()};
+    const Outputs out{.ids = ids.data(),
+                      .score = score.data(),
+                      .bound = bound.data(),
+                      .status = status.data(),
+                      .violations = violations.data(),
+                      .counters = counters.data(),
+                      .n_counters = counters.shape(1),
+                      .seconds = seconds.data()};
     if (self.late) {
         out.bound[0] = bound_by_scores(Sequence(self.problem, 0));
         out.status[0] = static_cast<uint8_t>(Status::nothing_found);
@@ -65,8 +66,9 @@ void decode(const PyProblem& self, int engine, const Stop* stop, Out<int32_t> id
     }
     const double* each = left.is_none() ? nullptr : nb::cast<In<double>>(left).data();
     freely(
-        stop, self.left(), [&](Control& c) { run(self.problem, engine_numbered(engine), *self.options, c, out, each); },
-        memory_of(*self.options));
+        stop, self.left(),
+        [&](Control& c) { run(self.problem, engine_numbered(engine), self.options(), c, out, each); },
+        self.compiled->memory());
     if (self.problem.B == 1) out.seconds[0] += self.spent;
 }
 
@@ -76,15 +78,17 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
                      const Stop* stop) {
     double limit = compiled.core.options.time_limit;
     if (limit >= 0 && !left.is_none()) limit = nb::cast<double>(left);
-    const Single found = decode_single(compiled, engine, static_cast<int>(ids.size()), given, limit, n_counters, stop,
-                                       ids.data(), [&](PyProblem& self) {
-                                           self.score(unary);
-                                           self.add_head(pairwise, start, end, limit);
-                                       });
-    nb::object broken = nb::none();
-    if (std::any_of(found.violations.begin(), found.violations.end(), [](int32_t v) { return v != 0; }))
-        broken = nb::cast(found.violations);
-    return nb::make_tuple(found.score, found.bound, found.status, broken, nb::cast(found.counters), found.seconds);
+    PyProblem arrays;
+    arrays.set_unary(unary);
+    const SequenceScores scores{arrays.problem.unary32, arrays.problem.unary64,
+                                arrays.head_scores(pairwise, start, end)};
+    const SingleAnswer answer =
+        decode_single(compiled, engine, scores, given, limit, n_counters, stop, {ids.data(), ids.size()});
+    nb::object violations = nb::none();
+    if (std::any_of(answer.violations.begin(), answer.violations.end(), [](int32_t v) { return v != 0; }))
+        violations = nb::cast(answer.violations);
+    return nb::make_tuple(answer.score, answer.bound, answer.status, violations, nb::cast(answer.counters),
+                          answer.seconds);
 }
 
 // Sequences by number.
@@ -99,20 +103,20 @@ std::vector<int64_t> numbers_of(const PyProblem& self, In<int64_t> rows) {
 // none; a single one with the status nothing_found: a limit came first.
 nb::list k_best_all(const PyProblem& self, int k, In<int64_t> rows, const Stop* stop) {
     const std::vector<int64_t> numbers = numbers_of(self, rows);
-    std::vector<std::vector<Answer>> found(numbers.size());
+    std::vector<std::vector<Answer>> batch(numbers.size());
     freely(
         stop, self.left(),
         [&](Control& c) {
             for (size_t r = 0; r < numbers.size(); ++r) {
-                if (!self.late) found[r] = k_best(self.problem, numbers[r], k, *self.options, c);
+                if (!self.late) batch[r] = k_best(self.problem, numbers[r], k, self.options(), c);
                 else
-                    found[r] = {
-                        {Status::nothing_found, -kInf, bound_by_scores(Sequence(self.problem, numbers[r])), {}}};
+                    batch[r] = {{.status = Status::nothing_found,
+                                 .bound = bound_by_scores(Sequence(self.problem, numbers[r]))}};
             }
         },
-        memory_of(*self.options));
+        self.compiled->memory());
     nb::list out;
-    for (std::vector<Answer>& answers : found) {
+    for (std::vector<Answer>& answers : batch) {
         nb::list best;
         for (const Answer& a : answers)
             best.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound, a.violations));
@@ -125,13 +129,12 @@ nb::list k_best_all(const PyProblem& self, int k, In<int64_t> rows, const Stop* 
 // seconds: what is left of a call that asks several times; negative: no limit. marginals (n, m) or None.
 nb::tuple log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals,
                      double seconds, const Stop* stop) {
-    const Options& options = *self.options;
     if (self.late) return nb::make_tuple(std::numeric_limits<double>::quiet_NaN(), 0.0);
     double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
     const Sum sum = freely(
         stop, seconds,
-        [&](Control& c) { return log_sum(self.problem, b, rules, into, nullptr, options.max_states, c); },
-        memory_of(options));
+        [&](Control& c) { return log_sum(self.problem, b, rules, into, nullptr, self.options().max_states, c); },
+        self.compiled->memory());
     return nb::make_tuple(sum.log_z, sum.error);
 }
 
@@ -186,7 +189,7 @@ nb::tuple probabilities(const PyProblem& self, const std::vector<int>& rules, In
                 if (!self.late) {
                     if (chances) table.resize(std::max(table.size(), static_cast<size_t>(n) * m));
                     sum = log_sum(p, numbers[r], rules, chances ? table.data() : nullptr,
-                                  a.empty() ? nullptr : &segments, self.options->max_states, c);
+                                  a.empty() ? nullptr : &segments, self.options().max_states, c);
                 }
                 const bool known = std::isfinite(sum.log_z);
                 for (int64_t t = 0; chances && t < n; ++t)
@@ -195,7 +198,7 @@ nb::tuple probabilities(const PyProblem& self, const std::vector<int>& rules, In
                 log_z[r] = sum.log_z, error[r] = sum.error;
             }
         },
-        memory_of(*self.options));
+        self.compiled->memory());
     const size_t count = numbers.size();
     return nb::make_tuple(array_of(std::move(log_z), {count}), array_of(std::move(error), {count}));
 }
@@ -204,25 +207,31 @@ void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<in
                   const Stop* stop, Out<int32_t> path, Out<int32_t> length, Out<double> score, Out<double> bound,
                   Out<uint8_t> status, Out<int32_t> violations, Out<int64_t> counters, nb::object extents) {
     const int32_t* held = extents.is_none() ? nullptr : nb::cast<In<int32_t>>(extents, false).data();
-    const SpanBatch batch{self.problem, n.data(), spans.data(), label.data(), held};
-    const SpanOutputs out{path.data(),   length.data(),     score.data(),   bound.data(),
-                          status.data(), violations.data(), counters.data()};
+    const SpanBatch batch{
+        .problem = self.problem, .n = n.data(), .spans = spans.data(), .label = label.data(), .extents = held};
+    const SpanOutputs out{.path = path.data(),
+                          .length = length.data(),
+                          .score = score.data(),
+                          .bound = bound.data(),
+                          .status = status.data(),
+                          .violations = violations.data(),
+                          .counters = counters.data()};
     freely(
-        stop, self.options->time_limit, [&](Control& c) { run_spans(batch, lazy, *self.options, c, out); },
-        memory_of(*self.options));
+        stop, self.options().time_limit, [&](Control& c) { run_spans(batch, lazy, self.options(), c, out); },
+        self.compiled->memory());
 }
 
 nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, int64_t b, int k,
                           const Stop* stop) {
     const SpanBatch batch{self.problem, n.data(), spans.data(), label.data()};
-    std::vector<Found> found;
+    std::vector<ScoredPath> paths;
     double bound = kInf;
     const Status status = freely(
-        stop, self.options->time_limit,
-        [&](Control& c) { return k_best_spans(batch, b, k, *self.options, c, found, bound); },
-        memory_of(*self.options));
+        stop, self.options().time_limit,
+        [&](Control& c) { return k_best_spans(batch, b, k, self.options(), c, paths, bound); },
+        self.compiled->memory());
     nb::list out;
-    for (const Found& one : found) out.append(nb::make_tuple(one.path, one.score));
+    for (const ScoredPath& scored : paths) out.append(nb::make_tuple(scored.path, scored.score));
     return nb::make_tuple(static_cast<int>(status), bound, out);
 }
 
@@ -230,17 +239,53 @@ nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> span
 std::optional<std::vector<int32_t>> best_intervals(In<int32_t> start, In<int32_t> end, In<double> score, bool nested,
                                                    double seconds, const Stop* stop) {
     const Intervals all{static_cast<int>(score.size()), start.data(), end.data(), score.data()};
-    return freely(stop, seconds, [&](Control& c) -> std::optional<std::vector<int32_t>> {
+    return freely(stop, seconds, [&](Control& c) {
         c.begin();
-        try {
-            return nested ? best_nested(all, c) : best_disjoint(all, c);
-        } catch (const Late&) {
-            return std::nullopt;
-        }
+        std::optional<std::vector<int32_t>> best;
+        c.completes([&] { best = nested ? best_nested(all, c) : best_disjoint(all, c); });
+        return best;
     });
 }
 
 }  // namespace
+
+SingleAnswer bridle::decode_single(PyCompiled& compiled, int engine, const SequenceScores& scores,
+                                   const nb::object& given, double limit, size_t n_counters, const Stop* stop,
+                                   std::span<int32_t> path) {
+    const auto began = Control::Clock::now();
+    BoundRules bound;
+    if (compiled.depends()) bound = bind_one(compiled, static_cast<int>(path.size()), given);
+    PyProblem self;
+    Problem& p = self.problem = problem_of(compiled.core, compiled.depends() ? &bound : nullptr);
+    const int64_t offsets[] = {0, static_cast<int64_t>(path.size())};
+    p.B = 1, p.N = offsets[1], p.offsets = offsets;
+    p.unary32 = scores.unary32, p.unary64 = scores.unary64;
+    SingleAnswer answer;
+    answer.violations.resize(p.rules.size());
+    answer.counters.resize(n_counters);
+    if (!self.add_head(scores.head, limit, stop)) {
+        answer.bound = bound_by_scores(Sequence(p, 0)), answer.seconds = limit;
+        return answer;
+    }
+    const double spent = std::chrono::duration<double>(Control::Clock::now() - began).count();
+    const double left = limit < 0 ? -1.0 : std::max(0.0, limit - spent);
+    const Outputs out{.ids = path.data(),
+                      .score = &answer.score,
+                      .bound = &answer.bound,
+                      .status = &answer.status,
+                      .violations = answer.violations.data(),
+                      .counters = answer.counters.data(),
+                      .n_counters = n_counters,
+                      .seconds = &answer.seconds};
+    freely(
+        stop, left,
+        [&](Control& c) {
+            run(p, engine_numbered(engine), compiled.core.options, c, out, limit < 0 ? nullptr : &left);
+        },
+        compiled.memory());
+    answer.seconds += spent;
+    return answer;
+}
 
 NB_MODULE(_native, module) {
     nb::set_leak_warnings(false);  // engines that users define live until the interpreter ends

@@ -91,14 +91,14 @@ struct PyTrainingRules {
         PyCompiled& its = nb::cast<PyCompiled&>(compiled);
         if (bound.is_none() ? its.depends() : !nb::cast<const PyBound&>(bound).compiled.is(compiled))
             throw nb::value_error("rules bound by others, or not at all");
-        Problem problem = problem_of(its, bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound));
+        Problem problem = problem_of(its.core, bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound).core);
         const auto at = nb::cast<In<int64_t>>(offsets, false);
         problem.offsets = at.data();
         problem.B = static_cast<int64_t>(at.size()) - 1;
         problem.N = problem.offsets[problem.B];
         kept.push_back(std::move(compiled));
         kept.push_back(std::move(bound));
-        memory = memory_of(its.core.options);
+        memory = its.memory();
         return std::make_unique<Guesser>(problem, engine_numbered(engine), its.core.options);
     }
 

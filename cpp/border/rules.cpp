@@ -1,12 +1,12 @@
 // The border to Python, rules: compiled once per decoder.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
 #include "border/rules.h"
-#include "search/engines.h"
 
 namespace bridle {
 namespace {
@@ -47,7 +47,7 @@ void make_compiled(PyCompiled* self, int m, nb::object step, nb::object same_typ
     self->python = std::move(python);
     if (!base.is_none()) {
         const auto bits = nb::cast<In<uint64_t>>(base);
-        self->base.assign(bits.data(), bits.data() + bits.size());
+        self->core.dependent.base.assign(bits.data(), bits.data() + bits.size());
     }
 }
 
@@ -56,59 +56,42 @@ void add_automaton(PyCompiled& self, int rule, nb::object automaton) {
     self.kept.push_back(std::move(automaton));
 }
 
-RulePlace place_of(const nb::tuple& from) {
-    RulePlace place;
-    const auto kind = nb::cast<std::string>(from[0]);
-    place.spans = nb::cast<bool>(from[2]);
-    if (kind == "given") place.key = from[1];
-    else if (kind == "tokens") {
-        place.here = nb::cast<int>(from[1][0]);
-        place.after = nb::cast<int>(from[1][1]);
-        place.before = nb::cast<int>(from[1][2]);
-    } else place.fixed = from[1];
-    return place;
-}
-
 // places: ("given", key, spans) | ("tokens", (here, after, before), False) | ("fixed", positions, spans). keys: names that come
 // with the sequence.
 void add_dependent(PyCompiled& self, int rule, const std::string& kind, nb::list places, nb::list keys) {
-    Dependent one;
-    one.rule = rule;
-    one.kind = kind == "mask" ? Dependent::mask : kind == "tied" ? Dependent::tied : Dependent::automata;
-    for (nb::handle place : places) one.places.push_back(place_of(nb::cast<nb::tuple>(place)));
-    for (nb::handle key : keys) one.keys.push_back(nb::borrow(key));
-    one.few = one.places.size() <= 3;
-    const int number = static_cast<int>(self.dependents.size());
-    for (size_t k = 0; k < one.places.size(); ++k) {
-        const RulePlace& place = one.places[k];
-        if (!place.of_tokens()) continue;
-        for (const int condition : {place.here, place.after, place.before}) {
-            if (condition < 0) continue;
-            const size_t size = std::max(self.users.size(), static_cast<size_t>(condition) + 1);
-            self.users.resize(size);
-            self.remembered.resize(size);
-            if (!place.alone()) self.remembered[condition] = 1;
-        }
-        (place.alone() ? self.users[place.here] : self.contexts).push_back({number, static_cast<int>(k)});
+    DependentRule added{.kind = kind == "mask"   ? DependentRule::mask
+                                : kind == "tied" ? DependentRule::tied
+                                                 : DependentRule::automata,
+                        .rule = rule,
+                        .places = {},
+                        .named = nb::len(keys) > 0};
+    PyDependent& dependent = self.dependents.emplace_back();
+    for (nb::handle place : places) {
+        const auto [source, value, spans] = nb::cast<std::tuple<std::string, nb::object, bool>>(place);
+        added.places.emplace_back();
+        dependent.places.push_back({source == "given" ? value : nb::object(), value, spans});
+        if (source != "tokens") continue;
+        added.places.back() = {nb::cast<int>(value[0]), nb::cast<int>(value[1]), nb::cast<int>(value[2])};
     }
-    self.dependents.push_back(std::move(one));
+    for (nb::handle key : keys) dependent.keys.push_back(nb::borrow(key));
+    self.core.dependent.add(std::move(added));
 }
 
 // columns: (key, a dependent that looks at it); lists: (column, phrases, inside, last, first); first, last: conditions, or -1.
 void set_conditions(PyCompiled& self, nb::list columns, nb::list lists, int first, int last) {
-    for (nb::handle one : columns) {
-        const bool tokens = nb::cast<std::string>(one[0]) == "tokens";
-        self.columns.push_back({nb::borrow(one[0]), tokens, nb::cast<int>(one[1]), {}});
-    }
-    for (nb::handle one : lists) {
-        self.columns.at(nb::cast<size_t>(one[0])).lists.push_back(static_cast<int>(self.lists.size()));
-        const nb::object phrases = one[1];
-        self.lists.push_back(
-            {nb::cast<const Phrases*>(phrases), nb::cast<int>(one[2]), nb::cast<int>(one[3]), nb::cast<int>(one[4])});
+    DependentRules& dependent = self.core.dependent;
+    for (nb::handle column : columns)
+        self.columns.push_back(
+            {nb::borrow(column[0]), nb::cast<std::string>(column[0]) == "tokens", nb::cast<int>(column[1])});
+    dependent.lists.resize(self.columns.size());
+    for (nb::handle list : lists) {
+        const auto [column, phrases, inside, at_last, at_first] =
+            nb::cast<std::tuple<size_t, nb::object, int, int, int>>(list);
+        dependent.lists.at(column).push_back({nb::cast<const Phrases*>(phrases), inside, at_last, at_first});
         self.kept.push_back(phrases);
     }
-    self.first = first;
-    self.last = last;
+    dependent.first = first;
+    dependent.last = last;
 }
 
 std::string_view view(const nb::bytes& text) { return {text.c_str(), text.size()}; }
@@ -132,23 +115,6 @@ void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, 
 }
 
 }  // namespace
-
-Problem problem_of(PyCompiled& compiled, const PyBound* bound) {
-    Problem problem;
-    problem.tables = &compiled.core.tables;
-    problem.groups = &compiled.core.groups;
-    problem.searches = &compiled.core.searches;
-    problem.m = problem.tables->m;
-    problem.rules = compiled.core.rules;
-    problem.automata = compiled.core.automata;
-    if (!bound) return problem;
-    const BoundRules& b = bound->core;
-    problem.automata = b.automata;
-    problem.words = b.words;
-    problem.allowed = b.allowed.empty() ? nullptr : b.allowed.data();
-    problem.tied = b.tied.empty() ? nullptr : b.tied.data();
-    return problem;
-}
 
 void bind_rules(nb::module_& module) {
     nb::class_<CountingAutomaton>(module, "CountingAutomaton")
@@ -191,13 +157,13 @@ void bind_rules(nb::module_& module) {
         .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
         .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
         .def("set_conditions", &set_conditions, nb::arg("columns"), nb::arg("lists"), nb::arg("first"), nb::arg("last"))
-        .def("drop_redundant", [](PyCompiled& c) { drop_redundant(c.core, c.base); })
+        .def("drop_redundant", [](PyCompiled& c) { c.core.drop_redundant(); })
         .def_prop_ro("n_automata", [](const PyCompiled& c) { return c.core.automata.size(); })
         .def_prop_ro("depends", &PyCompiled::depends)
         .def_prop_ro("reads_tokens",
                      [](const PyCompiled& c) {
                          return std::any_of(c.columns.begin(), c.columns.end(),
-                                            [](const Column& x) { return x.tokens; });
+                                            [](const PyColumn& x) { return x.tokens; });
                      })
         .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none(),
              nb::arg("which").none(), nb::arg("stop").none() = nb::none());

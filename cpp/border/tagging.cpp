@@ -259,19 +259,6 @@ struct PyFeatureTagger {
             core.best_path(unary, n, path.data(), control);
         }
     }
-
-    // The labels of a sequence under rules, or why there are none: scores, status, bound, seconds that were spent.
-    nb::object best_under(PyCompiled& compiled, int engine, const nb::object& with, const std::vector<double>& unary,
-                          std::vector<int32_t>& path) const {
-        const double limit = compiled.core.options.time_limit;
-        const Single found = decode_single(compiled, engine, static_cast<int>(path.size()), with, limit, 1, nullptr,
-                                           path.data(), [&](PyProblem& self) {
-                                               self.problem.unary64 = unary.data();
-                                               self.add_head(pairwise, false, nb::none(), nb::none(), limit);
-                                           });
-        if (found.status <= static_cast<uint8_t>(Status::limit)) return named(path);
-        return nb::make_tuple(bytes_of(unary), static_cast<int>(found.status), found.bound, found.seconds);
-    }
 };
 
 // attributes: their texts; labels: a tuple of names; weights (W) and pairwise (m, m) or None in double precision.
@@ -302,7 +289,7 @@ struct Current {
 };
 
 // The labels of a sequence of features, which is the current one if it can be read; rules: None, or those of a decoder
-// with its engine. None: only Python can read it. A tuple: there are no labels (`best_under`).
+// with its engine. None: only Python can read it. A tuple: why there are no labels (scores, status, bound, seconds spent).
 nb::object tag_of(PyFeatureTagger& self, nb::handle x, nb::handle pairs, PyCompiled* rules, int engine,
                   nb::object given) {
     std::vector<double> unary;
@@ -310,9 +297,15 @@ nb::object tag_of(PyFeatureTagger& self, nb::handle x, nb::handle pairs, PyCompi
     if (!self.score(x, pairs, unary, n)) return nb::none();
     const Current kept{self, unary, given};
     std::vector<int32_t> path(static_cast<size_t>(n));
-    if (rules) return self.best_under(*rules, engine, given, unary, path);
-    self.best(unary.data(), path);
-    return self.named(path);
+    if (!rules) {
+        self.best(unary.data(), path);
+        return self.named(path);
+    }
+    const SequenceScores scores{.unary64 = unary.data(), .head = {.pairwise = self.pairwise}};
+    const SingleAnswer answer =
+        decode_single(*rules, engine, scores, given, rules->core.options.time_limit, 1, nullptr, path);
+    if (answer.status <= static_cast<uint8_t>(Status::limit)) return self.named(path);
+    return nb::make_tuple(bytes_of(unary), static_cast<int>(answer.status), answer.bound, answer.seconds);
 }
 
 }  // namespace

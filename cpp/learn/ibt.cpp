@@ -15,20 +15,12 @@ bool all_scores(const double* scores, size_t count) {
     return fine;
 }
 
-std::vector<double> edge(const std::vector<double>& mask) {  // (m), or empty; padded
-    std::vector<double> out(mask);
-    if (!mask.empty()) out.resize(padded(static_cast<int>(mask.size())), -kInf);
-    return out;
-}
-
 }  // namespace
 
 Guesser::Guesser(const Problem& rules, Engine engine, const Options& options)
     : problem_(rules), engine_(engine), options_(options), scored_(std::make_shared<Tables>()) {
-    Head& head = problem_.heads.emplace_back();
-    head.start = edge(problem_.tables->first_mask);
-    head.end = edge(problem_.tables->last_mask);
-    head.tables = scored_;
+    problem_.heads.push_back(problem_.tables->head({}));
+    problem_.heads[0].tables = scored_;
 }
 
 void Guesser::begin() {

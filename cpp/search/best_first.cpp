@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMostNodes = size_t{1} << 30;  // more cannot be numbered
 constexpr size_t kLarge = size_t{1} << 24;      // bytes that are not moved in no time
-constexpr double kSecondsPerFound = 3e-5;       // to judge a labelling and to hand it over
+constexpr double kSecondsPerPath = 3e-5;        // to judge a labelling and to hand it over
 constexpr double kSecondsPerVisit = 2e-7;       // to move one when the set grows
 
 struct Node {
@@ -93,9 +93,9 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
     const size_t more = estimates.size();
     std::vector<int32_t> where, now(more, 0);  // (nodes, more)  states of the other folds
     const size_t node_bytes = sizeof(Node) + sizeof(State) * width + sizeof(int32_t) * more;
-    const size_t found_bytes = 4 * sizeof(int32_t) * n + 512;  // here, and in the hands of the caller
+    const size_t path_bytes = 4 * sizeof(int32_t) * n + 512;  // here, and in the hands of the caller
     const auto vectors_grow = [&] { return nodes.size() > kLarge / node_bytes && nodes.size() + m > nodes.capacity(); };
-    found.clear();
+    paths.clear();
     complete = false;
 
     const auto push_end = [&](double g, double paid, double due, int32_t parent) {
@@ -190,13 +190,13 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         const Entry top = queue.top();
         // Half as much again: a vector that grows is there twice, for a moment.
         const size_t bytes = (nodes.size() * node_bytes + queue.size() * sizeof(Entry)) / 2 * 3 + taken.bytes() +
-                             taken.bytes_to_grow() + found.size() * found_bytes;
+                             taken.bytes_to_grow() + paths.size() * path_bytes;
         if ((most >= 0 && expansions >= most) || nodes.size() > kMostNodes || bytes > memory) {
             bound = top.f;
             return;
         }
         if ((expansions & 63) == 0 || taken.bytes_to_grow() > kLarge || vectors_grow()) {
-            if (control.late(taken.seconds_to_grow() + kSecondsPerFound * static_cast<double>(found.size()) +
+            if (control.late(taken.seconds_to_grow() + kSecondsPerPath * static_cast<double>(paths.size()) +
                              Control::kSecondsPerByte * static_cast<double>(bytes))) {
                 bound = top.f;
                 return;
@@ -206,10 +206,10 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         queue.pop();
         const Node node = nodes[top.node];
         if (node.t == n) {
-            Found best{node.g, std::vector<int32_t>(n)};
+            ScoredPath best{node.g, std::vector<int32_t>(n)};
             for (int32_t v = node.parent; v >= 0; v = nodes[v].parent) best.path[nodes[v].t] = nodes[v].y;
-            found.push_back(std::move(best));
-            if (static_cast<int>(found.size()) == k) {
+            paths.push_back(std::move(best));
+            if (static_cast<int>(paths.size()) == k) {
                 bound = queue.empty() ? -kInf : queue.top().f;
                 complete = true;
                 return;
@@ -246,8 +246,8 @@ struct Candidate {  // a step that the rules were not asked about yet
 
 }  // namespace
 
-std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const AutomatonSet& set, int width,
-                        const std::vector<Guide>& guides, Control& control) {
+std::vector<ScoredPath> beam(const Trellis& trellis, const Steps& steps, const AutomatonSet& set, int width,
+                             const std::vector<Guide>& guides, Control& control) {
     const int n = trellis.n, m = trellis.m;
     const size_t size = set.size() + guides.size();
     const size_t fits = control.memory() / 8 / (sizeof(Hypothesis) * (static_cast<size_t>(n) + 1));
@@ -315,17 +315,17 @@ std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const Automa
         kept[t + 1] = grown;
         now.swap(later);
     }
-    std::vector<Found> found;
+    std::vector<ScoredPath> paths;
     for (const Hypothesis& end : kept[n]) {
         const double cost = set.finish(now.data() + end.states);
         if (cost == kInf) continue;
-        Found f{end.g - cost, std::vector<int32_t>(n)};
+        std::vector<int32_t>& path = paths.emplace_back(ScoredPath{end.g - cost, std::vector<int32_t>(n)}).path;
         const Hypothesis* at = &end;
-        for (int t = n; t > 0; at = &kept[t - 1][at->back], --t) f.path[t - 1] = at->y;
-        found.push_back(std::move(f));
+        for (int t = n; t > 0; at = &kept[t - 1][at->back], --t) path[t - 1] = at->y;
     }
-    std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
-    return found;
+    std::stable_sort(paths.begin(), paths.end(),
+                     [](const ScoredPath& a, const ScoredPath& b) { return a.score > b.score; });
+    return paths;
 }
 
 }  // namespace bridle

@@ -11,7 +11,7 @@
 
 namespace bridle {
 
-struct Found {
+struct ScoredPath {
     double score;  // lattice score - what the fold and the set cost (with `price`: lattice score)
     std::vector<int32_t> path;
 };
@@ -36,8 +36,8 @@ struct BestFirst {
     size_t memory = Control::kUnlimited;  // bytes that may be taken
 
     // Outcome.
-    std::vector<Found> found = {};  // best first
-    double bound = -kInf;           // no labelling that was not found scores higher
+    std::vector<ScoredPath> paths = {};  // best first
+    double bound = -kInf;                // no labelling but these scores higher
     int64_t expansions = 0;
     bool complete = false;  // false: stopped by a limit: of expansions, time or memory
 
@@ -53,7 +53,7 @@ struct Guide {  // what can still follow, by a backward pass over a fold of some
 };
 
 // Labellings that obey the hard rules, best first; none when the beam lost them all. Of several guides the least counts.
-std::vector<Found> beam(const Trellis& trellis, const Steps& steps, const AutomatonSet& set, int width,
-                        const std::vector<Guide>& guides, Control& control);
+std::vector<ScoredPath> beam(const Trellis& trellis, const Steps& steps, const AutomatonSet& set, int width,
+                             const std::vector<Guide>& guides, Control& control);
 
 }  // namespace bridle

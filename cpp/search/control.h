@@ -16,10 +16,6 @@ struct Stopped : std::exception {
     const char* what() const noexcept override { return "stopped"; }
 };
 
-struct Late : std::exception {
-    const char* what() const noexcept override { return "out of time"; }
-};
-
 // Shared by the threads that work on one batch.
 struct Stop {
     std::atomic<bool> flag{false};
@@ -54,10 +50,22 @@ class Control {
     bool late(double ahead = 0) const {
         return seconds_ >= 0 && deadline_ != Clock::time_point::max() && Clock::now() + ticks(ahead) >= deadline_;
     }
-    // Throws Stopped, and Late when armed. Who has nothing to show yet is given a little longer.
+    // Does some work; false: the time was up before it was done.
+    template <class Work>
+    bool completes(const Work& work) {
+        try {
+            work();
+            return true;
+        } catch (const Late&) {  // the only place: everybody else sees a value
+            return false;
+        }
+    }
+    // Leaves the work that `completes` was asked to do.
+    [[noreturn]] void give_up() { throw Late(); }
+    // Gives up when the time is up; work that has nothing to show yet (not armed) is given a little longer. Throws Stopped.
     void check() {
         if (stop_.flag.load(std::memory_order_relaxed)) throw Stopped();
-        if (late() && (armed || Clock::now() - deadline_ >= kGrace)) throw Late();
+        if (late() && (armed || Clock::now() - deadline_ >= kGrace)) give_up();
         if (!poll_) return;
         const auto now = Clock::now();
         if (now - asked_ < std::chrono::milliseconds(50)) return;
@@ -67,7 +75,7 @@ class Control {
     // For something that goes through memory: new pages take time, and old ones do when they are given back.
     void check(size_t bytes) {
         check();
-        if (armed && late(kSecondsPerByte * static_cast<double>(bytes))) throw Late();
+        if (armed && late(kSecondsPerByte * static_cast<double>(bytes))) give_up();
     }
     static constexpr double kSecondsPerByte = 4e-10;
 
@@ -76,6 +84,8 @@ class Control {
     bool armed = false;  // is there something to show if the time is up now?
 
   private:
+    struct Late {};  // unwinds the stack to `completes`
+
     static constexpr std::chrono::milliseconds kGrace{15};
     static Clock::duration ticks(double seconds) {
         return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

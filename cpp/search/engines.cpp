@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "search/best_first.h"
@@ -41,13 +42,13 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     AutomatonSet set;
     set.assign(s.automata);
     const Armed armed(control);
-    const std::vector<Found> found = beam(trellis, steps, set, options.width, {}, control);
-    if (found.empty()) {
+    const std::vector<ScoredPath> paths = beam(trellis, steps, set, options.width, {}, control);
+    if (paths.empty()) {
         out.status = out.bound > -kInf ? Status::nothing_found : Status::infeasible;
         return out;
     }
-    out.path = found[0].path;
-    out.score = found[0].score;
+    out.path = paths[0].path;
+    out.score = paths[0].score;
     out.bound = std::max(out.bound, out.score);
     out.status = out.bound > out.score + trellis.rounding(steps) ? Status::limit : Status::optimal;
     if (out.status == Status::optimal) out.bound = out.score;
@@ -110,32 +111,22 @@ namespace {
 Answer without_rules(const Sequence& s, Control& control, Search& search) {
     Answer out;
     out.status = Status::nothing_found;
-    try {
-        std::vector<int32_t> path(s.n);
+    std::vector<int32_t> path(s.n);
+    Verdict verdict;
+    const auto judge_first_path = [&] {
         out.bound = search.first_path(s, path.data(), control);
-        if (!(out.bound > -kInf)) {
-            out.status = Status::infeasible;
-            return out;
-        }
-        Verdict verdict;
-        judge(s, path.data(), verdict, &control);
-        if (verdict.cost == kInf) return out;
+        if (out.bound > -kInf) judge(s, path.data(), verdict, &control);
+    };
+    if (!control.completes(judge_first_path)) {
+        if (out.bound == kInf) out.bound = bound_by_scores(s);
+    } else if (!(out.bound > -kInf)) {
+        out.status = Status::infeasible;
+    } else if (verdict.cost < kInf) {
         out.score = out.bound - verdict.cost;
         out.status = verdict.cost == 0 ? Status::optimal : Status::limit;
         out.path = std::move(path);
-    } catch (const Late&) {
-        if (out.bound == kInf) out.bound = bound_by_scores(s);
     }
     return out;
-}
-
-Answer in_time(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
-               int64_t* counters) {
-    try {
-        return engine(s, options, control, search, counters);
-    } catch (const Late&) {
-        return without_rules(s, control, search);
-    }
 }
 
 // Scores are checked when they come, but a batch borrows them: what was written into them since (NaN, +inf) must not pass for
@@ -160,7 +151,9 @@ void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict,
 
 Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
              int64_t* counters) {
-    Answer answer = in_time(engine, s, options, control, search, counters);
+    Answer answer;
+    if (!control.completes([&] { answer = engine(s, options, control, search, counters); }))
+        answer = without_rules(s, control, search);
     if (!is_sound(answer, s.m)) answer = {Status::infeasible, -kInf, -kInf, {}};
     return answer;
 }
@@ -198,22 +191,20 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
     Search search;
     Counters counters;
     const Sequence s(problem, b);
-    std::vector<Answer> found;
-    try {
-        found = search.k_best(s, k, limits_of(options), control, counters);
-    } catch (const Late&) {
-        found = {without_rules(s, control, search)};
-        if (found[0].status == Status::infeasible) return {};
-        if (found[0].status == Status::optimal)
-            found[0].status = Status::limit;  // the best, but not all k of them are known
+    std::vector<Answer> answers;
+    if (!control.completes([&] { answers = search.k_best(s, k, limits_of(options), control, counters); })) {
+        answers = {without_rules(s, control, search)};
+        if (answers[0].status == Status::infeasible) return {};
+        if (answers[0].status == Status::optimal)
+            answers[0].status = Status::limit;  // the best, but not all k of them are known
     }
     Verdict verdict;
-    for (Answer& answer : found) {
+    for (Answer& answer : answers) {
         std::vector<int32_t> violations(problem.rules.size(), 0);
         if (answer.score > -kInf) count_violations(s, answer, verdict, violations.data());
         answer.violations = std::move(violations);
     }
-    return found;
+    return answers;
 }
 
 // `two_stage`, after Fersini et al. (2012), (22)-(29):
@@ -248,8 +239,8 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Contro
     return least;
 }
 
-// Stage 2. first: the answer of stage 1, whose lattice score is z.
-Answer cheapest_near(const Sequence& s, const Options& options, Control& control, Answer first, double z,
+// Stage 2. z: the lattice score of stage 1; fallback: its answer, for when a limit comes first.
+Answer cheapest_near(const Sequence& s, const Options& options, Control& control, const Answer& fallback, double z,
                      int64_t* counters) {
     Trellis trellis;
     trellis.load(s);
@@ -283,24 +274,26 @@ Answer cheapest_near(const Sequence& s, const Options& options, Control& control
     const std::vector<double> none(outside.size(), 0.0);
     const size_t memory = control.memory(),
                  held = fold.bytes() + free.bytes() + sizeof(double) * (H.size() + price.size());
-    BestFirst cheapest{trellis, fold,         steps,
-                       H,       outside,      none,
-                       {},      price.data(), std::max(memory / 4, memory - std::min(memory, held))};
+    BestFirst cheapest{.trellis = trellis,
+                       .fold = fold,
+                       .steps = steps,
+                       .H = H,
+                       .set = outside,
+                       .lambda = none,
+                       .estimates = {},
+                       .price = price.data(),
+                       .memory = std::max(memory / 4, memory - std::min(memory, held))};
     const double threshold = z - (1 - options.tau) * std::abs(z);
     const double below =
         std::nextafter(threshold - trellis.rounding(steps), -kInf);  // the search wants more than its floor
     cheapest.run(1, below, options.max_states, control);
     counters[0] = cheapest.expansions;
-    if (!cheapest.complete || cheapest.found.empty()) {
-        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
-        first.bound = z;
-        return first;
-    }
+    if (!cheapest.complete || cheapest.paths.empty()) return fallback;
     Answer out;
     Verdict verdict;
-    out.path = cheapest.found[0].path;
+    out.path = cheapest.paths[0].path;
     judge(s, out.path.data(), verdict);
-    out.score = out.bound = cheapest.found[0].score - verdict.cost;
+    out.score = out.bound = cheapest.paths[0].score - verdict.cost;
     return out;
 }
 
@@ -321,14 +314,14 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     if (first.status != Status::optimal) return first;  // its bound holds: no penalty is below 0
     first.bound = first.score;
     if (cost == 0 || s.n == 0) return first;
-    try {
+    Answer cheapest = first;
+    cheapest.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
+    cheapest.bound = z;
+    control.completes([&] {
         const Armed armed(control);
-        return cheapest_near(s, options, control, first, z, counters);
-    } catch (const Late&) {
-        first.status = Status::limit;  // it keeps to the threshold, but a cheaper one may exist
-        first.bound = z;
-        return first;
-    }
+        cheapest = cheapest_near(s, options, control, cheapest, z, counters);
+    });
+    return cheapest;
 }
 
 // `relaxed`: for a sequence on which no labelling obeys the hard rules, the fewest violations of them, and of those labellings
@@ -360,12 +353,11 @@ double first_price(const Sequence& s, Control& control) {
 
 // What no labelling scores more than, by the best path without rules or, if that takes too long, by the scores alone.
 double bound_without_rules(const Sequence& s, PricedSequence& priced, Search& search, Control& control) {
-    try {
-        std::vector<int32_t> path(s.n);
-        return search.first_path(priced.at(0, control), path.data(), control);
-    } catch (const Late&) {
-        return bound_by_scores(s);
-    }
+    double bound = 0;
+    std::vector<int32_t> path(s.n);
+    return control.completes([&] { bound = search.first_path(priced.at(0, control), path.data(), control); })
+               ? bound
+               : bound_by_scores(s);
 }
 
 // The best labelling so far, as the rules see it.
@@ -400,18 +392,20 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
     int64_t fewest = 1;  // no labelling has fewer violations
     bool counted = false, proved = false;
     double bound = kInf, tolerance = 0, price = first_price(s, control);
-    try {
+    std::optional<Answer> none;  // why there is no labelling at all
+    const auto raise_price = [&] {
         for (;; price *= kRaise) {
             const int32_t* known = best.path.empty() ? nullptr : best.path.data();
-            const Answer found = search.best(priced.at(price, control), limits, control, spent, known);
+            const Answer answer = search.best(priced.at(price, control), limits, control, spent, known);
             ++counters[0], counters[1] += spent.expansions, tolerance = spent.tolerance;
-            if (found.status == Status::infeasible) return found;  // not even the lattice has a path
-            if (found.path.empty() && s.n > 0) return {Status::nothing_found, -kInf, found.bound, {}};
-            const int64_t violations = best.consider(s, plain, found.path, verdict);
-            bound = std::min(bound, found.bound + price * static_cast<double>(best.violations));
-            if (found.status != Status::optimal) break;
+            if (answer.status == Status::infeasible) none = answer;  // not even the lattice has a path
+            else if (answer.path.empty() && s.n > 0) none = {.status = Status::nothing_found, .bound = answer.bound};
+            if (none) return;
+            const int64_t violations = best.consider(s, plain, answer.path, verdict);
+            bound = std::min(bound, answer.bound + price * static_cast<double>(best.violations));
+            if (answer.status != Status::optimal) return;
             proved = violations == fewest;
-            if (proved || control.late() || price > kHighestPrice) break;
+            if (proved || control.late() || price > kHighestPrice) return;
             if (counted) continue;
             limits.gap = kApart;
             const Answer least = search.best(priced.counted(control), limits, control, spent, best.path.data());
@@ -420,15 +414,17 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
             counted = true;
             if (!least.path.empty()) best.consider(s, plain, least.path, verdict);
             fewest = std::max(fewest, static_cast<int64_t>(std::ceil(-least.bound - (1 - kApart))));
-            if (least.status != Status::optimal) break;
+            if (least.status != Status::optimal) return;
             fewest = best.violations;
             proved = violations == fewest;
-            if (proved) break;
+            if (proved) return;
         }
-    } catch (const Late&) {
-        if (best.path.empty()) throw;  // nothing to show
+    };
+    if (!control.completes(raise_price)) {
+        if (best.path.empty()) control.give_up();  // nothing to show
         proved = false;
     }
+    if (none) return *none;
     if (proved && tolerance <= kLargestError * std::max(1.0, std::abs(best.score))) {
         bound = best.score;
     } else {  // no rule raises a score; a bound by price holds for the fewest violations only

@@ -155,21 +155,17 @@ std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomato
             entries_.pop_front();
         }
     }
-    const auto keep = [&](std::shared_ptr<const Grouping> made) {
-        const std::lock_guard lock(mutex_);
-        entries_.push_front({std::move(key), made, made ? nullptr : std::move(search)});
-        if (entries_.size() > kMostEntries) entries_.pop_back();
-    };
     if (!search) search = std::make_shared<GroupSearch>(m, most);
-    try {
-        auto made = std::make_shared<const Grouping>(search->run(automata, n, control));
-        keep(made);
-        return made;
-    } catch (const Late&) {  // the next sequence goes on
-        search->forget_products();
-        keep(nullptr);
-        throw;
+    std::shared_ptr<const Grouping> grouping;  // null: out of time
+    control.completes([&] { grouping = std::make_shared<const Grouping>(search->run(automata, n, control)); });
+    if (!grouping) search->forget_products();
+    {
+        const std::lock_guard lock(mutex_);
+        entries_.push_front({std::move(key), grouping, grouping ? nullptr : std::move(search)});
+        if (entries_.size() > kMostEntries) entries_.pop_back();
     }
+    if (!grouping) control.give_up();  // the next sequence goes on
+    return grouping;
 }
 
 }  // namespace bridle

@@ -120,7 +120,7 @@ struct Answer {
     Status status = Status::optimal;
     double score = -kInf;  // lattice score - penalty
     double bound = kInf;
-    std::vector<int32_t> path;
+    std::vector<int32_t> path = {};
     std::vector<int32_t> violations = {};  // (automata) violations, if the engine knows them
 };
 

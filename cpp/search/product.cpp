@@ -156,27 +156,26 @@ Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Opt
     if (best > -kInf) trace.first_path(left, lattice.path.data(), s.n);
     trace.arcs(lattice, control);
     const Armed armed(control);
-    try {
+    bool fits = true;
+    const bool finished = control.completes([&] {
         while (best > -kInf) {
             const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) {
                 control.check();
                 return c.violated(lattice.path.data(), s.n);
             });
-            if (broken == left.end()) break;
+            if (broken == left.end()) return;
             inside.insert(inside.end(), broken->automata.begin(), broken->automata.end());
             left.erase(broken);
-            if (!lattice.intersect(held(inside), options, control)) {
-                out.status = Status::too_large;
-                out.bound = best;
-                return out;
-            }
+            fits = lattice.intersect(held(inside), options, control);
+            if (!fits) return;
             trace.intersected();
             best = lattice.best(control);
             out.bound = std::min(out.bound, best);
             trace.arcs(lattice, control);
         }
-    } catch (const Late&) {
-        out.status = Status::nothing_found;
+    });
+    if (!finished || !fits) {
+        out.status = fits ? Status::nothing_found : Status::too_large;
         return out;
     }
     out.status = best > -kInf ? Status::optimal : Status::infeasible;
@@ -234,11 +233,12 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
     while (!branches.empty()) {
         const Branch branch = std::move(branches.front());
         branches.pop_front();
-        try {
-            if (!look_at(branch)) return too_large();
+        bool fits = true;
+        if (control.completes([&] { fits = look_at(branch); })) {
+            if (!fits) return too_large();
             control.armed = true;  // the first branch bounds all others
-        } catch (const Late&) {
-            if (!control.armed) throw;
+        } else {
+            if (!control.armed) control.give_up();
             open = std::max(open, branch.most);
             for (const Branch& other : branches) open = std::max(open, other.most);
             branches.clear();

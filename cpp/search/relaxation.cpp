@@ -216,9 +216,9 @@ void improve_by_beam(Instance& instance, const Relaxation& relaxation, int width
     all.assign(instance.sequence.automata);
     std::vector<Guide> guides{{&relaxation.fold, relaxation.H.data()}};
     for (const Estimate& e : relaxation.estimates) guides.push_back({&e.fold, e.H.data()});
-    for (const Found& found :
+    for (const ScoredPath& scored :
          beam(instance.scratch.trellis, instance.scratch.plain, all, width, guides, instance.control))
-        consider(instance, found.path.data(), incumbent);
+        consider(instance, scored.path.data(), incumbent);
 }
 
 // Steps 3 and 4 of the search: multipliers on counted transitions, and the subgradient steps that improve them.

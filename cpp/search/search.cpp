@@ -117,10 +117,11 @@ bool enforce_broken_rules(Instance& instance, std::vector<int> broken, Incumbent
 
 constexpr int kLargeFold = 4096;             // the most states that are ever folded
 constexpr int kPasses = 80, kFewPasses = 8;  // that improve multipliers; few where some rules have none
-constexpr int64_t kTrust = 20;               // times as many expansions where every rule is counted
-constexpr int64_t kWorth = 50;  // expansions that an active rule stands for, when it is asked how many it will take
-constexpr int64_t kPatience = 20000;            // expansions before a larger fold is tried
-constexpr size_t kKeptBytes = size_t{1} << 26;  // of a search that is used again
+// Set with `benchmarks/run.py --only many` (20 to 50 soft rules that interact).
+constexpr int64_t kCountedFactor = 20;            // times as many expansions where every rule is counted
+constexpr int64_t kExpansionsPerRule = 50;        // that an active rule is expected to take
+constexpr int64_t kExpansionsBeforeFold = 20000;  // before a larger fold is tried
+constexpr size_t kKeptBytes = size_t{1} << 26;    // of a search that is used again
 
 BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
     const Scratch& scratch = instance.scratch;
@@ -128,15 +129,14 @@ BestFirst best_first(const Instance& instance, const Relaxation& relaxation) {
     size_t held = scratch.bytes();
     for (const Estimate& e : r.estimates) held += e.fold.bytes() + sizeof(double) * e.H.size();
     const size_t memory = instance.control.memory();
-    return {scratch.trellis,
-            r.fold,
-            scratch.plain,
-            r.H,
-            r.set,
-            r.lambda,
-            r.estimates,
-            nullptr,
-            std::max(memory / 4, memory - std::min(memory, held))};
+    return {.trellis = scratch.trellis,
+            .fold = r.fold,
+            .steps = scratch.plain,
+            .H = r.H,
+            .set = r.set,
+            .lambda = r.lambda,
+            .estimates = r.estimates,
+            .memory = std::max(memory / 4, memory - std::min(memory, held))};
 }
 
 // The first of the k best is proved; a limit stopped what should follow.
@@ -165,7 +165,7 @@ bool search_all_rules(Instance& instance, Incumbent& incumbent) {
     BestFirst all = best_first(instance, none);
     all.run(1, incumbent.score + instance.tolerance(incumbent.score), instance.limits.glance, instance.control);
     instance.counters.expansions += all.expansions;
-    if (!all.found.empty()) consider(instance, all.found[0].path.data(), incumbent);
+    if (!all.paths.empty()) consider(instance, all.paths[0].path.data(), incumbent);
     if (all.complete) return true;
     incumbent.tighten(std::max(all.bound, incumbent.score));
     return false;
@@ -186,7 +186,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
     active.add(broken);
 
     bool decomposed = false;
-    for (int64_t patience = kPatience;;) {
+    for (int64_t patience = kExpansionsBeforeFold;;) {
         ++counters.rounds;
         control.check();
         relax(instance, active, relaxation);
@@ -207,8 +207,8 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
             std::all_of(relaxation.cap.begin(), relaxation.cap.end(), [](double cap) { return cap > 0; });
         const int passes = counted || decomposed ? kPasses : kFewPasses;
         if (tighten_bound(instance, relaxation, incumbent, active, passes)) return status_when_finished(incumbent);
-        const int64_t few = instance.limits.decompose_after * (counted ? kTrust : 1);
-        if (!decomposed && active.count() * kWorth > few) {  // they will not be enough
+        const int64_t few = instance.limits.decompose_after * (counted ? kCountedFactor : 1);
+        if (!decomposed && active.count() * kExpansionsPerRule > few) {  // they will not be enough
             decomposed = true;
             if (decompose(instance, active, incumbent)) return status_when_finished(incumbent);
             continue;
@@ -240,8 +240,8 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
             patience *= 4;
             continue;
         }
-        if (between.found.empty()) return status_when_finished(incumbent);  // nothing above the incumbent
-        const Found& top = between.found[0];
+        if (between.paths.empty()) return status_when_finished(incumbent);  // nothing above the incumbent
+        const ScoredPath& top = between.paths[0];
         incumbent.tighten(top.score);
         if (answers(instance, top.path.data(), incumbent, active)) return status_when_finished(incumbent);
     }
@@ -253,18 +253,18 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
     const Sequence& s = instance.sequence;
     Control& control = instance.control;
     Status status;
-    try {
+    const bool finished = control.completes([&] {
         const Armed armed(control);  // from here on there is a bound to show
         status = solve_under_rules(instance, broken, incumbent, active, relaxation);
-    } catch (const Late&) {
-        const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
-        const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 64.0));
-        try {
-            if (!incumbent.found() && relaxation.has_H) {
+    });
+    if (!finished) {
+        if (!incumbent.found() && relaxation.has_H) {
+            const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
+            const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 64.0));
+            control.completes([&] {  // it may find nothing
                 if (relaxation.estimates.empty()) add_estimates(instance, relaxation);
                 improve_by_beam(instance, relaxation, width, incumbent);
-            }
-        } catch (const Late&) {  // nothing found, then
+            });
         }
         status = status_when_stopped(instance, incumbent);
     }
@@ -304,11 +304,12 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
     std::vector<int> broken;
-    try {
+    const bool started = control.completes([&] {
         broken = start(instance, incumbent);
         if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
-    } catch (const Late&) {
-        if (incumbent.bound == kInf) throw;
+    });
+    if (!started) {
+        if (incumbent.bound == kInf) control.give_up();
         return stopped(std::move(incumbent));
     }
     const auto soft_and_local = [&](int k) {
@@ -316,15 +317,14 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
     };
     if (!s.tied &&
         std::any_of(broken.begin(), broken.end(), soft_and_local)) {  // prices for labels and transitions are scores
-        try {
+        Answer answer;
+        const bool looked = control.completes([&] {
             PricedSequence priced(s, false, control);
             const int32_t* begin = incumbent.found() ? incumbent.path.data() : known;
-            Answer answer = best(priced.at(0, control), limits, control, counters, begin);
+            answer = best(priced.at(0, control), limits, control, counters, begin);
             answer.violations.clear();  // they speak of the automata that are left
-            return answer;
-        } catch (const Late&) {  // before it had looked at anything
-            return stopped(std::move(incumbent));
-        }
+        });
+        return looked ? answer : stopped(std::move(incumbent));
     }
     Status status = status_when_finished(incumbent);
     if (!broken.empty()) {
@@ -351,12 +351,13 @@ std::vector<Answer> Search::k_best(const Sequence& s, int k, const SearchLimits&
     if (status == Status::infeasible) return {};
     const Answer first = to_answer(incumbent, status);
     if (status != Status::optimal) return {first};
-    try {
+    std::vector<Answer> answers;
+    const bool finished = control.completes([&] {
         const Armed armed(control);
-        return next_best(instance, k, first, incumbent, active, relaxation);
-    } catch (const Late&) {
-        return {stopped(first)};
-    }
+        answers = next_best(instance, k, first, incumbent, active, relaxation);
+    });
+    if (!finished) answers = {stopped(first)};
+    return answers;
 }
 
 std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& first, Incumbent& incumbent,
@@ -378,13 +379,15 @@ std::vector<Answer> Search::next_best(Instance& instance, int k, const Answer& f
         all.run(k, -kInf, instance.expansions_left(), control);
         instance.counters.expansions += all.expansions;
         std::vector<Answer> out;
-        for (Found& found : all.found) {
-            judge(s, found.path.data(), scratch_.verdict);
+        for (ScoredPath& scored : all.paths) {
+            judge(s, scored.path.data(), scratch_.verdict);
             active.add(scratch_.verdict.broken);
-            const double score = scratch_.plain.score(s, found.path.data()) - scratch_.verdict.cost;
-            const Status status = all.complete ? Status::optimal : Status::limit;
-            out.push_back({status, score, all.complete ? score : std::max(score, first.score), std::move(found.path),
-                           scratch_.verdict.violations});
+            const double score = scratch_.plain.score(s, scored.path.data()) - scratch_.verdict.cost;
+            out.push_back({.status = all.complete ? Status::optimal : Status::limit,
+                           .score = score,
+                           .bound = all.complete ? score : std::max(score, first.score),
+                           .path = std::move(scored.path),
+                           .violations = scratch_.verdict.violations});
         }
         if (!relaxation.outdated(active)) {
             if (out.empty() && !all.complete) out.push_back(stopped(first));

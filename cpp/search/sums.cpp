@@ -283,12 +283,11 @@ Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, do
             int64_t max_states, Control& control) {
     control.begin();
     const Armed armed(control);
-    try {
-        const Sequence sequence(problem, b);
-        return Sums(sequence, rules, max_states, marginals || segments, control).run(marginals, segments);
-    } catch (const Late&) {
-        return {std::numeric_limits<double>::quiet_NaN(), 0};
-    }
+    const Sequence sequence(problem, b);
+    Sum sum{std::numeric_limits<double>::quiet_NaN(), 0};
+    control.completes(
+        [&] { sum = Sums(sequence, rules, max_states, marginals || segments, control).run(marginals, segments); });
+    return sum;
 }
 
 }  // namespace bridle

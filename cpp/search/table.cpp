@@ -261,6 +261,20 @@ TableCache::TableCache(int m, std::vector<double> free_mask, std::vector<double>
       first_mask(std::move(first_mask)),
       last_mask(std::move(last_mask)) {}
 
+Head TableCache::head(const HeadScores& scores) const {
+    const auto edge = [&](const double* edge_scores, const std::vector<double>& mask) -> std::vector<double> {
+        if (!edge_scores && mask.empty()) return {};
+        std::vector<double> out(padded(m), -kInf);
+        for (int y = 0; y < m; ++y) out[y] = (mask.empty() ? 0.0 : mask[y]) + (edge_scores ? edge_scores[y] : 0.0);
+        return out;
+    };
+    return {.pairwise = scores.pairwise,
+            .per_step = scores.per_step,
+            .start = edge(scores.start, first_mask),
+            .end = edge(scores.end, last_mask),
+            .tables = nullptr};
+}
+
 std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& control) {
     const double* mask = free_mask.empty() ? nullptr : free_mask.data();
     std::unique_lock lock(mutex_, std::try_to_lock);

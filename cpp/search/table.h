@@ -87,6 +87,21 @@ struct Tables {
     Table tied;  // the same where the type must not change; empty if no rule asks for it
 };
 
+// Scores that do not depend on the token, as they came.
+struct HeadScores {
+    const double* pairwise = nullptr;  // (m, m) or, per_step, (n - 1, m, m); null: none
+    bool per_step = false;
+    const double *start = nullptr, *end = nullptr;  // (m) or null
+};
+
+// The same with masks.
+struct Head {
+    const double* pairwise = nullptr;  // as in HeadScores
+    bool per_step = false;
+    std::vector<double> start, end;        // (width) or empty
+    std::shared_ptr<const Tables> tables;  // not with per_step
+};
+
 // The tables of a decoder for the transition scores that it met last.
 class TableCache {
   public:
@@ -97,6 +112,8 @@ class TableCache {
 
     // pairwise (m, m) or null. Throws Stopped.
     std::shared_ptr<const Tables> find(const double* pairwise, Control& control);
+    // Without tables. `scores` must outlive what is returned.
+    Head head(const HeadScores& scores) const;
 
     const int m;
     const std::vector<double> free_mask, tied_mask, first_mask, last_mask;
@@ -108,13 +125,6 @@ class TableCache {
     };
     std::mutex mutex_;
     std::deque<Entry> entries_;  // the newest first
-};
-
-struct Head {
-    const double* pairwise = nullptr;  // (m, m) or, per_step, (n - 1, m, m); null: none
-    bool per_step = false;
-    std::vector<double> start, end;        // (width) or empty
-    std::shared_ptr<const Tables> tables;  // not with per_step
 };
 
 }  // namespace bridle

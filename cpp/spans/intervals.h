@@ -15,7 +15,6 @@ struct Intervals {
 };
 
 // The numbers of the chosen intervals, by start. Those that do not score above 0 are never chosen.
-// Late is thrown when the time is up.
 //   disjoint: no two share a place.   nested: two share places only if one holds the other; no two are equal.
 std::vector<int32_t> best_disjoint(const Intervals& all, Control& control);
 std::vector<int32_t> best_nested(const Intervals& all, Control& control);

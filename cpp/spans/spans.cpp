@@ -100,7 +100,7 @@ class SpanGraph {
     }
 
     // The k best paths by H, best first. False: too many steps to keep in memory.
-    bool k_best(int k, std::vector<Found>& found) {
+    bool k_best(int k, std::vector<ScoredPath>& paths) {
         struct Node {
             double g;
             int32_t parent, arc, b, q;
@@ -118,15 +118,15 @@ class SpanGraph {
         const size_t most =
             std::min<size_t>(kMostSpanNodes, control_.memory() / 2 / (2 * (sizeof(Node) + sizeof(Entry))));
         if (H_[0] > -kInf) queue.push({H_[0], 0, 0});
-        found.clear();
-        while (!queue.empty() && static_cast<int>(found.size()) < k) {
+        paths.clear();
+        while (!queue.empty() && static_cast<int>(paths.size()) < k) {
             const Entry top = queue.top();
             queue.pop();
             const Node node = nodes[top.node];
             if (node.b == n_) {
-                Found& one = found.emplace_back(Found{top.f, {}});
-                for (int32_t v = top.node; nodes[v].parent >= 0; v = nodes[v].parent) one.path.push_back(nodes[v].arc);
-                std::reverse(one.path.begin(), one.path.end());
+                std::vector<int32_t>& arcs = paths.emplace_back(ScoredPath{top.f, {}}).path;
+                for (int32_t v = top.node; nodes[v].parent >= 0; v = nodes[v].parent) arcs.push_back(nodes[v].arc);
+                std::reverse(arcs.begin(), arcs.end());
                 continue;
             }
             if (times[node.b * Q + node.q]++ >= k) continue;
@@ -141,7 +141,8 @@ class SpanGraph {
             breathe(end(node.b) - begin(node.b) + 1);
         }
         // Scores are sums in another order than H: rounding may have swapped equals.
-        std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+        std::stable_sort(paths.begin(), paths.end(),
+                         [](const ScoredPath& a, const ScoredPath& b) { return a.score > b.score; });
         return true;
     }
 
@@ -493,13 +494,13 @@ class Lazy {
 };
 
 // What no path exceeds; +inf if even that takes too long.
-double bound_without_rules(SpanGraph& graph) {
-    try {
+double bound_without_rules(SpanGraph& graph, Control& control) {
+    double bound = kInf;
+    control.completes([&] {
         graph.fold({}, -1);
-        return graph.backward();
-    } catch (const Late&) {
-        return kInf;
-    }
+        bound = graph.backward();
+    });
+    return bound;
 }
 
 // The best path; `violations` are its violations. A bound is the best score under the rules folded in so far.
@@ -507,12 +508,12 @@ Answer best(SpanGraph& graph, Lazy& rules, bool lazy, const Options& options, Co
             std::vector<int32_t>& violations, int64_t* counters) {
     Answer out;
     std::vector<int32_t> path;
-    try {
+    const bool finished = control.completes([&] {
         for (out.status = Status::limit;;) {
             control.armed = counters[0] > 0 || !lazy;  // the first path is what there is to show
             if (!graph.fold(rules.active(), options.max_states)) {
                 if (!(out.score > -kInf)) out.status = Status::too_large;
-                return out;
+                return;
             }
             ++counters[0];
             counters[1] = graph.states();
@@ -520,7 +521,7 @@ Answer best(SpanGraph& graph, Lazy& rules, bool lazy, const Options& options, Co
             if (!(relaxed > -kInf)) {
                 out.status = Status::infeasible;
                 out.bound = -kInf;
-                return out;
+                return;
             }
             out.bound = std::min(out.bound, relaxed);
             graph.read(path);
@@ -530,16 +531,16 @@ Answer best(SpanGraph& graph, Lazy& rules, bool lazy, const Options& options, Co
             if (out.score >= out.bound) {
                 out.status = Status::optimal;
                 out.bound = out.score;  // above it only by rounding
-                return out;
+                return;
             }
             rules.activate_broken();
         }
-    } catch (const Late&) {
-        control.armed = false;
-        if (!(out.score > -kInf)) out.status = Status::nothing_found;
-        if (out.bound == kInf) out.bound = bound_without_rules(graph);
-        return out;
-    }
+    });
+    if (finished) return out;
+    control.armed = false;
+    if (!(out.score > -kInf)) out.status = Status::nothing_found;
+    if (out.bound == kInf) out.bound = bound_without_rules(graph, control);
+    return out;
 }
 
 }  // namespace
@@ -568,7 +569,7 @@ void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Contro
 }
 
 Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
-                    std::vector<Found>& found, double& bound) {
+                    std::vector<ScoredPath>& paths, double& bound) {
     control.begin();
     control.armed = true;
     bound = kInf;
@@ -576,24 +577,26 @@ Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& opt
     SpanGraph graph(control);
     Lazy rules(batch, s, true);
     graph.load(batch, s);
-    try {
-        for (bool whole = false; !whole;) {  // the k best under some rules are the k best when they break no other
-            found.clear();
+    // The k best under some rules are the k best when they break no other.
+    const auto fold_until_none_breaks = [&]() -> Status {
+        for (;;) {
+            paths.clear();
             if (!graph.fold(rules.active(), options.max_states)) return Status::too_large;
             bound = std::min(bound, graph.backward());
             if (!(bound > -kInf)) return Status::infeasible;
-            if (!graph.k_best(k, found)) return Status::too_large;
-            whole = true;
-            for (const Found& one : found)
-                if (rules.extra(one.path) > 0) whole = false, rules.activate_broken();
+            if (!graph.k_best(k, paths)) return Status::too_large;
+            bool broken = false;
+            for (const ScoredPath& path : paths)
+                if (rules.extra(path.path) > 0) broken = true, rules.activate_broken();
+            if (!broken) return Status::optimal;
         }
-    } catch (const Late&) {
-        control.armed = false;
-        found.clear();
-        if (bound == kInf) bound = bound_without_rules(graph);
-        return Status::nothing_found;
-    }
-    return Status::optimal;
+    };
+    Status status;
+    if (control.completes([&] { status = fold_until_none_breaks(); })) return status;
+    control.armed = false;
+    paths.clear();
+    if (bound == kInf) bound = bound_without_rules(graph, control);
+    return Status::nothing_found;
 }
 
 }  // namespace bridle

@@ -41,6 +41,6 @@ void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Contro
 // The k best paths of sequence b, as arcs, best first: fewer if there are fewer. status optimal: they are proved;
 // infeasible, nothing_found (a limit) or too_large: there are none. bound: no path scores higher.
 Status k_best_spans(const SpanBatch& batch, int64_t b, int k, const Options& options, Control& control,
-                    std::vector<Found>& found, double& bound);
+                    std::vector<ScoredPath>& paths, double& bound);
 
 }  // namespace bridle
