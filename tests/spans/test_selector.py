@@ -15,7 +15,7 @@ from bridle import SpanSelector, check_selection
 from bridle.deadline import Deadline
 from bridle.engines import highs
 from bridle.errors import EngineError, GivenError, Infeasible, LabelError, LatticeError, LimitReached, RuleError
-from bridle.spans.labels import label_ids
+from bridle.spans.candidates import label_ids
 from selections import KINDS, Case, best_of, random_case, selections, value_of
 from strategies import seeds
 
@@ -70,7 +70,7 @@ def test_without_rules_it_is_enumeration_too(overlap: str) -> None:
 
 @pytest.mark.parametrize("overlap", ["forbid", "nest"])
 def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
+    monkeypatch.setattr("bridle.spans.selector._MOST_STATES", 1)
     programs = 0
     for rng in seeds(70, key=9100):
         case = random_case(rng, None, overlap, by_token=bool(rng.integers(2)))
@@ -81,7 +81,7 @@ def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, mon
 
 
 def test_a_program_that_is_too_large_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
+    monkeypatch.setattr("bridle.spans.selector._MOST_STATES", 1)
     monkeypatch.setattr("bridle.spans.program._MOST_ROWS", 3)
     spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0), (2, 4, "A", 1.0)]
     with pytest.raises(LimitReached) as raised:

@@ -78,8 +78,8 @@ def test_nested_spans_can_be_interrupted(rules: list[str]) -> None:
 
 
 def test_a_program_over_too_deeply_nested_spans_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.spans.choosing._MOST_STATES", 1)
-    monkeypatch.setattr("bridle.spans.programs._MOST_HELD", 30)
+    monkeypatch.setattr("bridle.spans.selector._MOST_STATES", 1)
+    monkeypatch.setattr("bridle.spans.program._MOST_HELD", 30)
     with pytest.raises(LimitReached) as raised:
         bridle.select(onion(6), ["present B"], overlap="nest")
     assert raised.value.bound >= 3.0
@@ -103,7 +103,7 @@ def test_memory_that_runs_out_is_told(rules: list[str], monkeypatch: pytest.Monk
     def full(*_: Any) -> None:
         raise MemoryError("std::bad_alloc")
 
-    monkeypatch.setattr("bridle.spans.choosing.item_graph", full)
+    monkeypatch.setattr("bridle.spans.selector.item_graph", full)
     monkeypatch.setattr("bridle._native.best_intervals", full)
     with pytest.raises(EngineError, match="max_memory"):
         bridle.select([(0, 1, "A", 1.0)], rules)

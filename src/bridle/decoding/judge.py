@@ -1,10 +1,10 @@
-"""The judge: re-derives score, penalty and violations of a decoding. It shares no code with the engines."""
+"""The judge: recomputes score, penalty and violations of a decoding. It shares no code with the engines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from bridle.decoding.result import Decoding
 from bridle.lattice import Lattice
@@ -13,7 +13,7 @@ from bridle.rules.base import Rule, Soft
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found.
+    """Result of a check.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Are there no complaints?"""
+        """True if there are no complaints."""
         return not self.complaints
 
 
@@ -89,24 +89,51 @@ def check(
     >>> bridle.check(lattice, decoder.rules, replace(d, score=9.0, bound=9.0)).complaints
     ['the score is 4.0, not 9.0', 'optimal, but bound 9.0 and score 4.0 do not meet']
     """
-    ids = decoding.ids
-    violations = [rule.violations(ids, decoding.label_set, given) for rule in rules]
-    penalty = sum(rule.cost(v) for rule, v in zip(rules, violations, strict=True) if isinstance(rule, Soft))
-    score = lattice.score(ids) - penalty
+    counts = [rule.violations(decoding.ids, decoding.label_set, given) for rule in rules]
+    return judge(rules, counts, lattice.score(decoding.ids), decoding, tolerance)
+
+
+class Claim(Protocol):
+    """An answer, as far as the judge looks at it."""
+
+    @property
+    def score(self) -> float: ...
+    @property
+    def penalty(self) -> float: ...
+    @property
+    def violated(self) -> list[tuple[Rule, int]]: ...
+    @property
+    def bound(self) -> float: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def optimal(self) -> bool: ...
+
+
+def judge(
+    rules: Sequence[Rule],
+    counts: list[int],
+    total: float,
+    claim: Claim,
+    tolerance: float,
+    complaints: Sequence[str] = (),
+) -> Verdict:
+    """Judge an answer whose labels or spans score `total` and violate each rule so often."""
+    penalty = sum(rule.cost(count) for rule, count in zip(rules, counts, strict=True) if isinstance(rule, Soft))
+    score, wrong = total - penalty, list(complaints)
     near = tolerance * max(1.0, abs(score))
-    complaints = []
-    if not abs(score - decoding.score) <= near:
-        complaints.append(f"the score is {score}, not {decoding.score}")
-    if not abs(penalty - decoding.penalty) <= near:
-        complaints.append(f"the penalty is {penalty}, not {decoding.penalty}")
-    for rule, count in zip(rules, violations, strict=True):
-        if count and not isinstance(rule, Soft) and not decoding.relaxed:
-            complaints.append(f"a hard rule is broken {count} times: {rule}")
-    broken = [(rule, count) for rule, count in zip(rules, violations, strict=True) if count]
-    if broken != decoding.violated:
-        complaints.append(f"violated should be {broken}, not {decoding.violated}")
-    if decoding.bound < score - near:
-        complaints.append(f"the bound {decoding.bound} is below the score {score}")
-    if decoding.optimal and abs(decoding.bound - score) > near:
-        complaints.append(f"optimal, but bound {decoding.bound} and score {score} do not meet")
-    return Verdict(score, float(penalty), violations, complaints)
+    for name, claimed, value in (("score", claim.score, score), ("penalty", claim.penalty, penalty)):
+        if not abs(value - claimed) <= near:
+            wrong.append(f"the {name} is {value}, not {claimed}")
+    broken = [(rule, count) for rule, count in zip(rules, counts, strict=True) if count]
+    if claim.status != "relaxed":
+        wrong += [
+            f"a hard rule is broken {count} times: {rule}" for rule, count in broken if not isinstance(rule, Soft)
+        ]
+    if broken != claim.violated:
+        wrong.append(f"violated should be {broken}, not {claim.violated}")
+    if claim.bound < score - near:
+        wrong.append(f"the bound {claim.bound} is below the score {score}")
+    if claim.optimal and abs(claim.bound - score) > near:
+        wrong.append(f"optimal, but bound {claim.bound} and score {score} do not meet")
+    return Verdict(score, float(penalty), counts, wrong)

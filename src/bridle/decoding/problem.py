@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -72,7 +72,7 @@ class Answers:
     violations: Ints  # (B, R)  of each rule
     counters: npt.NDArray[np.int64]  # (B, X)
     seconds: Floats  # (B,)    spent on each, if there is a time limit
-    stats: list[dict[str, Any]]  # (B,)    of engines that count more than numbers
+    stats: list[dict[str, Any]] = field(default_factory=list)  # (B,)    of engines that count more than numbers
 
     @property
     def arrays(self) -> tuple[Ints, Floats, Floats, npt.NDArray[np.uint8], Ints, npt.NDArray[np.int64], Floats]:
@@ -91,15 +91,15 @@ class Answers:
             np.zeros((n_sequences, n_rules), dtype=np.int32),
             np.zeros((n_sequences, n_counters), dtype=np.int64),
             np.zeros(n_sequences),
-            [],
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:
         """Join the answers of parts of a batch, in order."""
         arrays: Any = [np.concatenate(same) for same in zip(*(part.arrays for part in parts), strict=True)]
-        stats = [entries for part in parts for entries in part.stats]
-        return cls(*arrays, stats)
+        answers = cls(*arrays)
+        answers.stats = [entries for part in parts for entries in part.stats]
+        return answers
 
 
 class Problem:

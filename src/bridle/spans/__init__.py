@@ -15,12 +15,10 @@ the words of a path as a sequence with one label per word; `tokens(regex)` match
 """
 
 from bridle.spans.candidates import Span
-from bridle.spans.checking import check_selection
-from bridle.spans.decoder import SpanDecoder
+from bridle.spans.checking import check_selection, check_spans
+from bridle.spans.decoder import SpanDecoder, SpanDecoding, SpanDecodings
 from bridle.spans.lattice import SpanLattice
-from bridle.spans.result import SpanDecoding, SpanDecodings, check_spans
-from bridle.spans.selection import Selection
-from bridle.spans.selector import SpanSelector, select
+from bridle.spans.selector import Selection, SpanSelector, select
 
 __all__ = [
     "Selection",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from dataclasses import dataclass, field
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,16 @@ from bridle.decoding.problem import (
     bad_option,
     check_given,
 )
-from bridle.decoding.result import clash_seconds, infeasible, proves_infeasible, violations_of
+from bridle.decoding.result import (
+    STATUSES,
+    Status,
+    clash_seconds,
+    infeasible,
+    penalty_of,
+    proves_infeasible,
+    status_of,
+    violations_of,
+)
 from bridle.decoding.threads import SMALLEST, in_threads, over_parts, thread_count
 from bridle.engines import Plan
 from bridle.errors import EngineError, Infeasible, LimitReached
@@ -31,17 +41,158 @@ from bridle.rules.compiled import CompiledRules
 from bridle.rules.conditions import Tokens
 from bridle.rules.loading import as_rules
 from bridle.spans import ilp
-from bridle.spans.lattice import SpanLattice
-from bridle.spans.packed import PackedSpans
-from bridle.spans.result import SpanDecoding, SpanDecodings, span_decoding
+from bridle.spans.lattice import Ints, PackedSpans, SpanLattice
 
 Given = Mapping[str, Any]
-
 ENGINES = ("auto", "ilp", "product", "search", "viterbi")
 
 
+@dataclass(frozen=True, eq=False)
+class SpanDecoding:
+    """The best words of one sequence under the rules, with their proof.
+
+    Attributes
+    ----------
+    words : list of (int, int)
+        Start and end of each word, left to right; the end is not included.
+    arcs : array of int32, shape (w,)
+        Their numbers in the lattice.
+    ids : array of int32, shape (w,)
+        Their label ids.
+    labels : list of str
+        Their labels, by names.
+    score : float
+        Lattice score minus penalty.
+    penalty : float
+        What violated soft rules cost.
+    violated : list of (Rule, int)
+        Soft rules that are violated, with how often.
+    bound : float
+        No path under the rules scores higher.
+    optimal : bool
+        Do bound and score meet?
+    engine : str
+        The engine that found it.
+    stats : dict
+        What the engine counted.
+    label_set : Labels
+        The labels that `ids` are numbers of.
+    status : {"optimal", "limit", "infeasible", "nothing_found"}
+        As in `Decoding`. Without an answer there are no words.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.SpanLattice(3, [(0, 1), (0, 2), (1, 3), (2, 3)], [1, 4, 3, 1], characters="abc")
+    >>> d = bridle.SpanDecoder(rules=['forbid WORD at tokens "ab"']).decode(lattice)
+    >>> d.words, lattice.texts(d.arcs), d.score, d.bound
+    ([(0, 1), (1, 3)], ['a', 'bc'], 4.0, 4.0)
+    """
+
+    words: list[tuple[int, int]]
+    arcs: Ints  # (w,)
+    ids: Ints  # (w,)
+    score: float
+    penalty: float
+    violated: list[tuple[Rule, int]]
+    bound: float
+    optimal: bool
+    engine: str
+    stats: dict[str, Any]
+    label_set: Labels = field(repr=False)
+    status: Status = "optimal"
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of each word."""
+        return [self.label_set.names[y] for y in self.ids]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+class SpanDecodings(Sequence[SpanDecoding]):
+    """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for.
+
+    Attributes
+    ----------
+    scores, bounds : arrays of float, shape (B,)
+        As in `SpanDecoding`.
+    optimal : array of bool, shape (B,)
+        As in `SpanDecoding`.
+    status : array of str, shape (B,)
+        As in `SpanDecoding`.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> lattice = bridle.SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
+    >>> found = bridle.SpanDecoder().decode_batch([lattice] * 3)
+    >>> len(found), found.scores.tolist(), found[2].words
+    (3, [3.0, 3.0, 3.0], [(0, 2)])
+    """
+
+    def __init__(self, decoder: SpanDecoder, lattices: Sequence[SpanLattice], packed: PackedSpans) -> None:
+        self._decoder, self._lattices, self._packed = decoder, lattices, packed
+        self.scores, self.bounds = packed.score, packed.bound
+        self.optimal = packed.status == OPTIMAL
+
+    def __len__(self) -> int:
+        return len(self._packed.n)
+
+    @property
+    def status(self) -> npt.NDArray[np.str_]:
+        """The status of each sequence."""
+        return np.asarray(STATUSES[self._packed.status])
+
+    @overload
+    def __getitem__(self, k: int) -> SpanDecoding: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[SpanDecoding]: ...
+    def __getitem__(self, k: int | slice) -> SpanDecoding | list[SpanDecoding]:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"sequence {k} of {len(self)}")
+        k, p = k % len(self), self._packed
+        arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
+        stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
+        counts, status = p.violations[k].tolist(), status_of(int(p.status[k]))
+        return _decoding(
+            self._decoder, self._lattices[k], arcs, float(p.score[k]), counts, float(p.bound[k]), status, stats
+        )
+
+
+def _decoding(
+    decoder: SpanDecoder,
+    lattice: SpanLattice,
+    arcs: Ints,
+    score: float,
+    counts: list[int],
+    bound: float,
+    status: Status,
+    stats: dict[str, Any],
+    engine: str | None = None,
+) -> SpanDecoding:
+    violated = violations_of(decoder.rules, counts)
+    return SpanDecoding(
+        [(a, b) for a, b in lattice.spans[arcs].tolist()],
+        arcs,
+        lattice.labels[arcs],
+        score,
+        penalty_of(violated),
+        violated,
+        bound,
+        status == "optimal",
+        engine or decoder.plan.engine,
+        stats,
+        decoder.labels,
+        status,
+    )
+
+
 class SpanDecoder:
-    """Finds the best words under the rules.
+    """Find the best words under the rules.
 
     Parameters
     ----------
@@ -107,7 +258,8 @@ class SpanDecoder:
         return f"SpanDecoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.labels, self.rules, self.engine, self.limits, self.on_infeasible)
+        limits = self.limits.time_limit, self.limits.max_states, self.limits.max_memory
+        return _restore, (self.labels, self.rules, self.engine, *limits, self.on_infeasible)
 
     @property
     def beyond(self) -> tuple[Rule, ...]:
@@ -200,23 +352,23 @@ class SpanDecoder:
         deadline = Deadline.after(self.limits.time_limit)
 
         def solve(low: int, high: int, stop: _native.Stop) -> PackedSpans:
-            its = None if given is None else given[low:high]
-            return self._solve(lattices[low:high], its, stop, first=low, many=count > 1)
+            values = None if given is None else given[low:high]
+            return self._solve(lattices[low:high], values, stop, first=low, many=count > 1)
 
         if self.plan.engine == "ilp":  # which programs are joined may decide ties: chunks that do not depend on threads
             chunks = [(low, min(low + SMALLEST, count)) for low in range(0, max(count, 1), SMALLEST)]
             packed = PackedSpans.joined(over_parts(solve, chunks, workers))
         else:
             packed = PackedSpans.joined(in_threads(solve, count, workers))
-        found = SpanDecodings(self, packed)
+        decodings = SpanDecodings(self, lattices, packed)
         for b in np.flatnonzero(packed.status > LIMIT).tolist() if self.on_infeasible == "raise" else ():
             left = deadline.left if count == 1 else None  # of the time for one sequence
             status, bound = int(packed.status[b]), float(packed.bound[b])
             error = self._failure(status, bound, lattices[b], None if given is None else given[b], left)
             if isinstance(error, (LimitReached, Infeasible)):
-                error.decodings = found
+                error.decodings = decodings
             raise error.at(sequence=b) if count > 1 else error
-        return found
+        return decodings
 
     def k_best(self, lattice: SpanLattice, k: int, given: Given | None = None) -> list[SpanDecoding]:
         """Find the k best paths under the rules: two paths differ if their arcs do.
@@ -251,54 +403,46 @@ class SpanDecoder:
         deadline = Deadline.after(self.limits.time_limit)
         packed, problem = self._bind([lattice], None if given is None else [given])
         words, most = (packed.n, packed.spans, packed.label), min(int(k), 2**31 - 1)
-        status, bound, found = problem.k_best_spans(*words, 0, most, current_stop())
+        status, bound, ranked = problem.k_best_spans(*words, 0, most, current_stop())
         if status != OPTIMAL:
             raise self._failure(status, bound, lattice, given, deadline.left)
-        out, engine = [], "search" if self.beyond else "viterbi"
-        for path, score in found:
+        decodings, engine = [], "search" if self.beyond else "viterbi"
+        for path, score in ranked:
             arcs = np.array(path, dtype=np.int32)
             ids, values = lattice.labels[arcs], dict(given or {})
             if self._needs_texts:
                 values["tokens"] = lattice.texts(arcs)
-            violated = violations_of(self.rules, [rule.violations(ids, self.labels, values) for rule in self.rules])
-            out.append(span_decoding(self.labels, lattice, arcs, score, violated, score, "optimal", engine, {}))
-        return out
-
-    # ---- inside ---------------------------------------------------------------------------------------------------
+            counts = [rule.violations(ids, self.labels, values) for rule in self.rules]
+            decodings.append(_decoding(self, lattice, arcs, score, counts, score, "optimal", {}, engine))
+        return decodings
 
     def _bind(
         self, lattices: Sequence[SpanLattice], given: Sequence[Given] | None, *, first: int = 0, many: bool = False
     ) -> tuple[PackedSpans, _native.Problem]:
-        """The lattices with single-word rules as -inf, and all other rules in the kernels' hands."""
-        packed = PackedSpans(lattices, self.labels, len(self.rules), first)
+        packed = PackedSpans.of(lattices, self.labels, len(self.rules), first)
         if self._needs_texts:
             given = [{**(given[b] if given else {}), "tokens": x.texts_of(x.spans)} for b, x in enumerate(lattices)]
-        rules, bound = self._compiled.native("words"), None
-        if rules.depends:
-            bound = self._compiled.bind(rules, packed.offsets, given, first=first, many=many)
-            packed.forbid(cast("npt.NDArray[np.uint64] | None", bound.allowed))
-        return packed, _native.Problem(rules, bound, packed.scores, packed.offsets, None, [(None, None, None)], None)
+        return packed, packed.bind(self._compiled, given, first=first, many=many)
 
     def _solve(
         self,
         lattices: Sequence[SpanLattice],
         given: Sequence[Given] | None,
-        stop: _native.Stop,
+        stop: _native.Stop | None,
         *,
         first: int = 0,
         many: bool = False,
     ) -> PackedSpans:
         packed, problem = self._bind(lattices, given, first=first, many=many)
-        if self.plan.engine == "ilp":
-            limit = self.limits.time_limit
-            words = packed.n, packed.offsets, packed.spans, packed.scores
-            packed.fill(ilp.solve(*words, time_limit=limit))
-            if (late := packed.status == NOTHING_FOUND).any():  # a bound costs next to nothing
-                plain = self._bind(lattices, given, first=first, many=many)[0]
-                _decode(plain, problem, True, stop)
-                packed.bound[late] = np.minimum(packed.bound[late], plain.bound[late])
+        if self.plan.engine != "ilp":
+            packed.decode(problem, stop, lazy=self.plan.engine != "product")
             return packed
-        _decode(packed, problem, self.plan.engine != "product", stop)
+        words = packed.n, packed.offsets, packed.spans, packed.scores
+        packed.fill(ilp.solve(*words, time_limit=self.limits.time_limit))
+        if (late := packed.status == NOTHING_FOUND).any():  # a bound costs next to nothing
+            plain = self._bind(lattices, given, first=first, many=many)[0]
+            plain.decode(problem, stop, lazy=True)
+            packed.bound[late] = np.minimum(packed.bound[late], plain.bound[late])
         return packed
 
     def _failure(
@@ -320,9 +464,7 @@ class SpanDecoder:
 
         def impossible(rules: Sequence[Rule], time_limit: float | None) -> bool | None:
             other = SpanDecoder(self.labels, rules, time_limit=time_limit, max_memory=self.limits.max_memory)
-            return proves_infeasible(
-                int(other._solve([lattice], [given or {}], current_stop() or _native.Stop()).status[0])
-            )
+            return proves_infeasible(int(other._solve([lattice], [given or {}], current_stop()).status[0]))
 
         return infeasible(
             self.rules,
@@ -340,34 +482,14 @@ class SpanDecoder:
         )
 
 
-def _decode(packed: PackedSpans, problem: _native.Problem, lazy: bool, stop: _native.Stop) -> None:
-    """Let the kernels find the best paths."""
-    problem.decode_spans(
-        packed.n,
-        packed.spans,
-        packed.label,
-        lazy,
-        stop,
-        packed.path,
-        packed.length,
-        packed.score,
-        packed.bound,
-        packed.status,
-        packed.violations,
-        packed.counters,
-    )
-
-
-def _restored(
-    labels: Labels, rules: Sequence[Rule], engine: str, limits: Limits, on_infeasible: Literal["raise", "skip"]
+def _restore(
+    labels: Labels,
+    rules: Sequence[Rule],
+    engine: str,
+    time_limit: float | None,
+    max_states: int | None,
+    max_memory: int,
+    on_infeasible: Literal["raise", "skip"],
 ) -> SpanDecoder:
-    """A decoder as it was before it was pickled."""
-    return SpanDecoder(
-        labels,
-        rules,
-        engine,
-        time_limit=limits.time_limit,
-        max_states=limits.max_states,
-        max_memory=limits.max_memory,
-        on_infeasible=on_infeasible,
-    )
+    limits: dict[str, Any] = {"time_limit": time_limit, "max_states": max_states, "max_memory": max_memory}
+    return SpanDecoder(labels, rules, engine, **limits, on_infeasible=on_infeasible)

@@ -1,17 +1,24 @@
-"""Span lattices: boundaries between characters are nodes, possible words are arcs."""
+"""Span lattices: boundaries between characters are nodes, possible words are arcs; packed for the engines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from bridle import _native
 from bridle.arrays import Scores, as_array, is_integer, own_scores
+from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL
+from bridle.engines.highs import ProgramAnswer
 from bridle.errors import GivenError, LatticeError, shown
+from bridle.labels import Labels
+from bridle.rules.compiled import CompiledRules, Givens
 
 Ints = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
 Path = Sequence[int] | npt.NDArray[np.integer]  # arcs, left to right
 ScoreWords = Callable[[Ints, Ints], npt.ArrayLike]  # starts (A,), ends (A,) -> (A,), or (A, m): one score per label
 
@@ -152,7 +159,6 @@ class SpanLattice:
         return cls(n, np.repeat(spans, m, axis=0), values.ravel(), np.tile(np.arange(m), len(spans)), characters)
 
     def __len__(self) -> int:
-        """How many arcs there are."""
         return len(self.spans)
 
     def __repr__(self) -> str:
@@ -316,7 +322,7 @@ def _number(name: str, value: object, least: int) -> int:
 
 
 def _integers(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning: str) -> npt.NDArray[np.int64]:
-    """Integers of a shape (-1: any length)."""
+    """Check integers of a shape (-1: any length)."""
     try:
         array = np.asarray(values)
         if array.size == 0:
@@ -329,7 +335,7 @@ def _integers(name: str, values: npt.ArrayLike, shape: tuple[int, ...], meaning:
 
 
 def _crosses(n: int, spans: Ints, at: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """(A,): does a boundary of `at` lie inside the word?"""
+    """Mark the words that have a boundary of `at` inside them, (A,)."""
     cuts = _integers("boundaries", list(at), (-1,), "boundaries between characters")
     if cuts.size and (cuts.min() < 0 or cuts.max() > n):
         raise LatticeError("a boundary is outside the lattice", got=cuts.tolist()[:12], wanted=f"0 .. {n}")
@@ -337,3 +343,85 @@ def _crosses(n: int, spans: Ints, at: Iterable[int]) -> npt.NDArray[np.bool_]:
     flags[cuts + 1] = 1
     below = np.cumsum(flags)  # below[b]: how many cuts are < b
     return np.asarray(below[spans[:, 1]] > below[spans[:, 0] + 1])
+
+
+class PackedSpans:
+    """Arcs of B lattices, end to end in the place of tokens, with the answers of an engine."""
+
+    def __init__(self, n: Ints, offsets: Offsets, spans: Ints, label: Ints, scores: Scores, n_rules: int) -> None:
+        self.n, self.offsets = n, offsets  # (B,), (B + 1,)
+        self.spans, self.label, self.scores = spans, label, scores  # (A, 2), (A,), (A,)
+        count = len(n)
+        self.path = np.zeros(len(label), dtype=np.int32)
+        self.length = np.zeros(count, dtype=np.int32)
+        self.score, self.bound = np.full(count, -np.inf), np.full(count, np.inf)
+        self.status = np.zeros(count, dtype=np.uint8)
+        self.violations = np.zeros((count, n_rules), dtype=np.int32)
+        self.counters = np.zeros((count, _native.N_COUNTERS), dtype=np.int64)
+        self.stats: list[dict[str, Any]] = []  # of integer programs
+
+    @classmethod
+    def of(cls, lattices: Sequence[SpanLattice], labels: Labels, n_rules: int, first: int = 0) -> PackedSpans:
+        """Pack lattices; first: the number of the first one, for messages."""
+        for k, lattice in enumerate(lattices):
+            if not isinstance(lattice, SpanLattice):
+                got = type(lattice).__name__
+                raise LatticeError("this is not a word lattice", got=got, wanted="SpanLattice", sequence=first + k)
+        packed = cls(
+            np.array([x.n for x in lattices], dtype=np.int32),
+            np.cumsum([0, *map(len, lattices)], dtype=np.int64),
+            np.concatenate([np.zeros((0, 2), np.int32), *(x.spans for x in lattices)]),
+            np.concatenate([np.zeros(0, np.int32), *(x.labels for x in lattices)]),
+            np.concatenate([np.zeros(0), *(x.scores for x in lattices)]),
+            n_rules,
+        )
+        if (top := int(packed.label.max(initial=0))) >= max(len(labels), 1):
+            raise LatticeError("a word has an unknown label id", got=top, wanted=f"below {len(labels)}")
+        return packed
+
+    def bind(self, compiled: CompiledRules, given: Givens, **options: Any) -> _native.Problem:
+        """Bind rules to the arcs: those about single arcs make scores -inf, the others are left to the kernels."""
+        rules, bound = compiled.native("words"), None
+        if rules.depends:
+            bound = compiled.bind(rules, self.offsets, given, **options)
+            self._forbid(cast("npt.NDArray[np.uint64] | None", bound.allowed))
+        return _native.Problem(rules, bound, self.scores, self.offsets, None, [(None, None, None)], None)
+
+    def _forbid(self, allowed: npt.NDArray[np.uint64] | None) -> None:
+        """Make arcs impossible whose label is not allowed, (A, words of bits); rules do not read silent arcs (-1)."""
+        if allowed is not None:
+            y = np.maximum(self.label, 0)
+            bits = allowed[np.arange(len(allowed)), y >> 6] >> (y & 63).astype(np.uint64)
+            possible = (bits & np.uint64(1)).astype(bool) | (self.label < 0)
+            self.scores = np.where(possible, self.scores, -np.inf)
+
+    def decode(
+        self, problem: _native.Problem, stop: _native.Stop | None, *, lazy: bool, extents: Ints | None = None
+    ) -> None:
+        """Find the best paths; lazy: fold in rules when they are broken. extents: where arcs lie that may nest."""
+        answers = self.path, self.length, self.score, self.bound, self.status, self.violations, self.counters
+        problem.decode_spans(self.n, self.spans, self.label, lazy, stop or _native.Stop(), *answers, extents)
+
+    def fill(self, answers: Sequence[ProgramAnswer]) -> None:
+        """Take the answers of integer programs."""
+        self.stats = [answer.stats for answer in answers]
+        for b, answer in enumerate(answers):
+            self.bound[b] = answer.bound
+            if answer.ids is None:
+                self.status[b] = INFEASIBLE if answer.status == "infeasible" else NOTHING_FOUND
+                continue
+            low = self.offsets[b]
+            self.status[b] = OPTIMAL if answer.status == "optimal" else LIMIT
+            self.path[low : low + len(answer.ids)], self.length[b] = answer.ids, len(answer.ids)
+            self.score[b] = self.scores[low + answer.ids].sum()
+
+    @classmethod
+    def joined(cls, parts: list[PackedSpans]) -> PackedSpans:
+        """Join the parts of a batch, in order."""
+        whole = parts[0]
+        if len(parts) > 1:
+            whole.offsets = np.cumsum(np.concatenate([[0], *(np.diff(part.offsets) for part in parts)]))
+            for name in whole.__dict__.keys() - {"offsets", "stats"}:
+                setattr(whole, name, np.concatenate([getattr(part, name) for part in parts]))
+            whole.stats = [row for part in parts for row in part.stats]
+        return whole

@@ -1,31 +1,187 @@
-"""SpanSelector: the best set of candidate spans under rules."""
+"""SpanSelector: the best set of candidate spans under rules.
+
+Without rules, a dynamic program over intervals. Under rules, the best path through items, into which rules are folded
+when it breaks them; spans that may nest are arcs that hold others. Where folding takes too much: an integer program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from bridle.deadline import Deadline
-from bridle.decoding.problem import INFEASIBLE, LIMIT, MOST_MEMORY, Limits, bad_option
-from bridle.decoding.result import clash_seconds, infeasible, penalty_of, proves_infeasible, status_of, violations_of
+import numpy as np
+
+from bridle.deadline import Deadline, OutOfTime, current_stop
+from bridle.decoding.problem import (
+    INFEASIBLE,
+    LIMIT,
+    MOST_MEMORY,
+    NOTHING_FOUND,
+    OPTIMAL,
+    TOO_LARGE,
+    Limits,
+    bad_option,
+)
+from bridle.decoding.result import (
+    Status,
+    clash_seconds,
+    infeasible,
+    penalty_of,
+    proves_infeasible,
+    status_of,
+    violations_of,
+)
 from bridle.errors import BridleError, EngineError, Infeasible, LimitReached
+from bridle.lattice import Scores
 from bridle.rules.base import Rule
+from bridle.rules.compiled import CompiledRules
 from bridle.rules.loading import as_rules
-from bridle.spans.candidates import ScoreKind, candidates_of, checked_probability
-from bridle.spans.choosing import CompiledSelector, Overlap, best_without_rules
-from bridle.spans.document import check_inside, document_of
-from bridle.spans.item_rules import ItemRules
-from bridle.spans.items import Task
-from bridle.spans.labels import Labelled, SpanLabels, check_names, label_ids, labels_in
-from bridle.spans.selection import Choice, Selection
+from bridle.spans.candidates import (
+    Candidates,
+    ScoreKind,
+    Span,
+    SpanLabels,
+    SpanNames,
+    candidates_of,
+    check_inside,
+    check_names,
+    checked_probability,
+    document_of,
+    label_ids,
+    labels_in,
+)
+from bridle.spans.items import ItemRules, Task, item_graph
+from bridle.spans.lattice import PackedSpans
+from bridle.spans.program import Choice, SelectionProblem, best_intervals
 
 Given = Mapping[str, Any]
-Unanswered = Infeasible | LimitReached | None
-_MOST_REMEMBERED = 1024  # labels that were met, if they were not told
+Overlap = Literal["forbid", "nest"]
+_MOST_LABELS = 1024  # that are remembered, if `labels` is not given
+_MOST_STATES = 1 << 14  # of folded rules. Measured with 1,000 candidates: from there on the integer program is faster
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The best spans under the rules, with their proof. `select` and `SpanSelector` make it.
+
+    Attributes
+    ----------
+    spans : list of Span
+        The chosen spans in text order, of nested ones the outer first. Scores are those of the candidates.
+    indices : list of int
+        Which candidates they are.
+    score : float
+        Sum of the log-odds of the chosen spans, minus penalty; choosing nothing scores 0. -inf if there is no answer.
+    penalty : float
+        What violated soft rules cost.
+    violated : list of (Rule, int)
+        Soft rules that are violated, with how often.
+    bound : float
+        No choice under the rules scores higher.
+    optimal : bool
+        Do bound and score meet?
+    status : {"optimal", "limit", "infeasible", "nothing_found"}
+        As in `Decoding`. Without an answer there are no spans.
+    engine : {"intervals", "search", "ilp"}
+        What found it: a dynamic program without rules, the same with rules folded in, or an integer program.
+    stats : dict
+        What the engine counted.
+
+    Examples
+    --------
+    >>> import bridle
+    >>> found = bridle.select([(0, 2, "ORG", 1.5), (1, 3, "PER", 2.0), (4, 5, "PER", 0.5)])
+    >>> found.indices, found.score, found.bound
+    ([1, 2], 2.5, 2.5)
+    """
+
+    spans: list[Span]
+    indices: list[int]
+    score: float
+    penalty: float
+    violated: list[tuple[Rule, int]]
+    bound: float
+    status: Status
+    engine: str
+    stats: dict[str, Any]
+
+    @property
+    def optimal(self) -> bool:
+        """True if bound and score meet."""
+        return self.status == "optimal"
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self.spans)
+
+
+class CompiledSelector:
+    """Rules compiled for a set of labels."""
+
+    def __init__(self, labels: SpanLabels, items: ItemRules, overlap: Overlap, limits: Limits) -> None:
+        self.labels, self.items, self.nested = labels, items, overlap == "nest"
+        folding = Limits(limits.time_limit, _MOST_STATES, limits.max_memory)
+        try:
+            self._rules = CompiledRules(labels, items.rules, folding.native(), absorb="words")
+        except BridleError as error:
+            raise items.about_spans(error) from None
+
+    def best(self, task: Task, deadline: Deadline) -> Choice:
+        """Find the best choice under the rules."""
+        try:
+            folded = self._fold(task)
+            if folded.status in (OPTIMAL, INFEASIBLE) or deadline.passed():
+                return folded
+            try:
+                problem = SelectionProblem(task, self.items, self.labels, deadline, nested=self.nested)
+            except OutOfTime:
+                return folded
+            return problem.best(deadline, folded)
+        except BridleError as error:
+            raise self.items.about_spans(error) from None
+
+    def _fold(self, task: Task) -> Choice:
+        """Find the best path through items, with rules folded in as they are broken."""
+        graph = item_graph(task)
+        values = self.items.given(task.document, graph.start, graph.end, self.labels, task.given)
+        texts = task.document.texts(graph.start, graph.end) if self.items.needs_texts else None
+        n, offsets = np.array([graph.n], dtype=np.int32), np.array([0, len(graph.label)], dtype=np.int64)
+        packed = PackedSpans(n, offsets, graph.nodes, graph.label, graph.gains, len(self.items.rules))
+        problem = packed.bind(self._rules, [values], many=False, texts=texts)
+        extents = np.stack([graph.start, graph.end], axis=1) if self.nested else None
+        packed.decode(problem, current_stop(), lazy=True, extents=extents)
+        arcs, status, bound = packed.path[: packed.length[0]], int(packed.status[0]), float(packed.bound[0])
+        return Choice(
+            (arcs[arcs >= graph.first] - graph.first).tolist(),
+            float(packed.score[0]),
+            bound if bound < np.inf else _positive_sum(graph.gains),
+            NOTHING_FOUND if status == TOO_LARGE else status,
+            packed.violations[0].tolist(),
+            "search",
+            {"rounds": int(packed.counters[0, 0]), "states": int(packed.counters[0, 1])},
+        )
+
+
+def _best_without_rules(candidates: Candidates, nested: bool, deadline: Deadline) -> Choice:
+    """Find the best choice by a dynamic program; of disjoint spans if time is up before nested ones are compared."""
+    chosen, status = best_intervals(candidates, nested, deadline), OPTIMAL
+    if chosen is None:
+        chosen, status = best_intervals(candidates, nested=False) or [], LIMIT
+    score = float(candidates.gains[chosen].sum())
+    bound = score if status == OPTIMAL else max(score, _positive_sum(candidates.gains))
+    return Choice(chosen, score, bound, status, [], "intervals", {})
+
+
+def _positive_sum(gains: Scores) -> float:
+    """Return a score that no choice exceeds."""
+    return float(np.maximum(gains, 0.0).sum())
 
 
 class SpanSelector:
-    """Chooses the best set of candidate spans under rules, exactly.
+    """Choose the best set of candidate spans under rules, exactly.
 
     Parameters
     ----------
@@ -104,7 +260,7 @@ class SpanSelector:
             "time_limit": self.limits.time_limit,
             "max_memory": self.limits.max_memory,
         }
-        return _restored, (self.rules, self.labels, options)
+        return _restore, (self.rules, self.labels, options)
 
     def select(
         self, spans: Any, *, text: str | None = None, tokens: Any = None, given: Given | None = None
@@ -145,7 +301,7 @@ class SpanSelector:
         >>> selector.select([(9, 14, "ZIP", 0.3), (0, 8, "CITY", 0.8)], text="Evanston 60201").spans
         [Span(start=0, end=8, label='CITY', score=0.8), Span(start=9, end=14, label='ZIP', score=0.3)]
         """
-        selection, error = self._select(spans, text, tokens, given or {})
+        selection, error = self._select(spans, text, tokens, given)
         if error is not None and self.on_infeasible == "raise":
             raise error
         return selection
@@ -188,27 +344,27 @@ class SpanSelector:
         for name, values in (("text", text), ("tokens", tokens), ("given", given)):
             if values is not None and (isinstance(values, str) or len(values) != count):
                 raise bad_option(name, f"{len(values)} values", f"one for each of the {count} texts")
-        out, first = list[Selection](), None
+        selections, first = list[Selection](), None
         for b in range(count):
-            its_text, its_tokens = (None if some is None else some[b] for some in (text, tokens))
-            its_given = None if given is None else given[b]
+            args: list[Any] = [None if values is None else values[b] for values in (text, tokens, given)]
             try:
-                selection, error = self._select(spans[b], its_text, its_tokens, its_given or {})
-            except BridleError as problem:
-                raise problem.at(sequence=b) from None
-            out.append(selection)
+                selection, error = self._select(spans[b], *args)
+            except BridleError as error:
+                raise error.at(sequence=b) from None
+            selections.append(selection)
             if error is not None and first is None:
                 first = error.at(sequence=b)
         if first is not None and self.on_infeasible == "raise":
-            first.decodings = out
+            first.decodings = selections
             raise first
-        return out
+        return selections
 
-    # ---- inside ---------------------------------------------------------------------------------------------------
-
-    def _select(self, spans: Any, text: str | None, tokens: Any, given: Given) -> tuple[Selection, Unanswered]:
+    def _select(
+        self, spans: Any, text: str | None, tokens: Any, given: Given | None
+    ) -> tuple[Selection, Infeasible | LimitReached | None]:
+        """Select spans; if there is no answer, return the error, too."""
         try:
-            return self._answer(spans, text, tokens, given)
+            return self._answer(spans, text, tokens, given or {})
         except MemoryError:
             raise EngineError(
                 "memory ran out while spans were chosen",
@@ -217,32 +373,31 @@ class SpanSelector:
                 cause="The process may have less memory than max_memory allows for one text.",
             ) from None
 
-    def _answer(self, spans: Any, text: str | None, tokens: Any, given: Given) -> tuple[Selection, Unanswered]:
+    def _answer(
+        self, spans: Any, text: str | None, tokens: Any, given: Given
+    ) -> tuple[Selection, Infeasible | LimitReached | None]:
         deadline = Deadline.after(self.limits.time_limit)
-        candidates = candidates_of(spans, self.scores, self.threshold)
+        candidates, error = candidates_of(spans, self.scores, self.threshold), None
         if text is None and tokens is None:
             tokens = given.get("tokens")
-        error, check = None, check_inside if tokens is None else document_of  # both raise
-        if not self.rules and self.labels is None:  # nothing to compile
-            check_names(candidates.labels)
-            check(text, tokens, candidates.end)
-            choice = best_without_rules(candidates, self.overlap, deadline)
-            names = [candidates.labels[k] for k in choice.indices]
-        else:
-            compiled = self._for_labels(candidates.labels, given)
+        if self.rules or self.labels is not None:
+            compiled = self._compiled_for(candidates.labels, given)
             ids = label_ids(candidates.labels, compiled.labels.names)
-            if self.rules:
-                task = Task(document_of(text, tokens, candidates.end), candidates, ids, given)
-                choice = compiled.best(task, deadline)
-                if choice.status > LIMIT:
-                    error = self._failure(choice, task, compiled.labels, deadline)
-            else:
-                check(text, tokens, candidates.end)
-                choice = best_without_rules(candidates, self.overlap, deadline)
-            names = [compiled.labels.names[y] for y in ids[choice.indices].tolist()]
+        else:  # nothing to compile
+            check_names(candidates.labels)
+            compiled = None
+        if self.rules and compiled is not None:
+            task = Task(document_of(text, tokens, candidates.end), candidates, ids, given)
+            choice = compiled.best(task, deadline)
+            if choice.status > LIMIT:
+                error = self._failure(choice, task, compiled.labels, deadline)
+        else:
+            (check_inside if tokens is None else document_of)(text, tokens, candidates.end)  # both raise
+            choice = _best_without_rules(candidates, self.overlap == "nest", deadline)
+        names = candidates.labels if compiled is None else [compiled.labels.names[y] for y in ids.tolist()]
         violated = violations_of(self.rules, choice.violations)
         return Selection(
-            [candidates.span(k, name) for k, name in zip(choice.indices, names, strict=True)],
+            [candidates.span(k, names[k]) for k in choice.indices],
             choice.indices,
             choice.score,
             penalty_of(violated),
@@ -253,17 +408,17 @@ class SpanSelector:
             choice.stats,
         ), error
 
-    def _for_labels(self, names: Labelled, given: Given) -> CompiledSelector:
-        """The rules, compiled for these labels. Labels that were not told are remembered."""
+    def _compiled_for(self, names: SpanNames, given: Given) -> CompiledSelector:
+        """Return the rules compiled for these labels; without `labels`, those of earlier texts are remembered."""
         compiled = self._compiled
         if compiled is not None and self.labels is not None:
             return compiled
         check_names(names)
-        wanted = {*names, *labels_in(self.rules, given)}
-        if compiled is None or not wanted <= set(compiled.labels.names):
-            if compiled is not None and len(compiled.labels) + len(wanted) <= _MOST_REMEMBERED:
-                wanted |= set(compiled.labels.names[1:])
-            compiled = self._compiled = self._compile(tuple(sorted(wanted)))
+        needed = {*names, *labels_in(self.rules, given)}
+        if compiled is None or not needed <= set(compiled.labels.names):
+            if compiled is not None and len(compiled.labels) + len(needed) <= _MOST_LABELS:
+                needed |= set(compiled.labels.names[1:])
+            compiled = self._compiled = self._compile(tuple(sorted(needed)))
         return compiled
 
     def _compile(self, names: tuple[str, ...]) -> CompiledSelector:
@@ -278,7 +433,7 @@ class SpanSelector:
                 wanted="a higher time_limit or max_memory",
             )
 
-        def impossible(rules: Sequence[Rule], seconds: float | None) -> bool | None:
+        def impossible(rules: Sequence[Rule], seconds: float) -> bool | None:
             limits = Limits(seconds, max_memory=self.limits.max_memory)
             other = CompiledSelector(labels, ItemRules(rules), self.overlap, limits)
             return proves_infeasible(other.best(task, Deadline.after(seconds)).status)
@@ -287,8 +442,7 @@ class SpanSelector:
         return infeasible(self.rules, impossible, {}, "selection", instead="skip", seconds=seconds)
 
 
-def _restored(rules: Sequence[Rule], labels: tuple[str, ...] | None, options: dict[str, Any]) -> SpanSelector:
-    """A selector as it was before it was pickled."""
+def _restore(rules: Sequence[Rule], labels: tuple[str, ...] | None, options: dict[str, Any]) -> SpanSelector:
     return SpanSelector(rules, labels, **options)
 
 

@@ -17,7 +17,7 @@ from bridle.extras import needed
 from bridle.rules.base import Rule
 from bridle.rules.conditions import without_files
 from bridle.rules.loading import as_rules, parse_lines, read_files
-from bridle.spans.selection import Selection
+from bridle.spans.selector import Selection
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

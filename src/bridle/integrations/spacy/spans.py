@@ -11,8 +11,7 @@ import numpy.typing as npt
 from bridle.errors import ModelError, shown
 from bridle.integrations.spacy.component import Component, Span, check_word, record_of
 from bridle.spans.candidates import candidates_of
-from bridle.spans.selection import Selection
-from bridle.spans.selector import SpanSelector
+from bridle.spans.selector import Selection, SpanSelector
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
