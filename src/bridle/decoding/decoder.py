@@ -45,7 +45,7 @@ from bridle.decoding.result import (
     status_of,
 )
 from bridle.decoding.threads import in_threads, thread_count
-from bridle.engines import Engine, NativeEngine, plan_engine, solve_one
+from bridle.engines import Engine, NativeEngine, plan_engine
 from bridle.errors import BridleError, EngineError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Scores
@@ -344,12 +344,14 @@ class Decoder:
             for k, lattices, given, texts, errors in pieces(*scores(low, high, stop)):
                 first, rules = low + k, self.compiled
                 problem = Problem(rules, lattices, given, first=first, many=many, texts=texts, stop=stop, errors=errors)
-                answers = solve_one(self.resolved_engine, problem, self.limits)
+                answers = Answers.blank(problem.offsets, len(self.rules), len(self.resolved_engine.counters))
+                self.resolved_engine.solve(problem, self.limits, answers)
                 parts.append((self._collect(problem, answers), None if more is None else more(problem, answers)))
             return parts
 
         parts = list(chain.from_iterable(in_threads(solve, count, thread_count(threads), stop)))
-        return join_decodings([decodings for decodings, _ in parts]), [extra for _, extra in parts]
+        decodings = [part for part, _ in parts]
+        return decodings[0] if len(parts) == 1 else join_decodings(decodings), [extra for _, extra in parts]
 
     def _collect(self, problem: Problem, answers: Answers) -> Decodings:
         """Collect the answers to a problem, relaxed if that is wanted, and the reasons of sequences without one."""

@@ -346,8 +346,6 @@ class Decodings(Sequence[Decoding]):
 
 def join_decodings(parts: Sequence[Decodings]) -> Decodings:
     """Join the decodings of parts of a batch, in order."""
-    if len(parts) == 1:
-        return parts[0]
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     unanswered, relaxed, errors = (
         {first + k: row for first, part in zip(starts, parts, strict=False) for k, row in rows_of(part).items()}

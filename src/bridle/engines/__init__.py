@@ -266,17 +266,17 @@ def plan_engine(
 ) -> tuple[Engine, CompiledRules, Plan]:
     """Return the engine to use, for "auto" the one that suits the rules; the rules compiled for it; and the reason."""
     auto = isinstance(engine, str) and engine == "auto"
-    chosen = Search() if auto else engine if isinstance(engine, Engine) else engine_named(engine)
+    chosen = _SEARCH if auto else engine if isinstance(engine, Engine) else engine_named(engine)
     compiled = CompiledRules(labels, rules, limits.native(chosen, chosen.native_options))
     if not auto:
         chosen.accept(compiled)
         return chosen, compiled, Plan(chosen.name, "you selected it")
     if not rules:
-        return Viterbi(), compiled, Plan("viterbi", "there are no rules")
+        return _VITERBI, compiled, Plan("viterbi", "there are no rules")
     beyond = tuple(rule for rule, mask in zip(rules, compiled.absorbed(), strict=True) if not mask)
     if beyond:
         return chosen, compiled, Plan("search", "masks cannot express", beyond)
-    return Viterbi(), compiled, Plan("viterbi", "every rule is a mask on labels and transitions")
+    return _VITERBI, compiled, Plan("viterbi", "every rule is a mask on labels and transitions")
 
 
 for _module in iter_modules(__path__):
@@ -289,6 +289,8 @@ from bridle.engines.product import Product  # noqa: E402
 from bridle.engines.search import Search  # noqa: E402
 from bridle.engines.two_stage import TwoStage  # noqa: E402
 from bridle.engines.viterbi import Viterbi  # noqa: E402
+
+_SEARCH, _VITERBI = Search(), Viterbi()  # "auto" chooses one of them
 
 __all__ = [
     "Beam",
