@@ -32,18 +32,18 @@ class Cli:
         return CliRunner(env=self.env).invoke(cli.app, words, input=stdin, prog_name="bridle", **more)
 
     def ok(self, *args: object, code: int = 0, **more: Any) -> Result:
-        """The same, where its exit code is known."""
+        """Run a command line whose exit code is known."""
         result = self(*args, **more)
         assert result.exit_code == code, result.output
         return result
 
     def stdout(self, *args: object, **more: Any) -> str:
-        """The same: what it prints."""
+        """Return what a command line prints."""
         return str(self.ok(*args, **more).stdout)
 
     def start(self, *args: object, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
         """Start it in a process of its own, with the Bridle that is tested."""
         path = os.pathsep.join([str(Path(bridle.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         command = [sys.executable, "-m", "bridle", *self.first, *map(str, args)]
-        found = {**os.environ, "PYTHONPATH": path, **self.env, **(env or {})}
-        return subprocess.Popen(command, env=found, **{"stderr": subprocess.PIPE, **options})
+        environment = {**os.environ, "PYTHONPATH": path, **self.env, **(env or {})}
+        return subprocess.Popen(command, env=environment, **{"stderr": subprocess.PIPE, **options})

@@ -92,7 +92,7 @@ def kind_of(rule: Rule) -> str:
 
 
 def count_problem(tally: Counter[str], rules: list[Rule], lattice: Lattice, oracle: Oracle) -> None:
-    """What a problem is like."""
+    """The shape of a problem."""
     scores = [score for score, _ in oracle.ranked[:2]]
     parts = [x for x in (lattice.unary, lattice.pairwise, lattice.start, lattice.end) if x is not None]
     modes = {mode_of(rule) for rule in rules}
@@ -156,8 +156,8 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
             if oracle.ranked:
                 complain(f"{name} says infeasible, but {oracle.ranked[0]} is not")
             elif engine == "search":
-                found = examine_clash(error, labels, rules, lattice, given)
-                complaints.extend(f"seed {seed}: {text}" for text in found)
+                result = examine_clash(error, labels, rules, lattice, given)
+                complaints.extend(f"seed {seed}: {text}" for text in result)
             return None
         except bridle.LimitReached as error:
             tally[f"{engine} found nothing"] += 1
@@ -221,27 +221,32 @@ def examine(seed: int, *, ilp: bool = True, tally: Counter[str] | None = None) -
 def examine_outcomes(labels, rules, lattice, given, oracle):  # type: ignore[no-untyped-def]
     """A batch has a status per sequence; decoder, scores and decodings are the same after a journey."""
     decoder, lattice = travelled(bridle.Decoder(labels, rules, on_infeasible="skip")), travelled(lattice)
-    found = travelled(decoder.decode_batch([lattice] * 2, [given] * 2, threads=1))
+    decodings = travelled(decoder.decode_batch([lattice] * 2, [given] * 2, threads=1))
     engine = decoder.plan.engine
-    one, wanted = travelled(decoder.decode(lattice, given)), "optimal" if oracle.ranked else "infeasible"
-    if found.status.tolist() != [wanted] * 2 or one.status != wanted:
-        yield f"{engine}: status {found.status.tolist()} and {one.status}, wanted {wanted}; {[str(r) for r in rules]}"
-    if oracle.ranked and not all(close(score, oracle.ranked[0][0]) for score in (*found.scores, one.score)):
-        got = [*found.scores.tolist(), one.score]
+    decoding, wanted = travelled(decoder.decode(lattice, given)), "optimal" if oracle.ranked else "infeasible"
+    if decodings.status.tolist() != [wanted] * 2 or decoding.status != wanted:
+        got = f"{decodings.status.tolist()} and {decoding.status}"
+        yield f"{engine}: status {got}, wanted {wanted}; {[str(r) for r in rules]}"
+    if oracle.ranked and not all(close(score, oracle.ranked[0][0]) for score in (*decodings.scores, decoding.score)):
+        got = [*decodings.scores.tolist(), decoding.score]
         yield f"{engine}: scores {got}, wanted {oracle.ranked[0]}; {[str(r) for r in rules]}"
     if not oracle.ranked:
-        if found.labels != [[], []] or one.labels or (found.ids >= 0).any() or found.answered.any():
-            yield f"{engine}: labels {found.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
-        if 1 not in found.unanswered:
+        if decodings.labels != [[], []] or decoding.labels or (decodings.ids >= 0).any() or decodings.answered.any():
+            yield f"{engine}: labels {decodings.labels} where nothing obeys the rules; {[str(r) for r in rules]}"
+        if 1 not in decodings.unanswered:
             return
-        told = found.unanswered[1].error
-        yield from examine_clash(told, labels, rules, lattice, given)
-        if travelled(told).clash != told.clash or str(travelled(told)) != str(told) or found[0].clash != told.clash:
-            yield f"{engine}: the clash {told.clash} became {travelled(told).clash}"
+        error = decodings.unanswered[1].error
+        yield from examine_clash(error, labels, rules, lattice, given)
+        if (
+            travelled(error).clash != error.clash
+            or str(travelled(error)) != str(error)
+            or decodings[0].clash != error.clash
+        ):
+            yield f"{engine}: the clash {error.clash} became {travelled(error).clash}"
 
 
 def travelled(value: Any) -> Any:
-    """What comes out of another process."""
+    """Send a value through another process and back."""
     return pickle.loads(pickle.dumps(value))
 
 
@@ -249,16 +254,16 @@ def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[
     """Sorted, distinct, complete."""
     k = int(rng.choice([1, 2, 5, 10_000]))
     engine = Search(max_product_states=int(rng.choice([1, 2, 3, 64])))
-    found = bridle.Decoder(labels, rules, engine).k_best(lattice, k, given)
+    best = bridle.Decoder(labels, rules, engine).k_best(lattice, k, given)
     wanted = oracle.ranked[:k]
-    if [round(d.score, 6) for d in found] != [round(score, 6) for score, _ in wanted]:
-        yield f"k_best({k}): {[d.score for d in found]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"
+    if [round(d.score, 6) for d in best] != [round(score, 6) for score, _ in wanted]:
+        yield f"k_best({k}): {[d.score for d in best]}, wanted {[s for s, _ in wanted]}; {[str(r) for r in rules]}"
     known = {path: score for score, path in oracle.ranked}
-    if any(not close(known.get(tuple(d.ids.tolist()), math.nan), d.score) for d in found):
+    if any(not close(known.get(tuple(d.ids.tolist()), math.nan), d.score) for d in best):
         yield f"k_best({k}) has labellings with a score that is not theirs; {[str(r) for r in rules]}"
-    if len({tuple(d.ids.tolist()) for d in found}) != len(found):
+    if len({tuple(d.ids.tolist()) for d in best}) != len(best):
         yield f"k_best({k}) repeats itself; {[str(r) for r in rules]}"
-    for d in found:
+    for d in best:
         if complaints := bridle.check(lattice, rules, d, given).complaints:
             yield f"k_best({k}): {complaints}"
 
@@ -274,10 +279,10 @@ def examine_sums(labels, rules, lattice, given, oracle):  # type: ignore[no-unty
             table[t, y] += weight / obeyed
     if not np.allclose(decoder.marginals(lattice, given), table, atol=1e-9):
         yield f"marginals differ; {[str(r) for r in rules]}"
-    whole, told = sum(weights.values()), decoder.probability(lattice, given)
-    if not close(told.all, obeyed / whole):
-        yield f"P(all) = {told.all}, wanted {obeyed / whole}; {[str(r) for r in rules]}"
-    for k, (rule, p) in enumerate(told.each):
+    whole, probability = sum(weights.values()), decoder.probability(lattice, given)
+    if not close(probability.all, obeyed / whole):
+        yield f"P(all) = {probability.all}, wanted {obeyed / whole}; {[str(r) for r in rules]}"
+    for k, (rule, p) in enumerate(probability.each):
         held = sum(w for path, w in weights.items() if oracle.broken[path][k] == 0)
         if not close(p, held / whole):
             yield f"P({rule}) = {p}, wanted {held / whole}"
@@ -336,24 +341,24 @@ def examine_relaxed(labels, rules, lattice, given, paths):  # type: ignore[no-un
         return hard, soft - lattice.score(path)
 
     fewest, loss = min(map(judged, paths))
-    told = [str(rule) for rule in rules]
+    sentences = [str(rule) for rule in rules]
     small = Search(max_product_states=1, max_group_states=2, decompose_after=0)
     for engine, seconds in [("auto", None), (small, None), ("auto", 0.0), (small, 0.0)]:
         decoder = bridle.Decoder(labels, rules, engine, on_infeasible="relax", time_limit=seconds)
         try:
-            one, many = decoder.decode(lattice, given), decoder.decode_batch([lattice] * 2, [given] * 2, threads=1)
+            decoding, many = decoder.decode(lattice, given), decoder.decode_batch([lattice] * 2, [given] * 2, threads=1)
         except bridle.LimitReached:
             if seconds is None:
-                yield f"relaxed: nothing found; {told}"
+                yield f"relaxed: nothing found; {sentences}"
             continue
-        for d in (one, *many) if seconds is None else (one,):
+        for d in (decoding, *many) if seconds is None else (decoding,):
             mine, low = judged(tuple(d.ids.tolist())), d.stats.get("hard_violations_bound", 0)
             if seconds is None and not (d.relaxed and d.optimal and mine[0] == fewest and close(mine[1], loss)):
-                yield f"relaxed {mine}, optimal={d.optimal}, wanted {(fewest, loss)}; {told}"
+                yield f"relaxed {mine}, optimal={d.optimal}, wanted {(fewest, loss)}; {sentences}"
             if not low <= fewest <= mine[0] or d.stats["hard_violations"] != mine[0] or not close(d.score, -mine[1]):
-                yield f"relaxed {mine} says {d.stats} and {d.score}, fewest violations {fewest}; {told}"
+                yield f"relaxed {mine} says {d.stats} and {d.score}, fewest violations {fewest}; {sentences}"
             if mine[0] == fewest and d.bound < -loss - 1e-9:
-                yield f"relaxed: bound {d.bound} below {-loss}; {told}"
+                yield f"relaxed: bound {d.bound} below {-loss}; {sentences}"
             if complaints := bridle.check(lattice, rules, d, given).complaints:
                 yield f"relaxed: {complaints}"
 
@@ -385,8 +390,8 @@ def examine_medium(seed: int, *, tally: Counter[str] | None = None) -> list[str]
         key = " ".join([name, *map(str, options.values())])
         try:
             d = bridle.Decoder(labels, rules, engine_of(name, **options)).decode(lattice, given)
-            told = bridle.check(lattice, rules, d, given)
-            scores[key] = d.score if told.ok and d.optimal else math.nan
+            verdict = bridle.check(lattice, rules, d, given)
+            scores[key] = d.score if verdict.ok and d.optimal else math.nan
         except bridle.Infeasible:
             scores[key] = -math.inf
         except bridle.EngineError:  # too large for product, or penalties per violation for relax

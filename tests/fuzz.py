@@ -2,8 +2,8 @@
 
     python tests/fuzz.py [--files 50000] [--jobs 2] [--seed 0] [--only FORMAT,FORMAT]
 
-Each file is a small one that Bridle itself wrote, changed by chance, and read to its end in a process that may grow by
-1 GB and has 10 seconds of processor time per file (or a minute, if others use the machine). It must be accepted, or
+Each file is a small one that Bridle itself wrote, changed by chance. It is read to its end in a process that may grow
+by 1 GB and has 10 seconds of processor time per file (or a minute, if others use the machine). It must be accepted, or
 refused with a `BridleError`. A process that dies, hangs or grows too much, and any other error, is a finding: it is
 printed, its file is kept in build/fuzz, and the exit code is 1. To see one again:
 `python tests/fuzz.py --only FORMAT --seed N --files 1`, or read the file that was kept:
@@ -156,27 +156,27 @@ class Worker:
         self.process.stdin.flush()
 
     def result(self) -> list[Any] | None:
-        """What came of the file, if it is known."""
+        """Return the outcome of the file, if it is known."""
         ready, _, _ = select.select([self.process.stdout], [], [], 0)
         if ready:
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             if not data:
                 code = self.process.wait()
-                told = self.log.read_text(errors="replace")[-3000:]
+                output = self.log.read_text(errors="replace")[-3000:]
                 self.stop()
-                return [f"died with exit code {code}\n{told}", 0, time.monotonic() - self.since]
+                return [f"died with exit code {code}\n{output}", 0, time.monotonic() - self.since]
             self.rest += data
             if self.rest.endswith(b"\n"):
                 line, self.rest = self.rest, b""
-                found: list[Any] = json.loads(line)
-                return found
+                document: list[Any] = json.loads(line)
+                return document
         waited = time.monotonic() - self.since
         if waited > WAIT or (waited > SECONDS and self.processor() - self.busy > SECONDS):
             self.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
-            told = self.log.read_text(errors="replace")[-3000:]
+            output = self.log.read_text(errors="replace")[-3000:]
             self.stop()
-            return [f"took longer than {SECONDS:g} s\n{told}", 0, waited]
+            return [f"took longer than {SECONDS:g} s\n{output}", 0, waited]
         return None
 
     def processor(self) -> float:
@@ -187,7 +187,7 @@ class Worker:
 
 @dataclass
 class Tally:
-    """What came of all files."""
+    """Outcomes of all files."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     largest: Counter[str] = field(default_factory=Counter)
@@ -227,13 +227,13 @@ def run(tasks: list[tuple[str, str]], jobs: int, *, show: bool = True) -> Tally:
             while busy:
                 select.select([w.process.stdout for w in busy if w.process], [], [], 0.5)
                 for worker in list(busy):
-                    if (found := worker.result()) is None:
+                    if (result := worker.result()) is None:
                         continue
                     task = worker.task
                     assert task is not None
-                    tally.add(task, *found)
-                    if found[0] not in (ACCEPTED, REFUSED) and show:
-                        _report(task, found[0])
+                    tally.add(task, *result)
+                    if result[0] not in (ACCEPTED, REFUSED) and show:
+                        _report(task, result[0])
                     if not _next(worker, todo):
                         busy.remove(worker)
                 if show and time.monotonic() - shown > 5:

@@ -1,6 +1,6 @@
 """Every kind of file that Bridle reads: seed files that its own writers make, and a door that reads one to its end.
 
-A format of labelled sequences that is added to `bridle.data` is covered by itself.
+A format of labelled sequences that is added to `bridle.data` is covered automatically.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Door:
 
 
 def doors() -> dict[str, Door]:
-    """All of them, by name."""
+    """Return all readers by name."""
     labelled = {name: _labelled(name) for name in formats()}
     if os.environ.get(TRAP):
         labelled["trap"] = Door("text", ".trap", lambda folder: _texts(folder, "fine"), _trap)
@@ -110,9 +110,9 @@ def _read_brat(path: str) -> int:
     """Annotations of the text that the seed file was written for."""
     text = Path(path).with_suffix(".txt")
     text.write_text("".join(" ".join(columns["word"]) + "\n" for columns in COLUMNS), encoding="utf-8")
-    found = sum(1 for _ in read(path, "brat", on_overlap="skip"))
+    result = sum(1 for _ in read(path, "brat", on_overlap="skip"))
     text.unlink()
-    return found
+    return result
 
 
 def _example(name: str, k: int) -> Example:
@@ -132,11 +132,11 @@ def _example(name: str, k: int) -> Example:
 
 
 def _taggers() -> list[bridle.CRF | bridle.LocalTagger]:
-    made = [
+    built = [
         bridle.CRF(features=["word[0]", "word[-1] pos[0]", "label[-1]"], iterations=3, threads=1),
         bridle.CRF(features=["word[0]", "label[-1]"], algorithm="perceptron", iterations=3, threads=1),
     ]
-    return [*made, bridle.LocalTagger(features=["word[0]", "pos[1]"], iterations=2, threads=1)]
+    return [*built, bridle.LocalTagger(features=["word[0]", "pos[1]"], iterations=2, threads=1)]
 
 
 def _models(folder: Path) -> Iterable[Path]:
@@ -186,8 +186,8 @@ def _cross_fits(folder: Path) -> Iterable[Path]:
 
 
 def _read_cross_fit(path: str) -> None:
-    found = CrossFit.load(path)
-    bridle.Decoder(found.labels).decode_batch(found.lattices(), threads=1)
+    cross_fit = CrossFit.load(path)
+    bridle.Decoder(cross_fit.labels).decode_batch(cross_fit.lattices(), threads=1)
 
 
 def _deterministic(folder: Path) -> Iterable[Path]:

@@ -122,11 +122,11 @@ def text_changed(rng: Random, data: bytes) -> bytes:
             lines[k] = lines[k] * rng.choice([2, 100])
         case _:
             rng.shuffle(lines)
-    made = "\n".join(lines).encode(
+    built = "\n".join(lines).encode(
         "utf-8",
         "surrogatepass" if "\ud800" in text else "surrogateescape",
     )
-    return rng.choice([b"\xef\xbb\xbf", b"\xff\xfe"]) + made if rng.random() < 0.03 else made
+    return rng.choice([b"\xef\xbb\xbf", b"\xff\xfe"]) + built if rng.random() < 0.03 else built
 
 
 def rules_changed(rng: Random, data: bytes) -> bytes:
@@ -235,10 +235,10 @@ def json_changed(rng: Random, text: str) -> str:
         case 1:
             holder.insert(key, holder[key])
         case 2 if isinstance(holder, dict):
-            made = json.dumps({**holder, key: MARK})
+            built = json.dumps({**holder, key: MARK})
             same = f"{json.dumps(key)}: {nasty(rng)}, {json.dumps(key)}: "
             return (
-                made.replace(f"{json.dumps(key)}: {json.dumps(MARK)}", same + nasty(rng)) if holder is value else made
+                built.replace(f"{json.dumps(key)}: {json.dumps(MARK)}", same + nasty(rng)) if holder is value else built
             )
         case 3 if isinstance(holder, list):
             holder[key:] = holder[key:] * rng.choice([0, 2, 40])

@@ -19,10 +19,10 @@ ODD += ["é" * 9, [], {}, [[]], [None], ["x"], [1, 2], {"x": 1}, {"kind": "x"}, 
 
 
 def _paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where values stand in a JSON object."""
-    found = [at] if at else []
+    """List the paths of all values in a JSON object."""
+    result = [at] if at else []
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return found + [path for key, one in inner for path in _paths(one, (*at, key))]
+    return result + [path for key, item in inner for path in _paths(item, (*at, key))]
 
 
 def _alter_head(head: Any, rng: random.Random) -> None:
@@ -76,7 +76,7 @@ def _alter_array(arrays: dict[str, Any], rng: random.Random) -> None:
 
 
 def altered(stored: Stored, seed: int) -> Stored:
-    """The same file with one to three changes."""
+    """Change a file in one to three places."""
     rng = random.Random(seed)
     head, arrays = copy.deepcopy(stored.head), dict(stored.arrays)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
@@ -91,7 +91,7 @@ def complaints(
     stored: Stored, path: Path, use: Callable[[Path], object], seeds: range, right: type[Exception] = ModelFileError
 ) -> list[str]:
     """Altered files that end in anything but an answer or the right error."""
-    found = []
+    result = []
     for seed in seeds:
         other = altered(stored, seed)
         files.save(path, other.kind, other.head, other.arrays)
@@ -100,5 +100,5 @@ def complaints(
         except right:
             pass
         except Exception as error:
-            found.append(f"{seed}: {type(error).__name__}: {error}")
-    return found
+            result.append(f"{seed}: {type(error).__name__}: {error}")
+    return result

@@ -27,12 +27,12 @@ class Block(NamedTuple):
 
 def blocks(language: str, *names: str) -> list[Block]:
     """The blocks of documents, in order."""
-    found: list[Block] = []
+    result: list[Block] = []
     for name in names:
         text = (ROOT / name).read_text(encoding="utf-8")
         fenced = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-        found += [Block(name, text.count("\n", 0, match.start()) + 2, match[1]) for match in fenced]
-    return found
+        result += [Block(name, text.count("\n", 0, match.start()) + 2, match[1]) for match in fenced]
+    return result
 
 
 def where(block: Block) -> str:
@@ -41,7 +41,7 @@ def where(block: Block) -> str:
 
 
 def expected(text: str) -> list[str]:
-    """What Python code says that it prints: its comments `#> ...`."""
+    """Return the output that Python code announces: its comments `#> ...`."""
     return [line.partition("#> ")[2] for line in text.splitlines() if "#> " in line]
 
 
@@ -65,7 +65,7 @@ def shows_file(command: str) -> bool:
 
 
 def run(command: list[str], folder: Path, *, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a command elsewhere; `bridle` is this Bridle all the same."""
+    """Run a command elsewhere; `bridle` is still this Bridle."""
     here = str(Path(bridle.__file__).parents[1])
     environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": here, "COLUMNS": "200", "NO_COLOR": "1"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds)

@@ -1,4 +1,4 @@
-"""The same sequences over every route from texts to labels: the sequences, the reference, the routes, the comparison.
+"""Equal sequences over every route from texts to labels: the sequences, the reference, the routes, the comparison.
 
     ROWS -> reference: model.lattice, Decoder.decode, k_best, marginals, one by one, errors caught per row
          -> a route  : what it gives for the same rows
@@ -148,16 +148,16 @@ def _rows() -> list[Row]:
         for row in special
         if not time or row.kind not in once
     ]
-    found: list[Row] = []
+    result: list[Row] = []
     for k in range(COUNT - len(special)):
         row = _special("ordinary", [chance.choice(_WORDS) for _ in range(chance.randint(1, 8))])
-        found.append(replace(row, id=f"r{k}", given={"verb": chance.randrange(len(row.tokens))}))
+        result.append(replace(row, id=f"r{k}", given={"verb": chance.randrange(len(row.tokens))}))
     for k, row in enumerate(special):
-        found.insert(5 + 20 * k, row)
+        result.insert(5 + 20 * k, row)
     # Ids that are the number of a later row without an id, among all rows and among those that can be labelled.
-    clash = [k for k, row in enumerate(found) if row.kind == "no id"][2]
-    numbers = iter([clash, sum(row.kind not in UNTYPED for row in found[:clash])])
-    return [replace(row, id=next(numbers, row.id)) if row.kind == "number as id" else row for row in found]
+    clash = [k for k, row in enumerate(result) if row.kind == "no id"][2]
+    numbers = iter([clash, sum(row.kind not in UNTYPED for row in result[:clash])])
+    return [replace(row, id=next(numbers, row.id)) if row.kind == "number as id" else row for row in result]
 
 
 ROWS = _rows()
@@ -180,15 +180,15 @@ class Case:
     @cached_property
     def rows(self) -> dict[int, Row]:
         """The rows that are sent, by their numbers in ROWS. Where nobody looks at what is bad, a row is ordinary."""
-        found: dict[int, Row] = {}
+        result: dict[int, Row] = {}
         ordinary = 0
         for k, row in enumerate(ROWS):
             row = replace(row, kind="ordinary") if row.kind in BAD and row.kind not in self.bad else row
             ordinary += row.kind == "ordinary"
             is_typed = isinstance(row.tokens, list) and all(isinstance(token, str) for token in row.tokens)
             if row.kind != "ordinary" or (ordinary <= self.ordinary and is_typed):
-                found[k] = row
-        return found
+                result[k] = row
+        return result
 
     def columns_of(self, row: Row) -> dict[str, Any]:
         """The columns of a row, as the model calls them."""
@@ -228,8 +228,8 @@ CASES = {
 def model_of(columns: tuple[str, ...]) -> bridle.CRF:
     """A small model of people and places."""
     sentences = [[word.split("/") for word in text.split()] for text in _TRAIN * 3]
-    X = [[word for word, _ in one] for one in sentences]
-    y = [[label for _, label in one] for one in sentences]
+    X = [[word for word, _ in sentence] for sentence in sentences]
+    y = [[label for _, label in sentence] for sentence in sentences]
     features = ["word[0]", "word[-1]", "word[1]", "suffix2[0]", "shape[0]", "label[-1]"]
     if len(columns) == 1:
         return bridle.CRF(features=features, c2=0.1).fit(X, y)
@@ -275,7 +275,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Result:
-    """What a route says about a row. NONE: it does not say it; None: there is none."""
+    """The report of a route about a row. NONE: it does not say it; None: there is none."""
 
     labels: Any = NONE
     status: Any = NONE
@@ -316,7 +316,7 @@ def class_of(message: str) -> str:
 
 
 def without_place(text: str) -> str:
-    """What is wrong according to a message, without the place that it begins with and without what was got."""
+    """Return the first part of a message: the fault, without the place that it begins with and without what was got."""
     line = text.strip().split("\n")[0].removeprefix("bridle: ")
     return re.sub(r"^(?:(?:(?:/[^:]*|-|<stdin>)(?::\d+)?|row \d+|sequence \d+): )*", "", line).split("; got ")[0]
 
@@ -331,7 +331,7 @@ class RefusedError(Exception):
 
 
 def failure_of(error: Exception) -> Result:
-    """What an exception says about the first row that is at fault."""
+    """Turn an exception into a result of the first row that is at fault."""
     if isinstance(error, RefusedError):
         name, text = error.name, error.text
     else:
@@ -344,7 +344,7 @@ def failure_of(error: Exception) -> Result:
 
 @cache
 def reference(name: str, features: bool) -> dict[int, Result]:
-    """What every route should say, by the number of the row in ROWS: computed one by one, without any route.
+    """Compute the result that every route should have, row by row and without any route; by the number in ROWS.
 
     features: of the model over ready-made features.
     """
@@ -352,41 +352,41 @@ def reference(name: str, features: bool) -> dict[int, Result]:
     model = feature_model() if features else model_of(case.columns)
     decoder = model.decoder(case.rules)
     lenient = model.decoder(case.rules, on_infeasible=case.on_infeasible)
-    found = {}
+    result = {}
     for k, row in case.rows.items():
         if features and LACKS["rows without scores"](row):
             continue
         x, given = _features(row.tokens) if features else case.x(row), {"tokens": row.tokens, **case.given_of(row)}
         try:
             lattice = model.lattice(x)
-            one = _decoded(lenient, lattice, given)
-            if isinstance(one, Result):
-                found[k] = one
+            item = _decoded(lenient, lattice, given)
+            if isinstance(item, Result):
+                result[k] = item
                 continue
-            spans = [tuple(segment) for segment in model.labels_.segments(one.labels)]
+            spans = [tuple(segment) for segment in model.labels_.segments(item.labels)]
             best = sums = chances = None
-            if not one.relaxed:
+            if not item.relaxed:
                 best = [(rank.labels, rank.score) for rank in decoder.k_best(lattice, K, given)]
-                sums = decoder.marginals(lattice, given)[np.arange(len(one)), one.ids].tolist()
+                sums = decoder.marginals(lattice, given)[np.arange(len(item)), item.ids].tolist()
                 parts = [Segment(*span) for span in spans]
-                chances = segment_probabilities(decoder, lattice, one.labels, parts, given)
-            best = best or [(one.labels, one.score)]  # of a relaxed one: itself
-            made = Result(one.labels, one.status, one.score, best, sums, spans, chances, error=None, message=None)
+                chances = segment_probabilities(decoder, lattice, item.labels, parts, given)
+            best = best or [(item.labels, item.score)]  # of a relaxed one: itself
+            built = Result(item.labels, item.status, item.score, best, sums, spans, chances, error=None, message=None)
         except BridleError as error:
-            made = failure_of(_wanted(row, case, error))
-        found[k] = made
-    return found
+            built = failure_of(_wanted(row, case, error))
+        result[k] = built
+    return result
 
 
 def _decoded(decoder: bridle.Decoder, lattice: bridle.Lattice, given: Mapping[str, Any]) -> Any:
     """The labelling; a Result if there is none."""
     try:
-        one = decoder.decode(lattice, given)
+        decoding = decoder.decode(lattice, given)
     except bridle.Infeasible as error:
         return failure_of(error)
-    if one.status == "infeasible":  # skipped: some routes say why, others do not
+    if decoding.status == "infeasible":  # skipped: some routes say why, others do not
         return failed(NONE, status="infeasible")
-    return one
+    return decoding
 
 
 def _wanted(row: Row, case: Case, error: BridleError) -> BridleError:
@@ -441,7 +441,7 @@ WORDS_ONLY = ("rows without tokens", "other types than strings in lists", "nulls
 
 
 class Outcome(NamedTuple):
-    """What a comparison has found."""
+    """Differences between a route and the reference."""
 
     differences: dict[tuple[str, str], str]  # by kind and field: wanted and got
     compared: int
@@ -517,21 +517,21 @@ def _parts(
             yield [k], [replace(results[1], id=NONE)]
 
 
-def _different(route: Route, row: Row, place: int, wanted: Result, found: Result) -> Iterable[tuple[str, str]]:
-    """The fields in which two results differ. A route must tell what it says that it tells."""
-    if _is_bad(found) != _is_bad(wanted) and NONE not in (found.error, wanted.error):  # then everything differs
-        what = f"{found.error}: {found.message}" if _is_bad(found) else f"{found.status} {_short(found.labels)}"
+def _different(route: Route, row: Row, place: int, wanted: Result, result: Result) -> Iterable[tuple[str, str]]:
+    """The fields in which two results differ. A route must report every field that it claims to report."""
+    if _is_bad(result) != _is_bad(wanted) and NONE not in (result.error, wanted.error):  # then everything differs
+        what = f"{result.error}: {result.message}" if _is_bad(result) else f"{result.status} {_short(result.labels)}"
         yield "error", f"wanted {wanted.error or wanted.status}, got {what}"
         return
     for field in FIELDS:
-        a, b = getattr(wanted, field), getattr(found, field)
+        a, b = getattr(wanted, field), getattr(result, field)
         if field == "id" and field in route.tells:
             a = str(place if row.id is NONE else row.id)
         if field not in route.tells and field not in OUTCOME:
             assert b in (NONE, None), f"{route} tells {field}, which is not in its table"
             continue
         if b is NONE:
-            refused = _is_bad(wanted) or _is_bad(found)
+            refused = _is_bad(wanted) or _is_bad(result)
             assert field not in route.tells or refused, f"{route} does not tell {field} of {row.kind}"
             continue
         if a is NONE:
@@ -540,7 +540,7 @@ def _different(route: Route, row: Row, place: int, wanted: Result, found: Result
             a = []  # a text without an answer has no spans, and nothing else says so
         if field in ("probabilities", "span_probabilities") and a is not None and route.digits is not None:
             a = [round(p, route.digits) for p in a]
-        if field == "message" and (row.kind not in WORDED or found.error != wanted.error):
+        if field == "message" and (row.kind not in WORDED or result.error != wanted.error):
             continue
         if field == "message" and a is not None:
             a, b = (str(text).replace("'word'", "'tokens'") for text in (a, b))
@@ -556,12 +556,12 @@ def _short(value: Any) -> str:
 # ---- routes of the library ------------------------------------------------------------------------------------------
 
 
-def _told(found: bridle.Decodings) -> list[Result]:
+def _told(decodings: bridle.Decodings) -> list[Result]:
     return [
-        Result(one.labels, one.status, one.score, error=None, message=None)
-        if one.unanswered is None
-        else failed(NONE, status=one.status, labels=None)
-        for one in found
+        Result(decoding.labels, decoding.status, decoding.score, error=None, message=None)
+        if decoding.unanswered is None
+        else failed(NONE, status=decoding.status, labels=None)
+        for decoding in decodings
     ]
 
 
@@ -573,8 +573,8 @@ def predict(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     """Predictor.predict."""
     case = setting.case
     X, options = [case.x(row) for row in rows], {"on_infeasible": case.on_infeasible}
-    found = setting.model.predict(X, case.rules, given=_givens(case, rows), **options)
-    empty = [None if not labels and row.tokens else labels for labels, row in zip(found, rows, strict=True)]
+    result = setting.model.predict(X, case.rules, given=_givens(case, rows), **options)
+    empty = [None if not labels and row.tokens else labels for labels, row in zip(result, rows, strict=True)]
     return [Result(labels) for labels in empty]
 
 
@@ -630,23 +630,25 @@ def of_columns(rows: Iterable[Mapping[str, Any]], **more: Callable[[Mapping[str,
 
 
 def _of_column(row: Mapping[str, Any], more: Mapping[str, Callable[[Mapping[str, Any]], Any]]) -> Result:
-    told: dict[str, Any] = {"status": row["status"]}
-    told |= {name: row[name] for name in ("labels", "score", "probabilities") if name in row}
+    output: dict[str, Any] = {"status": row["status"]}
+    output |= {name: row[name] for name in ("labels", "score", "probabilities") if name in row}
     for name in ("labels", "probabilities"):  # Ray and pandas have arrays
-        if told.get(name) is not None and name in told:
-            told[name] = list(told[name])
+        if output.get(name) is not None and name in output:
+            output[name] = list(output[name])
     if "k_best" in row:
         best = row["k_best"]
-        told["k_best"] = None if best is None else [(list(one["labels"]), one["score"]) for one in best]
+        output["k_best"] = (
+            None if best is None else [(list(labelling["labels"]), labelling["score"]) for labelling in best]
+        )
     if "spans" in row:
         spans = row["spans"]
-        told["spans"] = None if spans is None else [(one["start"], one["end"], one["label"]) for one in spans]
-    told |= {name: get(row) for name, get in more.items()}
+        output["spans"] = None if spans is None else [(span["start"], span["end"], span["label"]) for span in spans]
+    output |= {name: get(row) for name, get in more.items()}
     message = row["error"]
     if message is None:
-        return Result(**told, error=NONE if row["status"] == "infeasible" else None, message=NONE)
+        return Result(**output, error=NONE if row["status"] == "infeasible" else None, message=NONE)
     text = without_place(message)
-    return Result(**told, error=class_of(text), message=text)
+    return Result(**output, error=class_of(text), message=text)
 
 
 def tag_of(setting: Setting, **options: Any) -> Tag:
@@ -659,13 +661,13 @@ def arrow_table(threads: int, **options: Any) -> Run:
     """Tag of a table in several chunks."""
 
     def run(setting: Setting, rows: Sequence[Row]) -> list[Result]:
-        made, case = tag_of(setting, threads=threads, **options), setting.case
+        built, case = tag_of(setting, threads=threads, **options), setting.case
         parts = [table_of(case, rows[low : low + 300], ids=False) for low in range(0, len(rows), 300)]
-        found = made(pa.concat_tables(parts)).to_pylist()
+        records = built(pa.concat_tables(parts)).to_pylist()
         if options.get("output") != "ids":
-            return of_columns(found)
-        names = made.labels.names
-        return of_columns(found, labels=lambda row: None if row["ids"] is None else [names[k] for k in row["ids"]])
+            return of_columns(records)
+        names = built.labels.names
+        return of_columns(records, labels=lambda row: None if row["ids"] is None else [names[k] for k in row["ids"]])
 
     return run
 
@@ -678,8 +680,8 @@ def arrow_batch(setting: Setting, rows: Sequence[Row]) -> list[Result]:
 
 def arrow_lists(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     """Tag of a dict of lists."""
-    found = tag_of(setting)(lists_of(setting.case, rows))
-    return of_columns([dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)])
+    result = tag_of(setting)(lists_of(setting.case, rows))
+    return of_columns([dict(zip(result, values, strict=True)) for values in zip(*result.values(), strict=True)])
 
 
 def arrow_raise(setting: Setting, rows: Sequence[Row]) -> list[Result]:
@@ -690,17 +692,17 @@ def arrow_raise(setting: Setting, rows: Sequence[Row]) -> list[Result]:
 def arrow_text(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     """Tag of texts, which it splits; where spans are in them."""
     texts = [" ".join(row.tokens) for row in rows]
-    found = tag_of(setting, output="spans")(pa.table({"text": texts})).to_pylist()
+    records = tag_of(setting, output="spans")(pa.table({"text": texts})).to_pylist()
     placed = [
-        {**one, "spans": _placed(row, [(x["start_char"], x["end_char"], x["label"]) for x in one["spans"] or ()])}
-        if one["spans"] is not None
-        else one
-        for one, row in zip(found, rows, strict=True)
+        {**record, "spans": _placed(row, [(x["start_char"], x["end_char"], x["label"]) for x in record["spans"] or ()])}
+        if record["spans"] is not None
+        else record
+        for record, row in zip(records, rows, strict=True)
     ]
     keys = ("start", "end", "label")
     as_before = [
-        {**one, "spans": None if one["spans"] is None else [dict(zip(keys, x, strict=True)) for x in one["spans"]]}
-        for one in placed
+        {**item, "spans": None if item["spans"] is None else [dict(zip(keys, x, strict=True)) for x in item["spans"]]}
+        for item in placed
     ]
     return of_columns(as_before)
 
@@ -719,7 +721,7 @@ def arrow_decode(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     case = setting.case
     lattices = [setting.model.lattice(case.x(row)) for row in rows]
     head = next(lattice for lattice in lattices if len(lattice))
-    made = Decode(
+    built = Decode(
         case.rules,
         setting.model.labels_,
         pairwise=head.pairwise,
@@ -731,7 +733,7 @@ def arrow_decode(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     )
     unary = pa.array([lattice.unary.tolist() for lattice in lattices], pa.list_(pa.list_(pa.float64())))
     table = table_of(case, rows, ids=False).append_column("scores", unary)
-    return of_columns(made(table).to_pylist())
+    return of_columns(built(table).to_pylist())
 
 
 # ---- the command line -----------------------------------------------------------------------------------------------
@@ -769,13 +771,17 @@ def write(case: Case, rows: Sequence[Row], format: str, path: Path) -> Path:
 
 def call(*words: object, **more: Any) -> Any:
     """A command that must succeed, perhaps with rows that need a look."""
-    found = _CLI(*words, **more)
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    if found.exit_code not in (0, 1):
-        told = [line for line in found.stderr.splitlines() if line.startswith("bridle: ") and " kept in " not in line]
-        raise RefusedError(told[-1] if told else found.output, "Infeasible" if found.exit_code == 3 else None)
-    return found
+    completed = _CLI(*words, **more)
+    if completed.exception is not None and not isinstance(completed.exception, SystemExit):
+        raise completed.exception
+    if completed.exit_code not in (0, 1):
+        stderr = [
+            line for line in completed.stderr.splitlines() if line.startswith("bridle: ") and " kept in " not in line
+        ]
+        raise RefusedError(
+            stderr[-1] if stderr else completed.output, "Infeasible" if completed.exit_code == 3 else None
+        )
+    return completed
 
 
 def _options(setting: Setting) -> list[object]:
@@ -787,21 +793,21 @@ def of_json(line: str, *, ids: bool = True) -> Result:
     """A line of what `bridle tag` writes as JSON."""
     record = json.loads(line)
     labels = record["labels"]
-    told: dict[str, Any] = {"id": str(record["id"])} if ids else {}
+    output: dict[str, Any] = {"id": str(record["id"])} if ids else {}
     if "probability" in record:
-        told["probabilities"] = record["probability"]
+        output["probabilities"] = record["probability"]
     if "status" in record:  # in shards
         if (text := record.get("error")) is None:
             error: dict[str, Any] = {"error": NONE if record["status"] == "infeasible" else None}
         else:
             error = {"error": class_of(without_place(text)), "message": without_place(text)}
-        return Result(labels, record["status"], **told, **error)
+        return Result(labels, record["status"], **output, **error)
     if labels is None:
-        return Result(None, "infeasible" if "clash" in record else "nothing_found", None, None, **told)
+        return Result(None, "infeasible" if "clash" in record else "nothing_found", None, None, **output)
     if "k_best" in record:
-        told["k_best"] = [(one["labels"], one["score"]) for one in record["k_best"]]
+        output["k_best"] = [(labelling["labels"], labelling["score"]) for labelling in record["k_best"]]
     status = "relaxed" if record.get("relaxed") else "optimal" if record["optimal"] else "limit"
-    return Result(labels, status, record["score"], **told)
+    return Result(labels, status, record["score"], **output)
 
 
 def _how(case: Case, source: str) -> list[object]:
@@ -859,7 +865,7 @@ def _empty(folder: Path) -> None:
 
 
 def _read(case: Case, to: str, content: Any, rows: Sequence[Row], ids: bool) -> list[Result]:
-    """What a command has written."""
+    """Read the output of a command."""
     if to in ("json", "jsonl"):
         return [of_json(line, ids=ids) for line in content.decode().removesuffix("\n").split("\n")]
     if to in ("parquet", "arrow"):
@@ -868,29 +874,29 @@ def _read(case: Case, to: str, content: Any, rows: Sequence[Row], ids: bool) -> 
         return [_of_row(row, ids) for part in parts for row in part.to_pylist()]
     if to == "conll":
         sequences = content.decode().removesuffix("\n\n").removesuffix("\n").split("\n\n")
-        return [Result(_answered([line.split("\t")[-1] for line in one.split("\n")])) for one in sequences]
+        return [Result(_answered([line.split("\t")[-1] for line in sentence.split("\n")])) for sentence in sequences]
     if to == "csv":
         return [Result(_answered(labels)) for labels in _csv(content.decode())]
     assert to == "spans"
-    found = []
+    result = []
     for line, row in zip(content.decode().splitlines(), rows, strict=True):
         spans = json.loads(line).get("spans") or []
         chances = [span.get("probability") for span in spans]
         chances = None if None in chances else chances
-        found.append(
+        result.append(
             Result(spans=_placed(row, [(x["start"], x["end"], x["label"]) for x in spans]), span_probabilities=chances)
         )
-    return found
+    return result
 
 
 def _csv(text: str) -> list[list[str]]:
-    found: list[list[str]] = [[]]
+    result: list[list[str]] = [[]]
     for cells in list(csv.reader(io.StringIO(text, newline="")))[1:]:
         if cells:
-            found[-1].append(cells[-1])
+            result[-1].append(cells[-1])
         else:
-            found.append([])
-    return found if found[-1] else found[:-1]
+            result.append([])
+    return result if result[-1] else result[:-1]
 
 
 def _answered(labels: list[str]) -> list[str] | None:
@@ -898,11 +904,11 @@ def _answered(labels: list[str]) -> list[str] | None:
 
 
 def _of_row(row: Mapping[str, Any], ids: bool) -> Result:
-    told = {"id": row.get("id")} if ids else {}
+    output = {"id": row.get("id")} if ids else {}
     if "status" not in row:
-        return Result(_answered(row["labels"]), **told)
-    [made] = of_columns([row])
-    return replace(made, **told)
+        return Result(_answered(row["labels"]), **output)
+    [built] = of_columns([row])
+    return replace(built, **output)
 
 
 def eval_command(setting: Setting, rows: Sequence[Row]) -> list[Result]:
@@ -912,24 +918,24 @@ def eval_command(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     rules = ["--rules", setting.rules] if setting.case.rules else []
     words = ["eval", path, "--model", setting.file, *rules, "--wrong", len(rows), "--json"]
-    found = json.loads(call(*words).stdout)["wrong"]
-    return [Result(one["predicted"]) for one in found]
+    document = json.loads(call(*words).stdout)["wrong"]
+    return [Result(item["predicted"]) for item in document]
 
 
 def explain_command(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     """`bridle explain`, one row after the other; it relaxes rules, and its alternatives are the next best."""
     path = write(setting.case, rows, "jsonl", setting.folder / "explain.jsonl")
     rules = ["--rules", setting.rules] if setting.case.rules else []
-    found = []
+    result = []
     for k, _ in enumerate(rows):
         words = ["explain", setting.file, path, *rules, "--sequence", k, "--json", "--k", K]
-        told = _CLI(*words)
-        if not told.stdout:
-            raise RefusedError(told.stderr)
-        record = json.loads(told.stdout)
+        completed = _CLI(*words)
+        if not completed.stdout:
+            raise RefusedError(completed.stderr)
+        record = json.loads(completed.stdout)
         best = record["best"]
-        found.append(Result(best["labels"], "relaxed" if best.get("relaxed") else "optimal", best["score"]))
-    return found
+        result.append(Result(best["labels"], "relaxed" if best.get("relaxed") else "optimal", best["score"]))
+    return result
 
 
 def files(source: str, to: str, *, resume: bool = False, shards: bool = True) -> Run:
@@ -973,10 +979,10 @@ def client_of(setting: Setting) -> Client:
 
 
 def _answer(setting: Setting, path: str, body: Any) -> Any:
-    found = client_of(setting).post(path, body)
-    if found.status_code != 200:
-        raise RefusedError(*_words(found.json()["error"]))
-    return found.json()["results"]
+    answer = client_of(setting).post(path, body)
+    if answer.status_code != 200:
+        raise RefusedError(*_words(answer.json()["error"]))
+    return answer.json()["results"]
 
 
 def _words(error: Mapping[str, Any]) -> tuple[str, str]:
@@ -985,22 +991,22 @@ def _words(error: Mapping[str, Any]) -> tuple[str, str]:
     return error["what"] + rule, _CODES.get(error["code"], error["code"])
 
 
-def _of_answer(one: Mapping[str, Any]) -> Result:
-    error = one.get("error")
-    told: dict[str, Any] = {"labels": one["labels"], "status": one["status"], "score": one["score"]}
+def _of_answer(item: Mapping[str, Any]) -> Result:
+    error = item.get("error")
+    output: dict[str, Any] = {"labels": item["labels"], "status": item["status"], "score": item["score"]}
     if error is not None:
         nothing = {
-            name: None for name in ("labels", "k_best", "probabilities", "spans") if name in one or name == "labels"
+            name: None for name in ("labels", "k_best", "probabilities", "spans") if name in item or name == "labels"
         }
         text, name = _words(error)
-        return Result(**{**told, **nothing, "error": name, "message": text})
-    if "k_best" in one:
-        told["k_best"] = [(best["labels"], best["score"]) for best in one["k_best"]]
-    if "spans" in one:
-        told["spans"] = [(span["start_token"], span["end_token"], span["label"]) for span in one["spans"]]
-    if "probabilities" in one:
-        told["probabilities"] = one["probabilities"]
-    return Result(**told, error=None, message=None)
+        return Result(**{**output, **nothing, "error": name, "message": text})
+    if "k_best" in item:
+        output["k_best"] = [(best["labels"], best["score"]) for best in item["k_best"]]
+    if "spans" in item:
+        output["spans"] = [(span["start_token"], span["end_token"], span["label"]) for span in item["spans"]]
+    if "probabilities" in item:
+        output["probabilities"] = item["probabilities"]
+    return Result(**output, error=None, message=None)
 
 
 def post_tag(what: str) -> Run:
@@ -1015,7 +1021,7 @@ def post_tag(what: str) -> Run:
         }
         body = {what: [values[what](row) for row in rows], "k": K, "probabilities": True, "spans": True}
         choice = {} if case.on_infeasible == "raise" else {"on_infeasible": case.on_infeasible}
-        return [_of_answer(one) for one in _answer(setting, "/tag", {**body, **choice})]
+        return [_of_answer(item) for item in _answer(setting, "/tag", {**body, **choice})]
 
     return run
 
@@ -1036,20 +1042,20 @@ def post_decode(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     ]
     labels = setting.model.labels_
     body = {"labels": list(labels.names), "scheme": labels.scheme, "sequences": sequences, "k": K, "spans": True}
-    found = _answer(setting, "/decode", {**body, "on_infeasible": case.on_infeasible})
-    return [_of_answer(one) for one in found]
+    answer = _answer(setting, "/decode", {**body, "on_infeasible": case.on_infeasible})
+    return [_of_answer(item) for item in answer]
 
 
 def post_predict(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     """`POST /predict`, as Label Studio calls it."""
     tasks = [{"id": k, "data": {"text": " ".join(row.tokens)}} for k, row in enumerate(rows)]
-    found = []
-    for one, row in zip(_answer(setting, "/predict", {"tasks": tasks}), rows, strict=True):
-        values = [region["value"] for region in one["result"]]
+    result = []
+    for record, row in zip(_answer(setting, "/predict", {"tasks": tasks}), rows, strict=True):
+        values = [region["value"] for region in record["result"]]
         spans = _placed(row, [(value["start"], value["end"], value["labels"][0]) for value in values])
-        chances = [region.get("score") for region in one["result"]]
-        found.append(Result(spans=spans, span_probabilities=None if None in chances else chances))
-    return found
+        chances = [region.get("score") for region in record["result"]]
+        result.append(Result(spans=spans, span_probabilities=None if None in chances else chances))
+    return result
 
 
 # ---- ready-made features --------------------------------------------------------------------------------------------
@@ -1059,8 +1065,10 @@ def post_predict(setting: Setting, rows: Sequence[Row]) -> list[Result]:
 def feature_model() -> bridle.CRF:
     """A model over features that somebody else computes, in double precision, as those of CRFsuite are."""
     sentences = [[word.split("/") for word in text.split()] for text in _TRAIN * 3]
-    X = [_features([word for word, _ in one]) for one in sentences]
-    info = crfsuite.Tagger(bridle.CRF(c2=0.1).fit(X, [[label for _, label in one] for one in sentences])).info()
+    X = [_features([word for word, _ in sentence]) for sentence in sentences]
+    info = crfsuite.Tagger(
+        bridle.CRF(c2=0.1).fit(X, [[label for _, label in sentence] for sentence in sentences])
+    ).info()
     return crfsuite.from_weights(list(info.labels), info.state_features, info.transitions)
 
 
@@ -1417,22 +1425,22 @@ COMPARED = {
 
 def check(route: Route, case: Case, folder: Path) -> None:
     """Assert that a route differs from the reference where KNOWN_DIFFERENCES says so, and nowhere else."""
-    found = compare(route, case, folder)
+    result = compare(route, case, folder)
     known = {
-        (kind, one.field)
-        for one in KNOWN_DIFFERENCES
-        if case.name in one.routes.get(route.name, "").split()
-        for kind in one.kinds.split(", ")
+        (kind, item.field)
+        for item in KNOWN_DIFFERENCES
+        if case.name in item.routes.get(route.name, "").split()
+        for kind in item.kinds.split(", ")
     }
     new = {
         (kind, field): what
-        for (kind, field), what in found.differences.items()
+        for (kind, field), what in result.differences.items()
         if not known & {(kind, field), ("*", field)}
     }
     assert not new, f"{route.name}, {case.name}: new differences: {new}"
-    seen = {*found.differences, *(("*", field) for _, field in found.differences)}
+    seen = {*result.differences, *(("*", field) for _, field in result.differences)}
     assert known <= seen, f"{route.name}, {case.name}: remove it from KNOWN_DIFFERENCES: {known - seen}"
-    assert found.compared == COMPARED[route.name][case.name], f"{found.compared} rows; left out: {found.left_out}"
+    assert result.compared == COMPARED[route.name][case.name], f"{result.compared} rows; left out: {result.left_out}"
 
 
 # ---- routes that need other packages --------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ class Case:
 def legal(chosen: tuple[Candidate, ...], overlap: str) -> bool:
     for (a, b, *_), (c, d, *_) in combinations(chosen, 2):
         if set(range(a, b)) & set(range(c, d)):
-            one, other = set(range(a, b)), set(range(c, d))
-            if overlap == "forbid" or one == other or not (one < other or other < one):
+            item, other = set(range(a, b)), set(range(c, d))
+            if overlap == "forbid" or item == other or not (item < other or other < item):
                 return False
     return True
 
@@ -114,8 +114,8 @@ def on_tokens(place: Place, case: Case, items: list[tuple[int, int, str]]) -> Pl
             known = [folded(phrase).split() for phrase in phrases.phrases()]
             return Place(tuple(k for k, (a, b, _) in enumerate(items) if folded(case.shown(a, b)).split() in known))
     tokens = case.tokens_at()
-    found = place.positions(len(tokens), {**case.given, "tokens": [case.shown(a, b) for a, b in tokens]})
-    wanted = {t for k in found for t in range(*tokens[k])}
+    result = place.positions(len(tokens), {**case.given, "tokens": [case.shown(a, b) for a, b in tokens]})
+    wanted = {t for k in result for t in range(*tokens[k])}
     return Place(tuple(k for k, (a, b, _) in enumerate(items) if wanted & set(range(a, b))))
 
 

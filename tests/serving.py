@@ -46,15 +46,15 @@ class Client:
 
     def ok(self, path: str, body: Any = None) -> Any:
         """The JSON of a request that must succeed."""
-        found = self.get(path) if body is None else self.post(path, body)
-        assert found.status_code == 200, found.text
-        return found.json()
+        answer = self.get(path) if body is None else self.post(path, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
 
     def error(self, path: str, body: Any, status: int, code: str) -> dict[str, Any]:
         """The error of a request that must fail."""
-        found = self.post(path, body)
-        assert (found.status_code, found.json()["error"]["code"]) == (status, code), found.text
-        error: dict[str, Any] = found.json()["error"]
+        answer = self.post(path, body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+        error: dict[str, Any] = answer.json()["error"]
         assert error["what"] and set(error) == PARTS
         return error
 

@@ -7,7 +7,7 @@ programs and brings a larger problem, too large to enumerate. Exit code 1, and t
 To look at one again: `python tests/soak.py --start SEED --problems 1`.
 
 The work is done in parts, which take turns with the tiers of vector instructions (`--tiers`). With `--log` each part
-that is done becomes a line of that file, and a part that stands there already, for the same kernels, is not done
+that is done becomes a line of that file, and a part that the file has, for the same kernels, is not done
 again: a run that was stopped goes on where it was.
 """
 
@@ -55,7 +55,7 @@ def _clock(seconds: float) -> str:
 
 
 class _Line:
-    """One line on stderr: overwritten on a terminal, now and then anew elsewhere."""
+    """One line on stderr: overwritten on a terminal, printed again now and then elsewhere."""
 
     def __init__(self, total: int, known: int = 0) -> None:
         self.total, self.known, self.begun, self.shown = total, known, time.monotonic(), time.monotonic()
@@ -113,7 +113,7 @@ def logged(path: Path | None) -> dict[Part, int]:
 
 
 def run(seeds: range, jobs: int, line: _Line, before: tuple[int, int]) -> tuple[int, list[str]]:
-    """How many seeds were examined, and all complaints. Ctrl-C ends it early. before: what the line shows so far."""
+    """Return the number of seeds examined, and all complaints. Ctrl-C ends it early. before: count of earlier runs."""
     done, wrong = 0, list[str]()
     context = multiprocessing.get_context("spawn")  # engines have threads; a fork would copy their locks
     with context.Pool(min(jobs, len(seeds)), _quiet) as pool:
@@ -130,11 +130,11 @@ def run(seeds: range, jobs: int, line: _Line, before: tuple[int, int]) -> tuple[
 
 
 def soak(parts: list[Part], jobs: int, log: Path | None) -> tuple[int, int]:
-    """How many problems were examined, now or before, and how many mismatches there are."""
+    """Return the numbers of problems that were examined, now or before, and of mismatches."""
     known = logged(log)
     done, wrong = sum(p.problems for p in parts if p in known), sum(known[p] for p in parts if p in known)
     if done:
-        print(f"{done:,} problems stand in {log} with {wrong} mismatches and are not done again", file=sys.stderr)
+        print(f"{done:,} problems are in {log} with {wrong} mismatches and are not done again", file=sys.stderr)
     line = _Line(sum(part.problems for part in parts), done)
     for part in (part for part in parts if part not in known):
         os.environ["BRIDLE_SIMD"] = part.tier  # read when a process loads the kernels
@@ -152,9 +152,9 @@ def soak(parts: list[Part], jobs: int, log: Path | None) -> tuple[int, int]:
 
 
 def natural(text: str) -> int:
-    """A whole number >= 0, for argparse."""
+    """Parse a non-negative integer for argparse."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return int(text)
 
 

@@ -27,7 +27,7 @@ SOAK = os.environ.get("BRIDLE_SOAK", "0") not in ("", "0")
 
 
 def rounds(usual: int) -> int:
-    """How many random cases to try: fifty times as many in a soak."""
+    """Return the number of random cases to try: fifty times as many in a soak."""
     return usual * 50 if SOAK else usual
 
 
@@ -111,8 +111,8 @@ def _place(rng: Generator, n: int, given: Values) -> Any:
         return r.tokens(_pick(rng, _PATTERNS))
     if kind == 3:
         return random_token_place(rng, n, given)
-    one = int(rng.integers(-n, n))
-    return _put(given, one) if kind == 4 else one
+    item = int(rng.integers(-n, n))
+    return _put(given, item) if kind == 4 else item
 
 
 def random_token_place(rng: Generator, n: int, given: Values) -> Any:

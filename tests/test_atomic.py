@@ -42,9 +42,9 @@ made.finish()
 @contextmanager
 def writer(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process in the midst of writing a file."""
-    found = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[1])}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], env=found, **pipes) as process:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], env=environment, **pipes) as process:
         assert process.stdout is not None and process.stdout.readline().strip().endswith(b".part")
         yield process
         process.kill()
@@ -66,8 +66,8 @@ def test_all_writers_use_this_module() -> None:
     for path in source.rglob("*.py"):
         if path.relative_to(source).as_posix() not in EXEMPT:
             lines = [line for line in path.read_text(encoding="utf-8").split("\n") if "..." not in line]
-            found = [line for line in lines if WRITES.search(line) and " write_text(" not in f" {line.strip()}"]
-            assert found == [], path
+            result = [line for line in lines if WRITES.search(line) and " write_text(" not in f" {line.strip()}"]
+            assert result == [], path
 
 
 # ---- one writer -----------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_the_name_comes_last(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path)
     with replacing(tmp_path / "link") as file:
         file.write(b"new")
-        parts = [one for one in tmp_path.iterdir() if one.suffix == ".part"]
+        parts = [path for path in tmp_path.iterdir() if path.suffix == ".part"]
         assert path.read_text() == "old" and len(parts) == 1 and stat.S_IMODE(parts[0].stat().st_mode) == 0o640
         assert parts[0].name.startswith(f"out.{os.getpid()}-")
     assert path.read_text() == "new" and names(tmp_path) == ["link", "out"]
@@ -90,9 +90,9 @@ def test_the_name_comes_last(tmp_path: Path) -> None:
 def test_a_secret_file_is_secret_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.touch(0o600)
-    made = Replacement(path)
-    assert made.part is not None and stat.S_IMODE(made.part.stat().st_mode) == 0o600
-    made.discard()
+    replacement = Replacement(path)
+    assert replacement.part is not None and stat.S_IMODE(replacement.part.stat().st_mode) == 0o600
+    replacement.discard()
 
 
 @pytest.mark.parametrize("trouble", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("x")])
@@ -151,10 +151,10 @@ def test_packed_files_do_not_replace_devices(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_redirected_standard_output_is_added_to(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("before\n")
-    found = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[1])}
     program = "from bridle.atomic import write_text; write_text('/dev/stdout', 'after\\n')"
     with (tmp_path / "log").open("a") as log:
-        subprocess.run([sys.executable, "-c", program], env=found, stdout=log, check=True)
+        subprocess.run([sys.executable, "-c", program], env=environment, stdout=log, check=True)
     assert (tmp_path / "log").read_text() == "before\nafter\n"
 
 
@@ -174,13 +174,13 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
 
 
 def test_long_names_are_told_apart(tmp_path: Path) -> None:
-    one, two = tmp_path / ("ä" * 120 + "1"), tmp_path / ("ä" * 120 + "2")
-    first, second = Replacement(one), Replacement(two)
+    item, two = tmp_path / ("ä" * 120 + "1"), tmp_path / ("ä" * 120 + "2")
+    first, second = Replacement(item), Replacement(two)
     assert first.part != second.part
     with pytest.raises(FileError, match="another thread of this process"):
-        Replacement(one)
+        Replacement(item)
     first.finish()
-    assert second.keep() is not None and one.exists()
+    assert second.keep() is not None and item.exists()
 
 
 # ---- what is kept, and what was left --------------------------------------------------------------------------------
@@ -188,9 +188,9 @@ def test_long_names_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_is_kept_is_never_removed_or_replaced(tmp_path: Path) -> None:
     for k, name in enumerate(["out.part", "out.part.2", "out.part.3"]):
-        made = Replacement(tmp_path / "out")
-        made.raw.write(b"%d" % k)
-        assert made.keep() == tmp_path / name
+        replacement = Replacement(tmp_path / "out")
+        replacement.raw.write(b"%d" % k)
+        assert replacement.keep() == tmp_path / name
     write_text(tmp_path / "out", "whole")
     assert [(tmp_path / name).read_text() for name in names(tmp_path)] == ["whole", "0", "1", "2"]
 
@@ -316,36 +316,36 @@ def test_who_writes_in_one_go_waits(tmp_path: Path) -> None:
 
 def test_of_two_that_start_together_one_writes(tmp_path: Path) -> None:
     for _ in range(20):
-        together, found = threading.Barrier(4), []
+        together, result = threading.Barrier(4), []
 
-        def write(k: int, together: threading.Barrier = together, found: list[int] = found) -> None:
+        def write(k: int, together: threading.Barrier = together, result: list[int] = result) -> None:
             together.wait(10)
             try:
-                made = Replacement(tmp_path / "out")
+                replacement = Replacement(tmp_path / "out")
             except FileError:
                 together.wait(10)
                 return
             together.wait(10)  # all have tried
-            found.append(k)
-            made.raw.write(b"%d" % k)
-            made.finish()
+            result.append(k)
+            replacement.raw.write(b"%d" % k)
+            replacement.finish()
 
         threads = [threading.Thread(target=write, args=[k]) for k in range(4)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join(10)
-        assert len(found) == 1 and (tmp_path / "out").read_text() == str(found[0])
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert len(result) == 1 and (tmp_path / "out").read_text() == str(result[0])
         assert names(tmp_path) == ["out"]
 
 
 def test_threads_that_save_the_same_model(tmp_path: Path) -> None:
     models = [CRF(features=["word[0]"], iterations=k).fit([["a", "b"]], [["X", "Y"]]) for k in (1, 2)]
     threads = [threading.Thread(target=models[k % 2].save, args=[tmp_path / "m"]) for k in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(20)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
     assert bridle.load(tmp_path / "m").get_params()["iterations"] in (1, 2) and names(tmp_path) == ["m"]
 
 
@@ -358,9 +358,9 @@ def test_where_nothing_can_be_locked_the_last_one_wins(tmp_path: Path, monkeypat
         first, second = Replacement(tmp_path / "out"), Replacement(tmp_path / "out")
     monkeypatch.setattr(atomic, "fcntl", None)
     third = Replacement(tmp_path / "out")
-    for k, made in enumerate((first, second, third)):
-        made.raw.write(b"%d" % k)
-        made.finish()
+    for k, built in enumerate((first, second, third)):
+        built.raw.write(b"%d" % k)
+        built.finish()
         assert (tmp_path / "out").read_text() == str(k)
     assert names(tmp_path) == ["out"]
 
@@ -369,10 +369,10 @@ def test_where_nothing_can_be_locked_the_last_one_wins(tmp_path: Path, monkeypat
 def test_a_claim_keeps_others_out_but_not_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "out"
     program = f"from bridle.atomic import Replacement; Replacement({str(path)!r})"
-    found = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[1])}
     with claimed(path, None, "-", "/dev/null"):
         write_text(path, "mine")
-        done = subprocess.run([sys.executable, "-c", program], env=found, check=False, stderr=subprocess.PIPE)
+        done = subprocess.run([sys.executable, "-c", program], env=environment, check=False, stderr=subprocess.PIPE)
         assert done.returncode == 1 and f"got process {os.getpid()}".encode() in done.stderr
     assert names(tmp_path) == ["out"] and path.read_text() == "mine"
 

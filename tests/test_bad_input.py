@@ -283,7 +283,7 @@ CASES = [
 
 
 def four_parts(error: BridleError) -> None:
-    """What, got and wanted are there, in this order, and the message is not a page."""
+    """The parts what, got and wanted are there, in this order, and the message is not a page."""
     text = str(error)
     assert error.what and error.got is not None and error.wanted is not None, text
     wanted, cause = (str(part).replace("{argument}", str(error.argument)) for part in (error.wanted, error.cause))
@@ -328,8 +328,8 @@ def packed(**arrays: Any) -> bytes:
 
 def archive(name: str, data: bytes) -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as made:
-        made.writestr(name, data)
+    with zipfile.ZipFile(stream, "w") as built:
+        built.writestr(name, data)
     return stream.getvalue()
 
 

@@ -32,12 +32,12 @@ LEAST = 1_000_000  # bytes
 def soft_problem(n: int = 40, m: int = 10, count: int = 33) -> tuple[Labels, list[Rule], Lattice]:
     """Soft rules that interact: `search` takes some 20 ms, most engines cannot do it."""
     rng = np.random.default_rng(2)
-    found: dict[Rule, None] = {}
-    while len(found) < count:
+    result: dict[Rule, None] = {}
+    while len(result) < count:
         a, b = (f"L{k}" for k in rng.choice(m, 2, replace=False))
         kinds = [r.before(a, b), r.exactly(1, of=a), r.if_present(a, then=b), ~(r.present(a) & r.present(b))]
-        found.setdefault(kinds[int(rng.integers(len(kinds)))])
-    rules: list[Rule] = [rule.soft(float(rng.uniform(1, 3))) for rule in found]
+        result.setdefault(kinds[int(rng.integers(len(kinds)))])
+    rules: list[Rule] = [rule.soft(float(rng.uniform(1, 3))) for rule in result]
     pairwise = rng.normal(0, 0.3, (m, m)) + 1.5 * np.eye(m)
     return Labels([f"L{k}" for k in range(m)]), rules, Lattice(rng.normal(0, 1.5, (n, m)), pairwise)
 
@@ -59,7 +59,7 @@ def optimum(problem: str) -> float:
 
 
 def in_time(call: Callable[[], Any], seconds: float) -> Any:
-    """What a call returns or raises, within so many seconds; it may try twice, as others use the machine too."""
+    """Return the result of a call, or its error, within so many seconds; it may try twice on a busy machine."""
     for last in (False, True):
         watch = Stopwatch()
         try:
@@ -122,7 +122,7 @@ def test_every_engine_ends_in_time_with_a_true_bound(engine: Any, problem: str, 
     if d.labels:
         assert bridle.check(lattice, rules, d).ok and d.score <= optimum(problem) + 1e-9
     batch = decoder.decode_batch([lattice] * 2, threads=1) if limit == 0 else ()
-    assert all(one.bound >= optimum(problem) - 1e-9 or one.optimal for one in batch)
+    assert all(decoding.bound >= optimum(problem) - 1e-9 or decoding.optimal for decoding in batch)
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "beam"], ids=str)
@@ -139,13 +139,13 @@ def test_no_time_is_enough_for_the_best_labelling_if_it_obeys(engine: Any) -> No
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_limit_of_k_best_is_that_of_the_call(problem: str, limit: float) -> None:
     labels, rules, lattice = PROBLEMS[problem]()
-    found = in_time(lambda: Decoder(labels, rules, time_limit=limit).k_best(lattice, 10**6), limit)
-    if isinstance(found, LimitReached):
-        assert optimum(problem) <= found.bound + 1e-9 < math.inf
+    best = in_time(lambda: Decoder(labels, rules, time_limit=limit).k_best(lattice, 10**6), limit)
+    if isinstance(best, LimitReached):
+        assert optimum(problem) <= best.bound + 1e-9 < math.inf
         return
-    scores = [d.score for d in found]
-    assert scores == sorted(scores, reverse=True) and found[0].bound >= optimum(problem) - 1e-9
-    for d in found[:20]:
+    scores = [d.score for d in best]
+    assert scores == sorted(scores, reverse=True) and best[0].bound >= optimum(problem) - 1e-9
+    for d in best[:20]:
         assert bridle.check(lattice, rules, d).score == pytest.approx(d.score) and not d.optimal
         assert d.score <= optimum(problem) + 1e-9
 
@@ -165,15 +165,17 @@ def test_sums_end_in_time(limit: float) -> None:
 @pytest.mark.parametrize("limit", LIMITS)
 def test_explanations_end_in_time(limit: float) -> None:
     labels, rules, lattice = soft_problem()
-    told = in_time(lambda: Decoder(labels, rules, time_limit=limit).explain(lattice), limit)
-    assert told.best.score <= optimum("soft") + 1e-9 <= told.best.bound + 2e-9
-    assert told.effects or not told.best.optimal  # beside a busy machine, not one rule is priced before the time is up
-    assert not told.effects or not all(effect.proved for effect in told.effects)
-    for effect in told.effects:
+    explanation = in_time(lambda: Decoder(labels, rules, time_limit=limit).explain(lattice), limit)
+    assert explanation.best.score <= optimum("soft") + 1e-9 <= explanation.best.bound + 2e-9
+    assert (
+        explanation.effects or not explanation.best.optimal
+    )  # beside a busy machine, not one rule is priced before the time is up
+    assert not explanation.effects or not all(effect.proved for effect in explanation.effects)
+    for effect in explanation.effects:
         assert (
             effect.without is None or bridle.check(lattice, [x for x in rules if x != effect.rule], effect.without).ok
         )
-    alternatives = in_time(told.alternatives, limit)
+    alternatives = in_time(explanation.alternatives, limit)
     assert isinstance(alternatives, list)
 
 
@@ -188,8 +190,8 @@ def test_a_clash_is_searched_for_in_time() -> None:
         assert error.minimal != ("the set may not be minimal" in str(error))
     error = in_time(lambda: Decoder(labels, rules).decode(lattice), 10.0)  # a limit of its own
     assert error.minimal and set(error.clash) == set(clash)
-    found = Decoder(labels, rules, time_limit=0.0, on_infeasible="skip").decode_batch([lattice] * 2)
-    assert set(clash) <= set(found[1].clash)
+    decodings = Decoder(labels, rules, time_limit=0.0, on_infeasible="skip").decode_batch([lattice] * 2)
+    assert set(clash) <= set(decodings[1].clash)
 
 
 @pytest.mark.parametrize("engine", ["auto", "ilp"])
@@ -245,21 +247,21 @@ def test_a_labelling_is_not_lost_when_the_time_is_up(per: Any) -> None:
 
 
 def test_large_penalties_excuse_nothing() -> None:
-    """What a penalty of 1e14 loses by rounding is more than scores differ by, but only where it is paid."""
+    """The loss of a penalty of 1e14 by rounding is more than scores differ by, but only where it is paid."""
     rng = np.random.default_rng(0)
     for _ in range(30):
         lattice = Lattice(rng.normal(size=(14, 4)), rng.normal(size=(4, 4)))
         pairs = [rng.choice(list("ABCD"), 2, replace=False) for _ in range(9)]
         rules: list[Rule] = [r.before(a, b).soft(float(rng.uniform(1, 5)) * 1e14) for a, b in map(tuple, pairs)]
-        found = Decoder("ABCD", rules, Search(max_product_states=1)).decode(lattice)
+        decoding = Decoder("ABCD", rules, Search(max_product_states=1)).decode(lattice)
         exact = Decoder("ABCD", rules, "product").decode(lattice)
-        assert found.score == pytest.approx(exact.score, rel=1e-6, abs=1e-5) or not found.optimal
+        assert decoding.score == pytest.approx(exact.score, rel=1e-6, abs=1e-5) or not decoding.optimal
 
 
 def test_explanations_of_nothing_say_why() -> None:
     labels, rules, lattice = hard_problem()
-    told = in_time(lambda: Decoder(labels, rules, time_limit=0, on_infeasible="skip").explain(lattice), 0)
-    assert isinstance(told, LimitReached)
+    explanation = in_time(lambda: Decoder(labels, rules, time_limit=0, on_infeasible="skip").explain(lattice), 0)
+    assert isinstance(explanation, LimitReached)
 
 
 @pytest.mark.slow

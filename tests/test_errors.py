@@ -49,7 +49,7 @@ def test_parts_may_lack(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "message"),
     [
         ("bad (x).", "bad (x)."),
         ("bad 'x'.", "bad 'x'."),
@@ -58,8 +58,8 @@ def test_parts_may_lack(kind: Any) -> None:
         ("no 'A'; did you mean 'B'?", "no 'A'; did you mean 'B'?"),
     ],
 )
-def test_a_message_ends_once(what: str, told: str) -> None:
-    assert str(BridleError(what)) == told
+def test_a_message_ends_once(what: str, message: str) -> None:
+    assert str(BridleError(what)) == message
 
 
 def test_the_tree_is_the_one_in_the_text() -> None:
@@ -193,7 +193,7 @@ def test_the_library_names_arguments_in_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dev", "told"),
+    ("dev", "message"),
     [
         (([{"word": ["a"]}, {"text": ["a"]}], [["X"], ["X"]]), "sequence 1 of the development set: there is no column"),
         (([{"word": ["a"]}], [["Z"]]), "sequence 0 of the development set: unknown label; got 'Z'"),
@@ -201,8 +201,8 @@ def test_the_library_names_arguments_in_fields() -> None:
         (([{"word": ["a"]}], []), "the development set: y and X differ in length"),
     ],
 )
-def test_errors_about_the_development_set_say_so(dev: Any, told: str) -> None:
-    with pytest.raises(BridleError, match=told):
+def test_errors_about_the_development_set_say_so(dev: Any, message: str) -> None:
+    with pytest.raises(BridleError, match=message):
         CRF(features=["word[0]"]).fit([{"word": ["a", "b"]}], [["X", "Y"]], dev=dev)
 
 
@@ -241,7 +241,7 @@ def full(kind: Any) -> BridleError:
         Infeasible: {"clash": rules, "decodings": None},
     }
     place = {} if kind is RuleSyntaxError else {"where": "data.txt:17"}
-    made: BridleError = kind(
+    built: BridleError = kind(
         "x is wrong.",
         got=[1],
         wanted="{argument}",
@@ -252,9 +252,9 @@ def full(kind: Any) -> BridleError:
         **place,
         **extra.get(kind, {}),
     )
-    if isinstance(made, RuleSyntaxError):
-        made.others = (RuleSyntaxError("y is wrong", file="my.rules", line=9, got=2),)
-    return made
+    if isinstance(built, RuleSyntaxError):
+        built.others = (RuleSyntaxError("y is wrong", file="my.rules", line=9, got=2),)
+    return built
 
 
 def same(error: BridleError, other: BridleError) -> None:
@@ -331,7 +331,7 @@ MATCHES = {"search", "match", "fullmatch", "sub", "findall", "finditer", "split"
 
 
 def _readers(tree: ast.AST) -> Iterator[ast.AST]:
-    """Code that looks for something in the text of an error, or writes it anew."""
+    """Code that looks for something in the text of an error, or rewrites it."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr=attr), args=args):
@@ -343,7 +343,7 @@ def _readers(tree: ast.AST) -> Iterator[ast.AST]:
                 if any(isinstance(op, kinds) for op in ops) and any(map(_is_message, (left, *others))):
                     yield node
             case ast.Assign(targets=targets):
-                if any(isinstance(one, ast.Attribute) and one.attr == "args" for one in targets):
+                if any(isinstance(node, ast.Attribute) and node.attr == "args" for node in targets):
                     yield node
 
 
@@ -368,8 +368,8 @@ def test_readers_of_messages_are_found(text: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_code_reads_messages(path: Path) -> None:
-    found = list(_readers(ast.parse(path.read_text(encoding="utf-8"))))
-    assert [node.lineno for node in found if isinstance(node, (ast.expr, ast.stmt))] == []
+    result = list(_readers(ast.parse(path.read_text(encoding="utf-8"))))
+    assert [node.lineno for node in result if isinstance(node, (ast.expr, ast.stmt))] == []
 
 
 def test_long_values_are_clipped_in_messages() -> None:

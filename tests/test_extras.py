@@ -32,7 +32,7 @@ def module(folder: Path, name: str, code: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_who_looks_for_modules_goes_on() -> None:
-    """As pkgutil does: what cannot be imported is passed over."""
+    """As pkgutil does: modules that cannot be imported are skipped."""
     assert issubclass(MissingExtra, ImportError)
     error = pickle.loads(pickle.dumps(MissingExtra("X", got="no package x")))
     assert (str(error), error.name) == ("X; got no package x.", None)

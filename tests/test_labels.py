@@ -52,18 +52,18 @@ def test_segments_by_example(labels: Labels, y: str, segments: str) -> None:
 
 def conlleval(tags: list[tuple[str, str]]) -> list[Segment]:
     """startOfChunk and endOfChunk of conlleval (with S, as its later versions have it; M is an I)."""
-    found, begin = [], None
+    result, begin = [], None
     before, kind_before = "O", ""
     for t, (tag, kind) in enumerate([*tags, ("O", "")]):
         ends = before in "ES" or (before in "BI" and tag in "BSO") or (before != "O" and kind_before != kind)
         starts = tag in "BS" or (before in "ESO" and tag in "EI") or (tag != "O" and kind_before != kind)
         if begin is not None and ends:
-            found.append(Segment(begin, t, kind_before))
+            result.append(Segment(begin, t, kind_before))
             begin = None
         if starts:
             begin = t
         before, kind_before = tag, kind
-    return found
+    return result
 
 
 def _tag(labels: Labels, y: int) -> tuple[str, str]:

@@ -27,13 +27,13 @@ def test_padded_is_packed(dtype: Any) -> None:
         pairwise, start, end = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
         shared: Any = {"pairwise": pairwise, "start": start, "end": end}
         decoder = Decoder(LABELS, [r.well_formed(), r.at_most(1, of="X"), r.ends_with("O").soft(0.5)])
-        found = decoder.decode_batch(Batch.from_padded(scores, lengths, **shared))
+        decodings = decoder.decode_batch(Batch.from_padded(scores, lengths, **shared))
         packed = np.concatenate([row[:n] for row, n in zip(scores, lengths, strict=True)])
         wanted = decoder.decode_batch(Batch(packed, np.concatenate([[0], np.cumsum(lengths)]), **shared))
-        np.testing.assert_array_equal(found.ids, wanted.ids)
-        np.testing.assert_array_equal(found.scores, wanted.scores)
-        for row, n, one in zip(found.padded(fill=-7), lengths, wanted, strict=True):
-            assert row[:n].tolist() == one.ids.tolist() and (row[n:] == -7).all()
+        np.testing.assert_array_equal(decodings.ids, wanted.ids)
+        np.testing.assert_array_equal(decodings.scores, wanted.scores)
+        for row, n, decoding in zip(decodings.padded(fill=-7), lengths, wanted, strict=True):
+            assert row[:n].tolist() == decoding.ids.tolist() and (row[n:] == -7).all()
 
 
 def test_padding_on_the_left_and_right() -> None:
@@ -43,8 +43,8 @@ def test_padding_on_the_left_and_right() -> None:
         begin = np.array([rng.integers(0, length - n + 1) for n in lengths])
         at = np.arange(length)
         mask = (at >= begin[:, None]) & (at < (begin + lengths)[:, None])
-        found = Decoder(LABELS).decode_batch(Batch.from_padded(scores, mask=mask.astype(np.uint8))).padded()
-        np.testing.assert_array_equal(found, np.where(mask, scores.argmax(axis=2), -1))
+        decodings = Decoder(LABELS).decode_batch(Batch.from_padded(scores, mask=mask.astype(np.uint8))).padded()
+        np.testing.assert_array_equal(decodings, np.where(mask, scores.argmax(axis=2), -1))
 
 
 def test_every_sequence_is_whole_without_lengths() -> None:
@@ -116,7 +116,7 @@ def test_bad_padded_batches(name: str) -> None:
 
 
 class Tensor:
-    """What torch offers to others: a view without a copy, but not if it is under training."""
+    """A stand-in for a tensor of torch: a view without a copy, but not if it is under training."""
 
     def __init__(self, array: Any, device: str = "cpu", dtype: str = "torch.float32") -> None:
         self.array, self.device, self.dtype = array, device, dtype

@@ -67,9 +67,9 @@ def test_lists_are_values() -> None:
 
 
 def test_equal_lists_share_what_they_are_looked_up_in() -> None:
-    one, other = r.phrases(["x y"]), r.phrases([["x", "y"]])
-    assert one.lookup() is other.lookup() and one.lookup("case") is not one.lookup()
-    kept = one.lookup()
+    item, other = r.phrases(["x y"]), r.phrases([["x", "y"]])
+    assert item.lookup() is other.lookup() and item.lookup("case") is not item.lookup()
+    kept = item.lookup()
     del kept
     gc.collect()
     assert not [
@@ -88,9 +88,9 @@ def test_equal_lists_share_what_they_are_looked_up_in() -> None:
 )
 def test_files(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_bytes(data)
-    found = r.phrases(tmp_path / "cities.txt")
-    assert found.phrases() == ["Boston", "New York"] and found.name == str(tmp_path / "cities.txt")
-    assert r.phrases(str(tmp_path / "cities.txt")) == found
+    result = r.phrases(tmp_path / "cities.txt")
+    assert result.phrases() == ["Boston", "New York"] and result.name == str(tmp_path / "cities.txt")
+    assert r.phrases(str(tmp_path / "cities.txt")) == result
 
 
 def test_only_a_hash_with_a_blank_begins_a_comment(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_only_a_hash_with_a_blank_begins_a_comment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"a\n\xff\n", "not UTF-8; got byte 0xff on line 2"),
         (b"\xff\xfea\0", "it may be UTF-16"),
@@ -108,12 +108,12 @@ def test_only_a_hash_with_a_blank_begins_a_comment(tmp_path: Path) -> None:
         (None, "cannot read the list"),
     ],
 )
-def test_bad_files(data: bytes | None, told: str, tmp_path: Path) -> None:
+def test_bad_files(data: bytes | None, message: str, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / "list.txt").write_bytes(data)
     with pytest.raises(FileError) as caught:
         r.phrases(tmp_path / "list.txt")
-    assert told.split(";")[0] in str(caught.value) and "list.txt" in str(caught.value)
+    assert message.split(";")[0] in str(caught.value) and "list.txt" in str(caught.value)
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrases", "told"),
+    ("phrases", "message"),
     [
         ([], "is empty"),
         ([""], "bad phrase"),
@@ -143,8 +143,8 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (3, "not a list"),
     ],
 )
-def test_bad_phrases(phrases: Any, told: str) -> None:
-    with pytest.raises(RuleError, match=told):
+def test_bad_phrases(phrases: Any, message: str) -> None:
+    with pytest.raises(RuleError, match=message):
         r.tokens(phrases=phrases)
 
 

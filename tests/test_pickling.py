@@ -66,16 +66,18 @@ def test_decoders_and_decodings(journey: Callable[[Any], Any], engine: Any) -> N
     again = journey(decoder)
     assert (again.rules, again.engine, again.limits, again.plan) == (tuple(RULES), engine, decoder.limits, decoder.plan)
     lattice = Lattice(SCORES)
-    one, two = decoder.decode(lattice, GIVEN), journey(again.decode(lattice, GIVEN))
-    assert one.labels == two.labels and one.score == two.score and one.violated == two.violated
+    decoding, two = decoder.decode(lattice, GIVEN), journey(again.decode(lattice, GIVEN))
+    assert decoding.labels == two.labels and decoding.score == two.score and decoding.violated == two.violated
     batch = journey(again.decode_batch([lattice] * 3, [GIVEN, {**GIVEN, "at": 0}, GIVEN]))
-    assert batch.labels[0] == one.labels and batch.status[[0, 2]].tolist() == [one.status] * 2
+    assert batch.labels[0] == decoding.labels and batch.status[[0, 2]].tolist() == [decoding.status] * 2
 
 
 def test_decodings_without_an_answer_can_say_why_elsewhere() -> None:
     rules = [r.fix("A", 0), r.fix("B", 0)]
-    found = pickle.loads(pickle.dumps(Decoder(LABELS, rules, on_infeasible="skip").decode_batch([Lattice(SCORES)] * 2)))
-    assert found.status.tolist() == ["infeasible"] * 2 and found[1].clash == tuple(rules)
+    decodings = pickle.loads(
+        pickle.dumps(Decoder(LABELS, rules, on_infeasible="skip").decode_batch([Lattice(SCORES)] * 2))
+    )
+    assert decodings.status.tolist() == ["infeasible"] * 2 and decodings[1].clash == tuple(rules)
 
 
 @pytest.mark.parametrize("engine", [Viterbi(), TwoStage(tau=0.5), LazyIntersection(seed=3)], ids=repr)
@@ -143,8 +145,8 @@ def test_decoders_in_other_processes(start: str) -> None:
 def test_joblib() -> None:
     joblib = pytest.importorskip("joblib")
     decoder, lattice = Decoder(LABELS, RULES), Lattice(SCORES)
-    found = joblib.Parallel(n_jobs=2)(joblib.delayed(_decoded)((decoder, lattice, GIVEN)) for _ in range(3))
-    assert [d.labels for d in found] == [decoder.decode(lattice, GIVEN).labels] * 3
+    result = joblib.Parallel(n_jobs=2)(joblib.delayed(_decoded)((decoder, lattice, GIVEN)) for _ in range(3))
+    assert [d.labels for d in result] == [decoder.decode(lattice, GIVEN).labels] * 3
     assert joblib.hash(lattice) == joblib.hash(Lattice(SCORES))
 
 
@@ -160,9 +162,9 @@ def kinds_of_errors() -> list[type[BaseException]]:
 
 
 def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
-    for one in type.__subclasses__(kind):
-        yield one
-        yield from _below(one)
+    for base in type.__subclasses__(kind):
+        yield base
+        yield from _below(base)
 
 
 ERRORS = kinds_of_errors()
@@ -190,22 +192,22 @@ def with_all_fields(kind: type[BaseException]) -> BaseException:
     """An error with a value in every field that its class and those above it take."""
     if not issubclass(kind, BridleError):
         return kind(BridleError("x"))
-    above = [one for one in kind.__mro__ if issubclass(one, BridleError) and "__init__" in vars(one)]
-    taken = {name for one in above for name in inspect.signature(one).parameters}
+    above = [base for base in kind.__mro__ if issubclass(base, BridleError) and "__init__" in vars(base)]
+    taken = {name for item in above for name in inspect.signature(item).parameters}
     taken -= {"what", "parts"} | ({"where"} if "file" in taken else set())
-    made = kind(what="x is wrong", **{name: FIELDS[name] for name in taken})
-    if isinstance(made, RuleSyntaxError):
-        made.others = (RuleSyntaxError("y is wrong", file="my.rules", line=9),)
-    assert not [name for name, value in vars(made).items() if value in (None, ())], "a field is not set"
-    return made
+    built = kind(what="x is wrong", **{name: FIELDS[name] for name in taken})
+    if isinstance(built, RuleSyntaxError):
+        built.others = (RuleSyntaxError("y is wrong", file="my.rules", line=9),)
+    assert not [name for name, value in vars(built).items() if value in (None, ())], "a field is not set"
+    return built
 
 
-def alike(one: BaseException, two: BaseException) -> bool:
-    mine, its = dict(vars(one)), dict(vars(two))
+def alike(item: BaseException, two: BaseException) -> bool:
+    mine, its = dict(vars(item)), dict(vars(two))
     pairs = [*zip(mine.pop("others", ()), its.pop("others", ()), strict=True)]
     if isinstance(mine.get("cause"), BridleError):
         pairs.append((mine.pop("cause"), its.pop("cause")))
-    same = type(one) is type(two) and str(one) == str(two) and mine == its
+    same = type(item) is type(two) and str(item) == str(two) and mine == its
     return same and all(alike(a, b) for a, b in pairs)
 
 

@@ -62,9 +62,9 @@ def test_the_tier_in_use_is_one_that_exists() -> None:
 
 @pytest.mark.parametrize("tier", bridle.simd().available)
 def test_all_tiers_give_the_same_answers_to_the_bit(tier: str) -> None:
-    name, found = answers(tier)
+    name, result = answers(tier)
     assert name == tier
-    assert found == answers("portable")[1]
+    assert result == answers("portable")[1]
 
 
 @pytest.mark.parametrize("tier", ["avx1024", "AVX2", " "])
@@ -79,9 +79,9 @@ def test_a_tier_that_is_not_there_is_an_error_at_first_use(tier: str) -> None:
 def test_info(run: Cli) -> None:
     shown = run("info")
     assert shown.exit_code == 0 and bridle.simd().processor in shown.stdout and "simd available" in shown.stdout
-    found = json.loads(run("info", "--json").stdout)
-    assert found["bridle"] == bridle.__version__
-    assert (found["simd"], tuple(found["simd_available"])) == (bridle.simd().tier, bridle.simd().available)
+    document = json.loads(run("info", "--json").stdout)
+    assert document["bridle"] == bridle.__version__
+    assert (document["simd"], tuple(document["simd_available"])) == (bridle.simd().tier, bridle.simd().available)
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
@@ -97,7 +97,7 @@ def test_a_long_sequence_whose_rows_are_made_twice(scheme: Any, pairwise: str | 
     best = lattice.unary[0] + first
     for row in lattice.unary[1:]:
         best = (into + best).max(axis=1) + row
-    found = bridle.Decoder(labels, [bridle.rules.well_formed()]).decode(lattice)
-    assert found.score == pytest.approx(float((best + last).max()), rel=1e-12)
-    assert lattice.score(found.ids) == pytest.approx(found.score, rel=1e-12)
-    assert found.optimal and bridle.rules.well_formed().holds(found.ids, labels)
+    decoding = bridle.Decoder(labels, [bridle.rules.well_formed()]).decode(lattice)
+    assert decoding.score == pytest.approx(float((best + last).max()), rel=1e-12)
+    assert lattice.score(decoding.ids) == pytest.approx(decoding.score, rel=1e-12)
+    assert decoding.optimal and bridle.rules.well_formed().holds(decoding.ids, labels)

@@ -25,19 +25,19 @@ def test_the_rows_are_of_all_kinds() -> None:
     """A case without bad rows, or without one that is infeasible, would compare little."""
     assert len(ROWS) == COUNT == len(CASES["plain"].rows)
     assert {kind for case in CASES.values() for kind in case.bad} == set(BAD)
-    found = {name: routes.reference(name, False) for name in CASES}
+    result = {name: routes.reference(name, False) for name in CASES}
     for name, status in (("relax", "relaxed"), ("skip", "infeasible"), ("raise", "infeasible")):
-        told = {CASES[name].rows[k].kind for k, one in found[name].items() if one.status == status}
-        assert told == {"infeasible"}
-    errors = {one.error for results in found.values() for one in results.values()} - {None, routes.NONE}
+        output = {CASES[name].rows[k].kind for k, item in result[name].items() if item.status == status}
+        assert output == {"infeasible"}
+    errors = {outcome.error for results in result.values() for outcome in results.values()} - {None, routes.NONE}
     assert errors == {"FeatureError", "GivenError", "RuleError", "Infeasible"}
     for name, case in CASES.items():
-        bad = {case.rows[k].kind for k, one in found[name].items() if one.status == "error"}
+        bad = {case.rows[k].kind for k, item in result[name].items() if item.status == "error"}
         assert bad == set(case.bad), name
 
 
 def test_known_differences_are_of_routes_that_exist() -> None:
     known = {route.name: route.cases for route in [*ROUTES, *routes.OTHER_ROUTES]}
-    for one in KNOWN_DIFFERENCES:
-        for route, cases in one.routes.items():
-            assert set(cases.split()) <= set(known[route]), one
+    for item in KNOWN_DIFFERENCES:
+        for route, cases in item.routes.items():
+            assert set(cases.split()) <= set(known[route]), item

@@ -43,12 +43,12 @@ def useful(dfa: DFA) -> set[int]:
     """States on the way from the start to acceptance, and the start: found by walking from every state."""
 
     def reached(s: int) -> set[int]:
-        found, todo = {s}, [s]
+        result, todo = {s}, [s]
         for here in todo:
-            fresh = set(dfa.step[here].tolist()) - found
-            found |= fresh
+            fresh = set(dfa.step[here].tolist()) - result
+            result |= fresh
             todo += fresh
-        return found
+        return result
 
     return {0} | {s for s in reached(0) if any(dfa.accepting[end] for end in reached(s))}
 
@@ -122,11 +122,11 @@ CROWDED: dict[str, tuple[list[list[int]], list[bool], list[str]]] = {
 def on_curve(path: str) -> list[tuple[float, float]]:
     """Points of a Bezier curve, closer than a letter."""
     points = [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path)]
-    found, n = [], len(points) - 1
+    result, n = [], len(points) - 1
     for share in (k / 100 for k in range(101)):
         parts = [math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
-        found.append(tuple(sum(w * p[axis] for w, p in zip(parts, points, strict=True)) for axis in (0, 1)))
-    return found  # type: ignore[return-value]
+        result.append(tuple(sum(w * p[axis] for w, p in zip(parts, points, strict=True)) for axis in (0, 1)))
+    return result  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("name", CROWDED)

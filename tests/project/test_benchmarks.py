@@ -1,4 +1,4 @@
-"""What the general solvers of the benchmarks are given says the same as the rules do."""
+"""Problems for the general solvers of the benchmarks mean the same as the rules."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def test_tables_cost_what_rules_cost(rule: Rule, monkeypatch: pytest.MonkeyPatch
     for _ in range(40):
         n = int(rng.integers(2, 8))
         y, given = rng.integers(0, 4, n).tolist(), {"tokens": rng.choice(["x", "y", "z"], n).tolist()}
-        for one in (rule, rule.soft(1.5), rule.soft(1.5, per="violation")):
+        for item in (rule, rule.soft(1.5), rule.soft(1.5, per="violation")):
             cost = 0.0
-            for table in tables_of([one], LABELS, given, n):
+            for table in tables_of([item], LABELS, given, n):
                 s = 0
                 for t, label in enumerate(y):
                     cost += table.price[t, s, label]
                     s = table.after[t, s, label]
-            count = one.violations(y, LABELS, given)
-            assert cost == pytest.approx(one.cost(count) if isinstance(one, Soft) else np.inf if count else 0.0)
+            count = item.violations(y, LABELS, given)
+            assert cost == pytest.approx(item.cost(count) if isinstance(item, Soft) else np.inf if count else 0.0)
 
 
 @pytest.mark.slow

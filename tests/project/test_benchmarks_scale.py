@@ -39,16 +39,19 @@ def sections(**trial: Any) -> dict[str, Any]:
     """Figures as a run stores them; the trial has other figures than usual if they are given."""
     chosen = rate.cases(inputs.Inputs(Path(), "references", ("tokens",), []))
     speed = [{**vars(case), "tokens": 10, "seconds": 1.0} for case in chosen]
-    for one in speed:
-        one["tokens_per_second"] = 1e3 * SPEED[one["way"]] * (1 if one["use"] == "one core" else 1.8)
-        one["tokens_per_cpu_second"] = one["tokens_per_second"]
+    for item in speed:
+        item["tokens_per_second"] = 1e3 * SPEED[item["way"]] * (1 if item["use"] == "one core" else 1.8)
+        item["tokens_per_cpu_second"] = item["tokens_per_second"]
     peak = {"what": "a file", "way": "parquet", "tokens": [10**6, 10**7], "peak": [100.0, 130.0], "ratio": 1.3}
     model = {"model": "references", "file": 2.6, "before": 60.0, "with": 70.0}
     steps = {"python": 0.02, "import": 0.2, "load": 0.3, "batch": 0.1}
-    found: dict[str, Any] = {name: {"trials": [{**TRIAL, **trial}]} for name in ("files", "spark", "ray")}
-    found["rate"] = {"rates": speed, "limits": {"parquet": {"bridle-tag_0": 9e-7, "bridle-read": 5e-7}}}
-    found |= {"memory": {"peaks": [peak], "models": [model]}, "startup": {"worker": steps, "command": {"seconds": 0.8}}}
-    return {name: {"key": {}, "where": WHERE, **section} for name, section in found.items()}
+    result: dict[str, Any] = {name: {"trials": [{**TRIAL, **trial}]} for name in ("files", "spark", "ray")}
+    result["rate"] = {"rates": speed, "limits": {"parquet": {"bridle-tag_0": 9e-7, "bridle-read": 5e-7}}}
+    result |= {
+        "memory": {"peaks": [peak], "models": [model]},
+        "startup": {"worker": steps, "command": {"seconds": 0.8}},
+    }
+    return {name: {"key": {}, "where": WHERE, **section} for name, section in result.items()}
 
 
 # ---- the cost model -------------------------------------------------------------------------------------------------
@@ -59,17 +62,17 @@ RATES = st.floats(1e3, 1e7)
 @settings(max_examples=40)
 @given(one=RATES, gain=st.floats(1.0, 2.0), loss=st.floats(0.5, 1.0), limit=RATES, cores=st.integers(2, 200))
 def test_the_model_goes_through_what_was_measured(
-    one: float, gain: float, loss: float, limit: float, cores: int
+    item: float, gain: float, loss: float, limit: float, cores: int
 ) -> None:
-    two = gain * one
-    found = costs.Costs(1.0, one, two, loss * two, limit)
-    assert (found.process_rate(1), found.thread_rate(1)) == (one, one)
-    assert found.process_rate(2) == pytest.approx(two)
-    assert found.thread_rate(2) == pytest.approx(loss * two)
-    assert found.thread_rate(cores) <= found.thread_rate(cores + 1)
-    assert found.thread_rate(cores) <= found.process_rate(cores) * (1 + 1e-9)
-    assert found.thread_rate(cores) <= max(limit, loss * two) * (1 + 1e-9)
-    assert found.seconds(1e9, cores) == pytest.approx(1 + 1e9 / found.process_rate(cores))
+    two = gain * item
+    result = costs.Costs(1.0, item, two, loss * two, limit)
+    assert (result.process_rate(1), result.thread_rate(1)) == (item, item)
+    assert result.process_rate(2) == pytest.approx(two)
+    assert result.thread_rate(2) == pytest.approx(loss * two)
+    assert result.thread_rate(cores) <= result.thread_rate(cores + 1)
+    assert result.thread_rate(cores) <= result.process_rate(cores) * (1 + 1e-9)
+    assert result.thread_rate(cores) <= max(limit, loss * two) * (1 + 1e-9)
+    assert result.seconds(1e9, cores) == pytest.approx(1 + 1e9 / result.process_rate(cores))
 
 
 def test_the_thread_that_reads_or_writes_is_the_limit() -> None:
@@ -120,7 +123,7 @@ def test_figures_of_the_documentation_are_filled_in() -> None:
 
 
 def test_finished_sections_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done, told = list[str](), list[str]()
+    done, output = list[str](), list[str]()
 
     def section(name: str) -> Any:
         def run(chosen: Any) -> dict[str, Any]:
@@ -136,12 +139,12 @@ def test_finished_sections_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "results" / "scale.json"
 
     def go(rows: int = 10, again: bool = False) -> list[str]:
-        chosen = scale.Settings(rows, 1, 1, True, sys.executable, None, tmp_path, told.append)
+        chosen = scale.Settings(rows, 1, 1, True, sys.executable, None, tmp_path, output.append)
         failed: list[str] = scale.measure(chosen, scale.Results.at(path), list(scale.SECTIONS), again)
         return failed
 
     assert (go(), done) == (["ray"], ["files", "ray", "startup"])
-    assert "ray: left out. ray is not installed" in told
+    assert "ray: left out. ray is not installed" in output
     assert list(json.loads(path.read_text("utf-8"))["sections"]) == ["files", "startup"]
     assert (go(), done[3:]) == ([], ["ray"])
     assert (go(), done[4:]) == ([], [])
@@ -172,8 +175,8 @@ def test_commands_are_measured_and_failures_told(tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
     source.write_text("7", encoding="ascii")
     code = "import sys; x = b'x' * (50 << 20); sys.exit(int(sys.stdin.read() or 9))"
-    found = apart.apart([apart.Command((sys.executable, "-c", code), str(source))], 1, fine=(7,))
-    assert found.peak > 50 and found.cpu > 0 and found.seconds > 0
+    result = apart.apart([apart.Command((sys.executable, "-c", code), str(source))], 1, fine=(7,))
+    assert result.peak > 50 and result.cpu > 0 and result.seconds > 0
     with pytest.raises(RuntimeError, match="returned 9"):
         apart.apart([apart.Command((sys.executable, "-c", code))], 1)
 
@@ -191,6 +194,6 @@ def test_runs_that_are_too_alike_give_no_rate() -> None:
 def test_rates_are_those_of_the_library(tmp_path: Path) -> None:
     some = inputs.References(tmp_path, "large", ("tokens",), ["at most 9 segments of TITLE"])
     inputs.large_model(some.model, 100)
-    (found,) = rate.rates(some, [rate.Case("library", "one core", True, "large")], 40, 1, lambda text: None)
-    assert found["tokens"] == some.tokens(40) > 1000
-    assert found["tokens_per_second"] == pytest.approx(found["tokens"] / found["seconds"])
+    (result,) = rate.rates(some, [rate.Case("library", "one core", True, "large")], 40, 1, lambda text: None)
+    assert result["tokens"] == some.tokens(40) > 1000
+    assert result["tokens_per_second"] == pytest.approx(result["tokens"] / result["seconds"])

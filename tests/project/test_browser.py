@@ -80,8 +80,8 @@ def random_labelling(n: int, m: int) -> tuple[Explanation, list[str]]:
     unary[:, 0] += 3.5
     rules = [r.well_formed(), r.no_duplicates(of=types[:4]), r.before("PERSON", "LOCATION").soft(1.2)]
     words = ["the", "of", "Committee", "international", "Donaudampfschifffahrtsgesellschaft", "北京市", "WWW", "iiii"]
-    told = Decoder(labels, rules).explain(Lattice(unary, rng.normal(size=(len(labels), len(labels))) * 0.3))
-    return told, [words[k] for k in rng.integers(0, len(words), n)]
+    explanation = Decoder(labels, rules).explain(Lattice(unary, rng.normal(size=(len(labels), len(labels))) * 0.3))
+    return explanation, [words[k] for k in rng.integers(0, len(words), n)]
 
 
 @cache
@@ -90,28 +90,28 @@ def short() -> tuple[Explanation, list[str]]:
 
 
 def explained() -> str:
-    told, tokens = short()
-    return told.html(tokens, gold=told.plain.labels)
+    output, tokens = short()
+    return output.html(tokens, gold=output.plain.labels)
 
 
 def long() -> str:
-    told, tokens = random_labelling(60, 19)
-    return told.html(tokens, show="all")
+    output, tokens = random_labelling(60, 19)
+    return output.html(tokens, show="all")
 
 
 def pictures() -> str:
     """Small ones: what stands below them is wider than they are."""
     page = Page("Pictures")
-    for told, tokens in (random_labelling(1, 5), random_labelling(2, 5), random_labelling(0, 5)):
-        page.picture(told.svg(tokens, gold=told.plain.labels))
+    for output, tokens in (random_labelling(1, 5), random_labelling(2, 5), random_labelling(0, 5)):
+        page.picture(output.svg(tokens, gold=output.plain.labels))
     return page.html()
 
 
 def summary() -> str:
-    told, _ = short()
-    lattices = [told.lattice] * 3
-    found = impact(told.decoder, lattices, gold=[told.best.labels] * 3, threads=1)
-    return impact_page(found, ["a", "b", "<c>"], title="A data set", look="bridle explain ...").html()
+    output, _ = short()
+    lattices = [output.lattice] * 3
+    impacts = impact(output.decoder, lattices, gold=[output.best.labels] * 3, threads=1)
+    return impact_page(impacts, ["a", "b", "<c>"], title="A data set", look="bridle explain ...").html()
 
 
 def demonstration() -> str:
@@ -129,15 +129,15 @@ PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
 
 
 def looked_at(html: str, folder: Path, flags: list[str]) -> tuple[dict[str, Any], str, bytes]:
-    """What the script measured, the document, and the screenshot."""
+    """Return the measurements of the script, the document, and the screenshot."""
     page, shot = folder / "page.html", folder / "page.png"
     page.write_text(html.replace("</body>", MEASURE + "</body>"), encoding="utf-8")
     asked = [f"--user-data-dir={folder / 'profile'}", f"--screenshot={shot}", "--dump-dom", page.as_uri()]
     done = subprocess.run([str(BROWSER), *FLAGS, *flags, *asked], capture_output=True, timeout=60, check=True)
     document = done.stdout.decode()
-    found = re.search(r'data-found="([^"]*)"', document)
-    assert found, "the browser ran no script"
-    return json.loads(unescape(found[1])), document, shot.read_bytes()
+    match = re.search(r'data-found="([^"]*)"', document)
+    assert match, "the browser ran no script"
+    return json.loads(unescape(match[1])), document, shot.read_bytes()
 
 
 def pixels(png: bytes) -> tuple[int, int, bytes]:
@@ -158,15 +158,15 @@ def test_a_page_looks_right(name: str, tmp_path: Path) -> None:
     make, flags = PAGES[name]
     html = make()
     assert re.findall(r"<script|<link|<img|<iframe|\bsrc=|\bhref=\"(?!#)|url\(|@import", html) == []
-    found, document, png = looked_at(html, tmp_path, flags)
-    assert found["fetched"] == 0
-    assert (found["wide"], found["page"]) == ([], 0)
-    assert (found["outside"], found["overlaps"]) == ([], [])
-    assert found["dark"] == (flags == DARK)
-    light = [sum(map(int, re.findall(r"\d+", colour)[:3])) > 382 for colour in (found["ink"], *found["paper"])]
-    assert light == [found["dark"], *[not found["dark"]] * len(found["paper"])]
+    result, document, png = looked_at(html, tmp_path, flags)
+    assert result["fetched"] == 0
+    assert (result["wide"], result["page"]) == ([], 0)
+    assert (result["outside"], result["overlaps"]) == ([], [])
+    assert result["dark"] == (flags == DARK)
+    light = [sum(map(int, re.findall(r"\d+", colour)[:3])) > 382 for colour in (result["ink"], *result["paper"])]
+    assert light == [result["dark"], *[not result["dark"]] * len(result["paper"])]
     if "explanation" in name:
         assert document.count('class="best"') > 1 and document.count('class="plain"') > 1
-        assert len(found["paper"]) == 2
+        assert len(result["paper"]) == 2
     width, height, data = pixels(png)
     assert (width, height) == (WIDTH, HEIGHT) and len(set(data)) > 50

@@ -167,8 +167,8 @@ def test_an_honest_engine_of_another_make_passes(engine: str, monkeypatch: pytes
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["product", "search", "lazy_intersection", "viterbi", "ilp", "two_stage", "beam"])
 def test_an_engine_that_gives_the_second_best_is_caught(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = complaints_about(engine, impostor(second_best), monkeypatch)
-    assert found and all(engine in text or "auto" in text or "relaxed" in text for text in found)
+    result = complaints_about(engine, impostor(second_best), monkeypatch)
+    assert result and all(engine in text or "auto" in text or "relaxed" in text for text in result)
 
 
 @pytest.mark.slow
@@ -181,8 +181,10 @@ def test_an_engine_that_gives_the_second_best_is_caught(engine: str, monkeypatch
     ],
 )
 def test_an_engine_that_neglects_rules_is_caught(engine: str, pick: Pick, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = complaints_about(engine, impostor(pick), monkeypatch, problems=200 if engine == "lazy_intersection" else 60)
-    assert any(engine in text for text in found)
+    result = complaints_about(
+        engine, impostor(pick), monkeypatch, problems=200 if engine == "lazy_intersection" else 60
+    )
+    assert any(engine in text for text in result)
 
 
 @pytest.mark.parametrize("bound", [-100.0, 100.0, math.nan])

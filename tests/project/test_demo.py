@@ -99,9 +99,9 @@ def test_the_place_is_looked_at_first(run: Cli, tmp_path: Path, monkeypatch: pyt
 
 
 def test_json() -> None:
-    made = json.loads(json.dumps(story().to_dict()))
-    assert [way["name"] for way in made["ways"]] == ["plain Viterbi", "learned rules", "written rules"]
-    assert made["ways"][2]["accuracy"] == story().ways[2].rate.accuracy
+    document = json.loads(json.dumps(story().to_dict()))
+    assert [way["name"] for way in document["ways"]] == ["plain Viterbi", "learned rules", "written rules"]
+    assert document["ways"][2]["accuracy"] == story().ways[2].rate.accuracy
 
 
 def test_the_readme_tells_these_figures() -> None:

@@ -69,9 +69,9 @@ def test_the_script_of_the_million_has_the_rules_of_its_page() -> None:
     script = module("million")
     shown = [output for block in blocks("console", "docs/tutorials/million.md") for _, output in commands(block)]
     assert "\n".join(map(str, script.RULES)) in shown[0]
-    found = bridle.Decoder(script.LABELS, script.RULES).decode_batch(script.pack(50, seed=0), threads=1)
-    assert len(found) == 50
-    assert found.optimal.all()
+    decodings = bridle.Decoder(script.LABELS, script.RULES).decode_batch(script.pack(50, seed=0), threads=1)
+    assert len(decodings) == 50
+    assert decodings.optimal.all()
 
 
 def test_the_picture_of_the_readme_is_what_its_script_draws() -> None:
@@ -92,8 +92,8 @@ def test_comments_are_refreshed() -> None:
 
 def test_every_kind_of_rule_has_a_page() -> None:
     """Every function that makes a rule, and every class that can be written, stands for one of the pages."""
-    made = {name for name in rules.__all__ if _returns_a_rule(getattr(rules, name))}
-    assert made - {"parse"} == {kind.name for kind in KINDS} - {"formulas", "soft"}
+    built = {name for name in rules.__all__ if _returns_a_rule(getattr(rules, name))}
+    assert built - {"parse"} == {kind.name for kind in KINDS} - {"formulas", "soft"}
     assert {type(parse(kind.sentence)) for kind in KINDS} >= set(Rule.kinds)
 
 
@@ -103,9 +103,9 @@ def _returns_a_rule(thing: object) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_call_and_sentence_are_one(kind: object) -> None:
-    made = eval(kind.call, {name: getattr(rules, name) for name in rules.__all__})  # type: ignore[attr-defined]
-    assert made == parse(kind.sentence)  # type: ignore[attr-defined]
-    assert str(made) == kind.sentence  # type: ignore[attr-defined]
+    built = eval(kind.call, {name: getattr(rules, name) for name in rules.__all__})  # type: ignore[attr-defined]
+    assert built == parse(kind.sentence)  # type: ignore[attr-defined]
+    assert str(built) == kind.sentence  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -147,8 +147,8 @@ def test_the_table_of_rules_leads_to_every_page() -> None:
     rows = re.findall(r"^\| \[(\w+)\]\(generated/(\w+)\.md\) \| .+ \| `(.+?)` \| `(.+?)` \|$", text, re.MULTILINE)
     assert {page for _, page, _, _ in rows} == {kind.name for kind in KINDS}
     for name, page, sentence, call in (tuple(cell.replace("\\|", "|") for cell in row) for row in rows):
-        made = eval(call, {name: getattr(rules, name) for name in rules.__all__})
-        assert (name, str(made), parse(sentence)) == (page, sentence, made)
+        built = eval(call, {name: getattr(rules, name) for name in rules.__all__})
+        assert (name, str(built), parse(sentence)) == (page, sentence, built)
 
 
 def test_every_wish_has_a_rule() -> None:
@@ -157,8 +157,8 @@ def test_every_wish_has_a_rule() -> None:
     rows = re.findall(r"^\| [^|`]+ \| `(.+)` \| `(.+)` \|$", text, re.MULTILINE)
     assert len(rows) >= 30
     for sentence, call in (tuple(cell.replace("\\|", "|") for cell in row) for row in rows):
-        made = eval(call, {name: getattr(rules, name) for name in rules.__all__})
-        assert (str(made), parse(sentence)) == (sentence, made)
+        built = eval(call, {name: getattr(rules, name) for name in rules.__all__})
+        assert (str(built), parse(sentence)) == (sentence, built)
 
 
 def test_a_page_of_a_rule_speaks_of_its_example() -> None:
@@ -185,11 +185,11 @@ def test_every_format_has_an_example_or_is_like_one_that_has() -> None:
 def test_an_example_of_a_format_is_read_back(name: str, tmp_path: Path) -> None:
     """As the page shows it, and once more after it was written."""
     pages = module("format_pages")
-    found = pages.example_of(name)
+    result = pages.example_of(name)
     again = pages.file_for(name, tmp_path)
-    write(again, [found], name)
-    assert next(read(again, name)) == found
-    assert "\n".join(pages.shown(found)) in pages.text()
+    write(again, [result], name)
+    assert next(read(again, name)) == result
+    assert "\n".join(pages.shown(result)) in pages.text()
 
 
 def test_what_is_read_stands_token_under_token() -> None:
@@ -215,9 +215,9 @@ def test_the_page_of_results_names_all_data() -> None:
 
 def test_figures_about_harm_are_those_of_the_results() -> None:
     """The table is made by docs/generate.py; what the README and the text around it say is compared here."""
-    found = module("gain_table").gains().values()
-    signs = {way: [gains[way].sign for gains in found] for way in ("counts", "relative")}
-    assert (signs["counts"].count(-1), signs["relative"].count(1), signs["relative"].count(-1), len(found)) == (
+    result = module("gain_table").gains().values()
+    signs = {way: [gains[way].sign for gains in result] for way in ("counts", "relative")}
+    assert (signs["counts"].count(-1), signs["relative"].count(1), signs["relative"].count(-1), len(result)) == (
         6,
         7,
         0,
@@ -227,17 +227,17 @@ def test_figures_about_harm_are_those_of_the_results() -> None:
     assert all("entirely right on seven, and change nothing on the other two" in text for text in pages)
     assert "it does significant harm on six" in pages[1]
     measured = (DOCS / "integrations" / "usaddress.md").read_text(encoding="utf-8")
-    told = " ".join((DOCS / "when_rules_hurt.md").read_text(encoding="utf-8").split())
+    output = " ".join((DOCS / "when_rules_hurt.md").read_text(encoding="utf-8").split())
     right, wrong = re.findall(r"\| each component once \| [\d,]+ \| (\d+), (\d+) \|", measured)[0]
-    assert f"corrects {right} parse and breaks {wrong} " in told
+    assert f"corrects {right} parse and breaks {wrong} " in output
     _, soft = re.findall(r"\| \.\.\. with a penalty of 2 \| [\d,]+ \| (\d+), (\d+) \|", measured)[0]
-    assert f"breaks {soft} parses of usaddress instead of {wrong}" in told
+    assert f"breaks {soft} parses of usaddress instead of {wrong}" in output
 
 
 def test_ratios_are_those_of_the_benchmarks() -> None:
     """Other pages quote the tables of docs/how_it_works.md, some rounded."""
     tables = prose("docs/how_it_works.md").partition("<!-- figures -->")[2]
-    measured = [float(one.replace(",", "")) for one in re.findall(r"([\d,]+(?:\.\d+)?)x", tables)]
+    measured = [float(item.replace(",", "")) for item in re.findall(r"([\d,]+(?:\.\d+)?)x", tables)]
     quoted = re.findall(r"([\d,.]+\d) times\b", prose("docs/comparison.md"))
     quoted += re.findall(r"\| ([\d,.]+)x[ |]", prose("docs/index.md"))
     quoted += re.findall(r"[ |]([\d,.]+)x\b", prose("docs/speed.md"))
@@ -246,7 +246,7 @@ def test_ratios_are_those_of_the_benchmarks() -> None:
     assert len(quoted) > 10
     for ratio in quoted:
         digits = len(ratio.partition(".")[2])
-        assert ratio in {f"{one:,.{digits}f}" for one in measured}, ratio
+        assert ratio in {f"{item:,.{digits}f}" for item in measured}, ratio
 
 
 # ---- links and the build --------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def prose(name: str) -> str:
 
 @cache
 def anchors(name: str) -> set[str]:
-    """What links to a page can end with: its headings, as code-hosting sites and MyST spell them."""
+    """Return the anchors of a page: its headings, as code-hosting sites and MyST spell them."""
     headings = re.findall(r"^#+ (.+)$", prose(name), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -291,9 +291,9 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def test_every_public_name_stands_in_the_api() -> None:
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in WRITTEN if name.startswith("docs/api/"))
-    told = set(re.findall(r"^\.\. auto\w+:: bridle\.(\w+)", text, re.MULTILINE))  # of a module, some names are enough
-    assert "errors" in told  # the whole module
-    assert {name for name in bridle.__all__ if not hasattr(bridle.errors, name)} <= told
+    output = set(re.findall(r"^\.\. auto\w+:: bridle\.(\w+)", text, re.MULTILINE))  # of a module, some names are enough
+    assert "errors" in output  # the whole module
+    assert {name for name in bridle.__all__ if not hasattr(bridle.errors, name)} <= output
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_the_first_hour(tmp_path: Path) -> None:
     plain, ruled = (float(figure) for figure in re.findall(r"FB1: +(\d+\.\d+)\n", run.stdout) if figure)
     assert ruled > plain + 10
     page = (DOCS / "first_hour.md").read_text("utf-8")
-    told = [float(figure) for figure in re.findall(r"(\d+\.\d) %", page)]
-    assert told == pytest.approx([plain, ruled], abs=1.5)
+    output = [float(figure) for figure in re.findall(r"(\d+\.\d) %", page)]
+    assert output == pytest.approx([plain, ruled], abs=1.5)
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"report.html", "tuned.rules", "learned.rules", "tagged.jsonl"} <= written

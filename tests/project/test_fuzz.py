@@ -95,8 +95,10 @@ def test_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
             raise
 
     monkeypatch.setattr(fuzz_doors, "doors", lambda: {"x": fuzz_doors.Door("text", "", list, read)})
-    found = [fuzz.verdict("x", what) for what in ("typed", "untyped", "memory")]
-    assert found[0] == fuzz.REFUSED and found[1].startswith("untyped error") and found[2].startswith("asked for more")
+    result = [fuzz.verdict("x", what) for what in ("typed", "untyped", "memory")]
+    assert (
+        result[0] == fuzz.REFUSED and result[1].startswith("untyped error") and result[2].startswith("asked for more")
+    )
 
 
 @pytest.mark.slow
@@ -106,9 +108,9 @@ def test_findings_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for k, word in enumerate(words):
         (tmp_path / f"{k}").write_text(word)
     tally = fuzz.run([("trap", str(tmp_path / f"{k}")) for k in range(len(words))], 1, show=False)
-    told = [finding[2] for finding in tally.findings]
+    output = [finding[2] for finding in tally.findings]
     assert [tally.counts["trap", key] for key in (fuzz.ACCEPTED, fuzz.REFUSED, "findings")] == [2, 1, 3]
-    assert "untyped" in told[0] and "more than 1 GB" in told[1] and "exit code -11" in told[2]
+    assert "untyped" in output[0] and "more than 1 GB" in output[1] and "exit code -11" in output[2]
     assert "trap" in tally.table()
 
 

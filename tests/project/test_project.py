@@ -28,12 +28,12 @@ def read(path: Path) -> Any:
 
 def pins(file: str) -> dict[str, set[str]]:
     """The versions of each package; more than one where Pythons or platforms differ."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for line in (ROOT / "requirements" / file).read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             name, version = line.split(";")[0].strip().split("==")
-            found.setdefault(name, set()).add(version)
-    return found
+            result.setdefault(name, set()).add(version)
+    return result
 
 
 def targets() -> set[str]:
@@ -55,7 +55,7 @@ def name_of(requirement: str) -> str:
 def test_hooks_use_the_pinned_versions() -> None:
     pinned = pins("constraints.txt")
     hooks = [hook for repo in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]]
-    wanted = [tuple(one.split("==")) for hook in hooks for one in hook.get("additional_dependencies", ())]
+    wanted = [tuple(item.split("==")) for hook in hooks for item in hook.get("additional_dependencies", ())]
     assert {name for name, _ in wanted} >= {"ruff", "clang-format", "codespell"}
     assert [(name, version) for name, version in wanted if {version} != pinned[name]] == [], "make pins"
 
@@ -64,11 +64,11 @@ def test_everything_that_is_asked_for_is_pinned() -> None:
     project = SETTINGS["project"]
     extras = project["optional-dependencies"]
     run_time = [*SETTINGS["build-system"]["requires"], *project["dependencies"]]
-    everything = {name_of(one) for one in [*run_time, *(one for some in extras.values() for one in some)]}
+    everything = {name_of(item) for item in [*run_time, *(item for some in extras.values() for item in some)]}
     plugged_into = set(pins("integrations.txt")) | set(pins("gliner.txt")) | set(pins("distributed.txt"))
     assert everything - set(pins("constraints.txt")) - plugged_into == set(), "make pins"
-    assert {name_of(one) for one in extras["integrations"]} <= set(pins("integrations.txt")), "make pins"
-    assert {name_of(one) for one in [*run_time, *extras["test"]]} - set(pins("oldest.txt")) == set(), "make pins"
+    assert {name_of(item) for item in extras["integrations"]} <= set(pins("integrations.txt")), "make pins"
+    assert {name_of(item) for item in [*run_time, *extras["test"]]} - set(pins("oldest.txt")) == set(), "make pins"
 
 
 @pytest.mark.parametrize("requirement", SETTINGS["project"]["dependencies"])
@@ -167,8 +167,8 @@ def test_no_page_installs_the_package_of_another_project() -> None:
     for folder in ("src", "docs", "benchmarks", "tools", "tests", ".github"):
         files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".sh", ".yml")]
     wrong = re.compile(r"pip install[^\n`|;]*[ '\"]bridle(?!-nlp)[\s'\"`\[]|(?<![\w.])bridle\[[a-z{]")
-    found = [path for path in files if "_build" not in path.parts and wrong.search(path.read_text(encoding="utf-8"))]
-    assert found == []
+    result = [path for path in files if "_build" not in path.parts and wrong.search(path.read_text(encoding="utf-8"))]
+    assert result == []
 
 
 # ---- prose ----------------------------------------------------------------------------------------------------------
@@ -231,8 +231,8 @@ def test_prose_of_python(tmp_path: Path) -> None:
         '    raise ValueError(f"the value {x} is no\\nnumber at all")\n',
         encoding="utf-8",
     )
-    found = tool("prose.py", path).stdout.splitlines()
-    assert [line.partition(": write")[0] for line in found] == [f"{path}:1: 'anew'", f"{path}:17: 'is no'"]
+    result = tool("prose.py", path).stdout.splitlines()
+    assert [line.partition(": write")[0] for line in result] == [f"{path}:1: 'anew'", f"{path}:17: 'is no'"]
 
 
 def test_the_documentation_is_plain_english() -> None:

@@ -1,4 +1,4 @@
-"""What README.md and CONTRIBUTING.md show is true: their examples run, their commands print what stands there."""
+"""README.md and CONTRIBUTING.md are true: their examples run, and their commands print the output that they show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("block", blocks("python", *FILES), ids=where)
 def test_python_runs(block: Block, tmp_path: Path) -> None:
-    """The block runs, by itself; where it prints, the comments `#> ...` say what."""
+    """The block runs alone; where it prints, the comments `#> ...` say what."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")  # some speak of the repository
     done = run([sys.executable, "-c", block.text], tmp_path)
     assert (done.returncode, done.stdout.splitlines()) == (0, expected(block.text)), done.stderr
@@ -42,7 +42,7 @@ def test_every_rule_sentence_of_the_tables_is_one() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """It shows the beginning and says where to go on; tables of speed and lists of commands are in docs/."""
+    """README.md shows the beginning and says where to go on; tables of speed and lists of commands are in docs/."""
     assert len(README.splitlines()) <= 180
     assert not re.search(r"^\|.*\d+x \|", README, re.MULTILINE)
 

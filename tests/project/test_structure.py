@@ -96,9 +96,9 @@ ONLY = {
 NAMES = [
     "bridle",
     *(
-        found.name
-        for found in pkgutil.walk_packages(bridle.__path__, "bridle.")
-        if not found.name.startswith("bridle.integrations.")
+        node.name
+        for node in pkgutil.walk_packages(bridle.__path__, "bridle.")
+        if not node.name.startswith("bridle.integrations.")
     ),
 ]
 LARGEST = 600  # lines
@@ -232,7 +232,7 @@ def test_public_things_have_docstrings(path: Path) -> None:
 
 
 def explained(tree: ast.Module, name: str) -> bool:
-    """A kind of rule brings its sentence (`text`); an engine (`name`) has a file whose first line tells what it is."""
+    """A kind of rule brings its sentence (`text`); an engine (`name`) has a file whose first line describes it."""
     node = next(node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name)
     targets = [target for part in node.body if isinstance(part, ast.Assign) for target in part.targets]
     return isinstance(node, ast.ClassDef) and any(ast.unparse(target) in ("text", "name") for target in targets)
@@ -250,27 +250,27 @@ def test_public_methods_have_docstrings(name: str) -> None:
 
 def documented() -> dict[str, Callable[..., object]]:
     """Public functions, classes, and the methods that these have or inherit from Bridle, by name."""
-    found: dict[str, Callable[..., object]] = {}
+    result: dict[str, Callable[..., object]] = {}
     for module in (bridle, rules, bridle.learn):
         for thing in (getattr(module, name) for name in module.__all__):
             if inspect.isfunction(thing):
-                found[f"{thing.__module__}.{thing.__qualname__}"] = thing
+                result[f"{thing.__module__}.{thing.__qualname__}"] = thing
             for kind in inspect.getmro(thing) if inspect.isclass(thing) else ():
                 if kind.__module__.startswith("bridle."):
                     methods = {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
                     own = {f".{name}": m for name, m in methods.items() if inspect.isfunction(m) or inspect.ismethod(m)}
                     for name, part in ({"": kind} | own).items():
-                        found[f"{kind.__module__}.{kind.__qualname__}{name}"] = part
-    return found
+                        result[f"{kind.__module__}.{kind.__qualname__}{name}"] = part
+    return result
 
 
 def attributes(kind: type) -> set[str]:
-    """What can be read from an object: public fields, properties, and what its methods set."""
-    found = {name for name, part in vars(kind).items() if isinstance(part, (property, cached_property))}
-    found |= {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    """Return the readable attributes of an object: public fields, properties, and what its methods set."""
+    result = {name for name, part in vars(kind).items() if isinstance(part, (property, cached_property))}
+    result |= {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    found |= {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Store)}
-    return {name for name in found if not name.startswith("_")}
+    result |= {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Store)}
+    return {name for name in result if not name.startswith("_")}
 
 
 def sections(thing: object) -> dict[str, list[str]]:
@@ -286,14 +286,16 @@ def test_docstrings_name_what_goes_in_and_what_comes_out(name: str) -> None:
     thing = documented()[name]
     if inspect.isclass(thing) and "__init__" not in vars(thing) and not issubclass(thing, tuple):
         return  # it is made as its base is
-    signature, found = inspect.signature(thing), sections(thing)
+    signature, result = inspect.signature(thing), sections(thing)
     wanted = [part for part in signature.parameters if part != "self"]
-    if inspect.isclass(thing) and "Attributes" in found and "Parameters" not in found:  # users read it, Bridle makes it
-        assert found["Attributes"] == wanted or set(found["Attributes"]) == attributes(thing)
+    if (
+        inspect.isclass(thing) and "Attributes" in result and "Parameters" not in result
+    ):  # users read it, Bridle makes it
+        assert result["Attributes"] == wanted or set(result["Attributes"]) == attributes(thing)
     elif wanted:
-        assert found.get("Parameters", []) == wanted
+        assert result.get("Parameters", []) == wanted
     if not inspect.isclass(thing) and signature.return_annotation not in (None, "None"):
-        assert "Returns" in found or "Yields" in found
+        assert "Returns" in result or "Yields" in result
 
 
 @pytest.mark.parametrize("name", formats())
@@ -316,10 +318,10 @@ def test_doctests(name: str) -> None:
 def test_the_stub_is_up_to_date(tmp_path: Path) -> None:
     if importlib.util.find_spec("nanobind") is None:
         pytest.skip("nanobind is not installed: pip install nanobind")
-    made = tmp_path / "_native.pyi"
-    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "bridle._native", "-o", str(made)]
+    built = tmp_path / "_native.pyi"
+    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "bridle._native", "-o", str(built)]
     subprocess.run(command, check=True, capture_output=True)
-    kept, new = (ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in (SOURCE / "_native.pyi", made))
+    kept, new = (ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in (SOURCE / "_native.pyi", built))
     assert kept == new, "cpp/border has changed: make stub"
 
 
@@ -354,12 +356,12 @@ def test_a_sentence_does_not_travel_further(tmp_path: Path, monkeypatch: pytest.
     trace = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, trace)  # where dataclasses look for their module
     spec.loader.exec_module(trace)
-    for name, found in trace.traces(tmp_path).items():
-        figures = found.figures()
-        assert found.by_file["cli/tagging.py"] and figures["functions"] > 50, "it was traced"
+    for name, result in trace.traces(tmp_path).items():
+        figures = result.figures()
+        assert result.by_file["cli/tagging.py"] and figures["functions"] > 50, "it was traced"
         functions, changes = FURTHEST[name]
-        told = f"{figures}: python benchmarks/trace.py --list"
-        assert figures["functions"] <= functions and figures["changes"] <= changes, told
+        output = f"{figures}: python benchmarks/trace.py --list"
+        assert figures["functions"] <= functions and figures["changes"] <= changes, output
 
 
 # ---- tests are found by the name of what they test ------------------------------------------------------------------

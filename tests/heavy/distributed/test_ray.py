@@ -38,9 +38,9 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model and 3,000 rows, with the labels of a single process."""
-    made: Path = tmp_path_factory.mktemp("scale")
-    scale_ray.prepared(made, 3000)
-    return made
+    folder: Path = tmp_path_factory.mktemp("scale")
+    scale_ray.prepared(folder, 3000)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +65,19 @@ def rows(folder: Path) -> Path:
 def test_a_dataset_gets_the_columns_of_tag(ray: Any, folder: Path, rows: Path) -> None:
     table = pq.read_table(rows).slice(0, 40)
     for options in ({"prefix": "b_"}, {"keep": ["id"]}):
-        made = Tag(folder / "refs.bridle", RULES, **options)
+        tagger = Tag(folder / "refs.bridle", RULES, **options)
         tagged = tag(ray.data.from_arrow(table), folder / "refs.bridle", RULES, actors=1, batch_size=16, **options)
-        found = pa.concat_tables(ray.get(tagged.to_arrow_refs()))
-        assert found.schema.equals(made.schema(table.schema))
-        assert found.sort_by("id").equals(made(table))
+        result = pa.concat_tables(ray.get(tagged.to_arrow_refs()))
+        assert result.schema.equals(tagger.schema(table.schema))
+        assert result.sort_by("id").equals(tagger(table))
 
 
 def test_tag_works_without_this_module(ray: Any, folder: Path, rows: Path) -> None:
-    """In tasks: each loads the model anew unless its process has it."""
+    """In tasks: each loads the model again unless its process has it."""
     table = pq.read_table(rows).slice(0, 40)
-    made = Tag(folder / "refs.bridle", RULES)
-    found = ray.data.from_arrow(table).map_batches(made, batch_format="pyarrow", batch_size=16)
-    assert pa.concat_tables(ray.get(found.to_arrow_refs())).sort_by("id").equals(made(table))
+    tagger = Tag(folder / "refs.bridle", RULES)
+    result = ray.data.from_arrow(table).map_batches(tagger, batch_format="pyarrow", batch_size=16)
+    assert pa.concat_tables(ray.get(result.to_arrow_refs())).sort_by("id").equals(tagger(table))
 
 
 def test_a_checkpoint_changes_no_other_context(ray: Any, folder: Path, rows: Path, tmp_path: Path) -> None:
@@ -145,10 +145,10 @@ def test_a_run_is_resumed_checked_and_bound_to_its_settings(
     shutil.copy(files[1], files[1].with_name(files[1].name.replace("_00000", "_00009")))
     mended = run(rows, "out", model, RULES, **SMALL)
     assert (mended.rows, mended.resumed, mended.checksum) == (600, 600 - gone, first.checksum)
-    found = scale_ray._labels(sorted((tmp_path / "out").iterdir()))
+    result = scale_ray._labels(sorted((tmp_path / "out").iterdir()))
     some = set(pq.read_table(rows)["id"].to_pylist())
     expected = {name: labels for name, labels in scale_ray.prepared(folder, 3000)[2].items() if name in some}
-    assert scale_data.judge(found, expected).ok
+    assert scale_data.judge(result, expected).ok
 
     with pytest.raises(FileError, match="this run was started with other rules; got"):
         run(rows, "out", model, RULES[:1], **SMALL)
@@ -214,10 +214,10 @@ def test_ids_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kill", ["actor", "worker", "driver"])
 def test_nothing_is_lost_or_doubled_after_a_kill(folder: Path, kill: str) -> None:
-    found = scale_ray.trial(folder, 9000, kill, seed=1, block_bytes=60_000)
-    assert found["verdict"] == {"rows": 9000, "lost": 0, "doubled": 0, "wrong": 0, "unknown": 0, "ok": True}, found
-    assert 0 < found["killed"]["files_done"] < found["killed"]["files"]
-    assert (found["summary"]["resumed"] > 0) == (kill == "driver")
+    trial = scale_ray.trial(folder, 9000, kill, seed=1, block_bytes=60_000)
+    assert trial["verdict"] == {"rows": 9000, "lost": 0, "doubled": 0, "wrong": 0, "unknown": 0, "ok": True}, trial
+    assert 0 < trial["killed"]["files_done"] < trial["killed"]["files"]
+    assert (trial["summary"]["resumed"] > 0) == (kill == "driver")
 
 
 # ---- prose ------------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ def numbered(setting: Setting, rows: Sequence[Row]) -> pa.Table:
     return table_of(setting.case, rows, ids=False).append_column("row", pa.array(range(len(rows))))
 
 
-def in_order(found: Sequence[dict[str, Any]]) -> list[Result]:
-    return of_columns(sorted(found, key=lambda row: row["row"]))
+def in_order(result: Sequence[dict[str, Any]]) -> list[Result]:
+    return of_columns(sorted(result, key=lambda row: row["row"]))
 
 
 def options(setting: Setting) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def test_spark_gives_what_the_reference_gives(case: str, spark: Any, tmp_path: P
         path = Path(tempfile.mkdtemp(dir=tmp_path)) / "rows.parquet"
         pq.write_table(numbered(setting, rows), path, row_group_size=500)
         frame = spark.read.parquet(str(path)).repartition(2)
-        made = tag(frame, setting.model, list(setting.case.rules), **options(setting))
-        return in_order([row.asDict(recursive=True) for row in made.collect()])
+        built = tag(frame, setting.model, list(setting.case.rules), **options(setting))
+        return in_order([row.asDict(recursive=True) for row in built.collect()])
 
     routes.check(other("Spark", run), CASES[case], tmp_path)
 
@@ -91,7 +91,7 @@ def test_ray_gives_what_the_reference_gives(case: str, ray: Any, tmp_path: Path)
 
     def run(setting: Setting, rows: Sequence[Row]) -> list[Result]:
         dataset = ray.data.from_arrow([numbered(setting, rows[:50]), numbered(setting, rows).slice(50)])
-        made = tag(dataset, setting.model, list(setting.case.rules), actors=1, batch_size=300, **options(setting))
-        return in_order(made.take_all())
+        built = tag(dataset, setting.model, list(setting.case.rules), actors=1, batch_size=300, **options(setting))
+        return in_order(built.take_all())
 
     routes.check(other("Ray", run), CASES[case], tmp_path)

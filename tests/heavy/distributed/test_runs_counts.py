@@ -1,4 +1,4 @@
-"""The same rows have the same checksum of ids, whether files, Spark or Ray tag them, in Python and in commands."""
+"""Equal rows have the same checksum of ids, whether files, Spark or Ray tag them, in Python and in commands."""
 
 from __future__ import annotations
 

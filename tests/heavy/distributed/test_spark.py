@@ -74,9 +74,9 @@ def spark(trials: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def labels(df: Any) -> dict[str, Any]:
-    found = df.select("id", "labels").collect()
-    assert len({row.id for row in found}) == len(found)
-    return {row.id: row.labels for row in found}
+    result = df.select("id", "labels").collect()
+    assert len({row.id for row in result}) == len(result)
+    return {row.id: row.labels for row in result}
 
 
 # ---- data frames ----------------------------------------------------------------------------------------------------
@@ -86,10 +86,10 @@ def labels(df: Any) -> dict[str, Any]:
 def test_labels_are_those_of_a_single_process(spark: Any, data: Any, ship: str) -> None:
     df = spark.read.parquet(str(data.inputs))
     assert df.rdd.getNumPartitions() > 1
-    found = tag(df, data.model, data.rules, id_column="id", ship=ship)
-    assert found.columns == ["id", "tokens", "labels", "status", "error"]
-    assert labels(found) == data.expected
-    assert {row.status for row in found.select("status").distinct().collect()} == {"optimal"}
+    result = tag(df, data.model, data.rules, id_column="id", ship=ship)
+    assert result.columns == ["id", "tokens", "labels", "status", "error"]
+    assert labels(result) == data.expected
+    assert {row.status for row in result.select("status").distinct().collect()} == {"optimal"}
 
 
 def test_a_model_in_memory(spark: Any, data: Any) -> None:
@@ -107,16 +107,16 @@ def test_all_outputs_have_their_schema(spark: Any, data: Any, options: dict[str,
     """The types of Spark, and the values of a single process."""
     table = pq.read_table(data.inputs / "part0000.parquet").slice(0, 20)
     wanted = Tag(data.model, [TITLES], **options)(table)
-    found = tag(spark.createDataFrame(table), data.model, [TITLES], **options).toArrow().sort_by("id")
-    assert found.column_names == wanted.column_names
-    assert found.to_pylist() == wanted.to_pylist()
+    result = tag(spark.createDataFrame(table), data.model, [TITLES], **options).toArrow().sort_by("id")
+    assert result.column_names == wanted.column_names
+    assert result.to_pylist() == wanted.to_pylist()
 
 
 def test_rows_that_are_bad_do_not_stop_the_others(spark: Any, data: Any) -> None:
     rows = [("a", ["J.", "Smith"]), ("b", None), ("c", ["x", None]), ("d", [])]
-    found = tag(spark.createDataFrame(rows, "id string not null, tokens array<string>"), data.model, keep=["id"])
-    assert found.columns == ["id", "labels", "status", "error"]
-    status = {row.id: (row.status, row.labels is None, row.error is None) for row in found.collect()}
+    result = tag(spark.createDataFrame(rows, "id string not null, tokens array<string>"), data.model, keep=["id"])
+    assert result.columns == ["id", "labels", "status", "error"]
+    status = {row.id: (row.status, row.labels is None, row.error is None) for row in result.collect()}
     assert status["b"] == status["c"] == ("error", True, False)
     assert status["a"][0] == "optimal"
     with pytest.raises(Exception, match="null"):
@@ -138,9 +138,9 @@ def test_files_of_rules_are_read_on_the_driver(spark: Any, data: Any, tmp_path: 
     (tmp_path / "cities.txt").write_text("Oslo\n", encoding="utf-8")
     (tmp_path / "my.rules").write_text('fix VENUE at tokens in "cities.txt"\n', encoding="utf-8")
     df = spark.createDataFrame([("a", ["In", "Oslo"])], "id string, tokens array<string>")
-    found = tag(df, data.model, tmp_path / "my.rules")
+    result = tag(df, data.model, tmp_path / "my.rules")
     shutil.rmtree(tmp_path)
-    assert found.first().labels[1] == "VENUE"
+    assert result.first().labels[1] == "VENUE"
 
 
 def test_the_id_is_kept(spark: Any, data: Any) -> None:
@@ -243,7 +243,7 @@ def test_an_executor_with_another_model_says_so(data: Any, tmp_path: Path) -> No
 
 
 def rows_in(folder: Path) -> dict[str, Any]:
-    """As a reader sees them that knows nothing of Spark."""
+    """As a reader without Spark sees them."""
     table = pq.read_table(folder, columns=["id", "labels"])
     assert len(set(table["id"].to_pylist())) == table.num_rows
     return dict(zip(table["id"].to_pylist(), table["labels"].to_pylist(), strict=True))
@@ -325,12 +325,12 @@ def test_a_folder_belongs_to_one_run(spark: Any, data: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("kill", ["worker", "executor", "driver"])
 def test_nothing_is_lost_if_something_is_killed(trials: ModuleType, tmp_path: Path, kill: str) -> None:
     """`bridle tag --on local-cluster[2,1,1024]`, read without Spark at the end."""
-    found = trials.trial(tmp_path, 6000, kill, seed=1, files=12, files_per_trigger=2)
+    trial = trials.trial(tmp_path, 6000, kill, seed=1, files=12, files_per_trigger=2)
     log = (tmp_path / f"out-{kill}-1.log").read_text(encoding="utf-8")
-    assert found["ok"], (found, log)
-    assert (found["verdict"]["rows"], found["left_over"], found["restarts"]) == (6000, 0, int(kill == "driver"))
-    assert 0 < found["killed_after_batches"] < found["batches"]
-    assert found["lost_tasks"] > 0 or kill == "driver"
+    assert trial["ok"], (trial, log)
+    assert (trial["verdict"]["rows"], trial["left_over"], trial["restarts"]) == (6000, 0, int(kill == "driver"))
+    assert 0 < trial["killed_after_batches"] < trial["batches"]
+    assert trial["lost_tasks"] > 0 or kill == "driver"
     assert "bridle: finished: 6,000 rows in" in log
 
 

@@ -35,10 +35,10 @@ OpenPage = Callable[..., Any]
 
 
 def _chromium() -> str:
-    """Where Chromium is: $BRIDLE_CHROMIUM, or the first of some names on the path."""
+    """Find Chromium: $BRIDLE_CHROMIUM, or the first of some names on the path."""
     named = os.environ.get("BRIDLE_CHROMIUM")
-    found = [named] if named else [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    return next((path for path in found if path), "")
+    result = [named] if named else [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    return next((path for path in result if path), "")
 
 
 @pytest.fixture(scope="session")
@@ -51,13 +51,13 @@ def address(run: Cli) -> Iterator[str]:
     lines: list[str] = []
     for line in process.stderr:
         lines.append(line.decode())
-        if found := re.search(r"http://\S+/", lines[-1]):
+        if match := re.search(r"http://\S+/", lines[-1]):
             break
     else:
         pytest.fail(f"bridle explore did not start: {''.join(lines)}")
     rest = threading.Thread(target=process.stderr.read, daemon=True)  # a full pipe must not stop the server
     rest.start()
-    yield found.group()
+    yield match.group()
     process.send_signal(signal.SIGTERM)
     process.wait(timeout=20)
     rest.join(timeout=5)
@@ -70,8 +70,8 @@ def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright")
     path = _chromium()
     if not path:
-        told = "browser tests need Chromium: install it, or set BRIDLE_CHROMIUM to its path"
-        pytest.fail(told) if os.environ.get("CI") else pytest.skip(told)  # .ci/run installs it
+        output = "browser tests need Chromium: install it, or set BRIDLE_CHROMIUM to its path"
+        pytest.fail(output) if os.environ.get("CI") else pytest.skip(output)  # .ci/run installs it
     with playwright.sync_playwright() as started:
         opened = started.chromium.launch(executable_path=path, args=list(_ARGS))
         yield opened
@@ -131,7 +131,7 @@ def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
 
 @pytest.fixture(scope="module")
 def _window(browser: Any) -> Iterator[tuple[Any, list[str]]]:
-    """A page that is loaded anew for each test: a new window each time would take longer than most tests."""
+    """A page that is loaded again for each test: a new window each time would take longer than most tests."""
     failures: list[str] = []
     context = _context(browser, viewport={"width": 1280, "height": 900})
     yield _watched(context.new_page(), failures, "(?!)"), failures
@@ -145,6 +145,6 @@ def page(_window: tuple[Any, list[str]], address: str) -> Iterator[Any]:
     window.goto("about:blank")  # else only the fragment of the address would change
     yield _shown(window, address)
     window.unroute_all()
-    found = [*failures]
+    result = [*failures]
     failures.clear()
-    assert not found, "\n".join(found)
+    assert not result, "\n".join(result)

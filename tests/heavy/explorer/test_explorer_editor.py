@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rule_fields import at_end, expect, lines_of, rules_of, write
+
+from tests.heavy.explorer.rule_fields import at_end, expect, lines_of, rules_of, write
 
 ODD = "\n".join(
     [
@@ -103,11 +104,11 @@ def test_lines_become_comments_and_back(page: Any) -> None:
 def test_the_layer_has_the_text_of_the_field_in_the_same_places(open_page: Any, width: int) -> None:
     page = open_page(width=width)
     page.fill("#rules", ODD)
-    found = page.evaluate(MEASURE)
-    assert found["text"] == ODD == rules_of(page)
-    assert found["bottom"] == pytest.approx(found["needs"], abs=1)  # the last line ends where the field needs its end
-    assert found["height"] >= found["needs"]  # so that the field does not scroll by itself
-    (left, right, *style), (left_of_layer, right_of_layer, *style_of_layer) = found["places"]
+    result = page.evaluate(MEASURE)
+    assert result["text"] == ODD == rules_of(page)
+    assert result["bottom"] == pytest.approx(result["needs"], abs=1)  # the last line ends where the field needs its end
+    assert result["height"] >= result["needs"]  # so that the field does not scroll by itself
+    (left, right, *style), (left_of_layer, right_of_layer, *style_of_layer) = result["places"]
     assert abs(left - left_of_layer) < 0.1
     assert abs(right - right_of_layer) < 0.1
     assert style == style_of_layer

@@ -40,9 +40,9 @@ def call(browser: Any, address: str) -> Iterator[Call]:
 
 
 def pieces(call: Call, line: str) -> list[tuple[str, str]]:
-    found = call("language.js", "piecesOf", line, "LANGUAGE")
-    assert "".join(piece["text"] for piece in found) == line
-    return [(piece["kind"], piece["text"]) for piece in found if piece["kind"] != "space"]
+    result = call("language.js", "piecesOf", line, "LANGUAGE")
+    assert "".join(piece["text"] for piece in result) == line
+    return [(piece["kind"], piece["text"]) for piece in result if piece["kind"] != "space"]
 
 
 def kinds(call: Call, line: str) -> str:
@@ -89,12 +89,12 @@ def test_pieces_of_a_line(call: Call, line: str, wanted: str) -> None:
 
 
 def test_without_a_model_no_label_is_unknown(call: Call) -> None:
-    found = call("language.js", "piecesOf", "present X", "NO LANGUAGE")
-    assert [piece["kind"] for piece in found] == ["keyword", "space", "label"]
+    result = call("language.js", "piecesOf", "present X", "NO LANGUAGE")
+    assert [piece["kind"] for piece in result] == ["keyword", "space", "label"]
 
 
 LINES = [
-    *(one["example"] for one in SENTENCES),
+    *(item["example"] for item in SENTENCES),
     r'fix DATE at tokens /(a|b)\/ #[/]/ by re  [penalty 3] # "x',
     'example "a \\\\ b" has X "[penalty 2]"  #[penalty 3]',
     "A#B",
@@ -114,11 +114,11 @@ def test_tokens_are_those_of_the_library(call: Call) -> None:
                 wanted.append(("comment", line.index(cut.comment), len(line.rstrip())))
         except RuleSyntaxError:
             wanted = None
-        found = [(token["kind"], token["start"], token["end"]) for token in call("language.js", "tokensOf", line)]
+        result = [(token["kind"], token["start"], token["end"]) for token in call("language.js", "tokensOf", line)]
         if wanted is None:
-            assert found[-1][0] == "open"
+            assert result[-1][0] == "open"
         else:
-            assert found == wanted, line
+            assert result == wanted, line
 
 
 def test_quotation_marks_are_those_of_the_library(call: Call) -> None:
@@ -193,18 +193,18 @@ def test_added_examples_have_their_place(call: Call) -> None:
         listed = [{"label": label, "text": phrase} for label, phrase in spans]
         return str(call("rules_text.js", "addExample", text, example, listed, "LANGUAGE"))
 
-    one = add("present A\n\n", 'a "b"\nc', ("my label", 'a "b"'), ("DATE", "c"))
-    assert one == 'present A\n\nexample "a \\"b\\"\\nc" is "my label" "a \\"b\\"", DATE "c"\n'
-    two = add(one + "present B\n", "x")
-    assert two == one + 'example "x" is nothing\n' + "present B\n"
+    item = add("present A\n\n", 'a "b"\nc', ("my label", 'a "b"'), ("DATE", "c"))
+    assert item == 'present A\n\nexample "a \\"b\\"\\nc" is "my label" "a \\"b\\"", DATE "c"\n'
+    two = add(item + "present B\n", "x")
+    assert two == item + 'example "x" is nothing\n' + "present B\n"
     assert add(two, "x", ("DATE", "x")) == two.replace("is nothing", 'is DATE "x"')
     assert add("", "x") == 'example "x" is nothing\n'
     assert add('example "x" is DATE "x"   # why', "x") == 'example "x" is nothing  # why'
 
 
 def proposed(call: Call, text: str, at: int | None = None) -> list[str]:
-    found = call("completions.js", "complete", text, len(text) if at is None else at, "LANGUAGE")
-    return [] if found is None else [option["insert"].strip() for option in found["options"]]
+    result = call("completions.js", "complete", text, len(text) if at is None else at, "LANGUAGE")
+    return [] if result is None else [option["insert"].strip() for option in result["options"]]
 
 
 @pytest.mark.parametrize(
@@ -251,9 +251,9 @@ def test_every_sentence_is_found_and_goes_on(call: Call) -> None:
         for k in range(1, len(words)):
             if not words[k][0].isalpha() or words[k - 1] in ("tokens", "ignoring"):
                 continue  # numbers, expressions; "ignoring case", which the sentence does not have
-            found = proposed(call, " ".join(words[:k]) + " " + words[k][:1])
+            result = proposed(call, " ".join(words[:k]) + " " + words[k][:1])
             units = {"segment": "segments"}.get(words[k], words[k])
-            assert any(one.startswith(units) for one in found), (words[: k + 1], found)
+            assert any(item.startswith(units) for item in result), (words[: k + 1], result)
 
 
 def test_difference_is_one_replacement(call: Call) -> None:
@@ -266,7 +266,7 @@ def test_difference_is_one_replacement(call: Call) -> None:
         ("x", ""),
         ("ab", "ba"),
     ]:
-        found = call("history.js", "difference", before, after)
-        end = found["at"] + len(found["removed"])
-        assert before[: found["at"]] + found["added"] + before[end:] == after
-        assert before[found["at"] : end] == found["removed"]
+        result = call("history.js", "difference", before, after)
+        end = result["at"] + len(result["removed"])
+        assert before[: result["at"]] + result["added"] + before[end:] == after
+        assert before[result["at"] : end] == result["removed"]

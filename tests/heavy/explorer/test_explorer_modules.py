@@ -41,12 +41,12 @@ def test_segments_are_those_of_the_library(page: Any, scheme: Any) -> None:
     paths = [[pick.choice(names) for _ in range(pick.randrange(9))] for _ in range(200)]
     model = {"labels": names, "scheme": scheme}
     code = "return given.paths.map(path => m.segments(given.model, path).map(s => [s.start, s.end, s.type]));"
-    found = imported(page, "labels.js", code, {"model": model, "paths": paths})
-    for path, mine in zip(paths, found, strict=True):
+    result = imported(page, "labels.js", code, {"model": model, "paths": paths})
+    for path, mine in zip(paths, result, strict=True):
         covered = [t for start, end, _ in mine for t in range(start, end)]
         assert covered == list(range(len(path)))
         wanted = [[*s] for s in labels.segments(labels.ids(path))]
-        assert [one for one in mine if one[2] != "O"] == [one for one in wanted if one[2] != "O"]
+        assert [item for item in mine if item[2] != "O"] == [item for item in wanted if item[2] != "O"]
 
 
 def test_types_keep_their_colours(page: Any) -> None:

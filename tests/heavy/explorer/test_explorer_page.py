@@ -25,8 +25,8 @@ STATIC = Path(bridle.__file__).parent / "serve" / "static"
 
 def written(page: Any, selector: str, label: str) -> str:
     """The text of the segments of a label, without its name."""
-    found = page.locator(f"{selector} .segment", has=page.locator(".tag", has_text=re.compile(f"^{label}$")))
-    return " ".join(text.removeprefix(label).strip("\xa0 ") for text in found.all_inner_texts())
+    result = page.locator(f"{selector} .segment", has=page.locator(".tag", has_text=re.compile(f"^{label}$")))
+    return " ".join(text.removeprefix(label).strip("\xa0 ") for text in result.all_inner_texts())
 
 
 def rewrite(page: Any, text: str) -> None:
@@ -261,19 +261,19 @@ def test_permalink_names_the_sequence_of_the_sample(page: Any, open_page: Any) -
 @pytest.mark.parametrize("damage", ["#v1.AAAA", "#v1.%%%", "#something"])
 def test_damaged_link_is_told(open_page: Any, damage: str) -> None:
     page = open_page(at=damage)
-    told = "The link is damaged or incomplete." if damage.startswith("#v1.") else ""
-    expect(page.locator("#status")).to_contain_text(re.compile(f"{told}.*tokens"))
-    expect(page.locator("#trouble strong")).to_have_text([told] if told else [])
+    output = "The link is damaged or incomplete." if damage.startswith("#v1.") else ""
+    expect(page.locator("#status")).to_contain_text(re.compile(f"{output}.*tokens"))
+    expect(page.locator("#trouble strong")).to_have_text([output] if output else [])
     page.fill("#text", KNUTH)
     expect(page.locator("#trouble")).to_be_empty()
 
 
 def test_download_of_the_rules(page: Any) -> None:
     page.fill("#rules", "present TITLE\n")
-    with page.expect_download() as found:
+    with page.expect_download() as result:
         page.click("#download")
-    assert found.value.suggested_filename.endswith(".rules")
-    assert Path(found.value.path()).read_text(encoding="utf-8") == "present TITLE\n"
+    assert result.value.suggested_filename.endswith(".rules")
+    assert Path(result.value.path()).read_text(encoding="utf-8") == "present TITLE\n"
 
 
 def test_server_that_does_not_answer(open_page: Any) -> None:

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from rule_fields import KNUTH, SELECTED, at_end, dates, expect, item, lines_of, rules_of, write
+
+from tests.heavy.explorer.rule_fields import KNUTH, SELECTED, at_end, dates, expect, item, lines_of, rules_of, write
 
 INJECTION = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
 
@@ -82,14 +83,14 @@ def test_dragging_keeps_the_slider_and_is_one_step_of_undo(page: Any) -> None:
 
 def test_soft_and_hard(page: Any) -> None:
     write(page, "present TITLE\npresent DATE   # a year\n")
-    one = item(page, "present DATE")
-    expect(one.locator("input[type=range]")).to_be_hidden()
-    one.get_by_role("button", name="make soft").click()
+    element = item(page, "present DATE")
+    expect(element.locator("input[type=range]")).to_be_hidden()
+    element.get_by_role("button", name="make soft").click()
     assert lines_of(page)[1] == "present DATE  [penalty 2.3]   # a year"
-    expect(one.locator("input[type=range]")).to_have_value("2.3")
-    one.get_by_role("button", name="make hard").click()
+    expect(element.locator("input[type=range]")).to_have_value("2.3")
+    element.get_by_role("button", name="make hard").click()
     assert re.fullmatch("present DATE +# a year", lines_of(page)[1])
-    expect(one.locator("input[type=range]")).to_be_hidden()
+    expect(element.locator("input[type=range]")).to_be_hidden()
     page.fill("#rules", "present DATE [penalty 4]\n")
     page.get_by_role("button", name="make hard: present DATE").click()
     page.get_by_role("button", name="make soft: present DATE").click()
@@ -318,7 +319,7 @@ def test_figures_of_labelled_data_stand_beside_each_rule(page: Any) -> None:
 
 
 def test_rules_that_were_not_checked_are_not_sent(page: Any) -> None:
-    """What is typed while the server checks older rules may be unreadable: the request would fail."""
+    """Text that is typed while the server checks older rules may be unreadable: the request would fail."""
     page.evaluate(
         """() => { const plain = window.fetch, field = document.querySelector("#rules"); let typed = false;
           window.fetch = async (path, ...rest) => {

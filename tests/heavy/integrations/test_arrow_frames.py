@@ -26,7 +26,7 @@ from bridle.data import references
 from bridle.errors import FeatureError
 
 RULES = ["at most 1 segment of TITLE", "at most 1 segment of DATE"]
-UNSEEN = [list(one.tokens) for one in references.references("apa")[:40]]
+UNSEEN = [list(sentence.tokens) for sentence in references.references("apa")[:40]]
 CELLS = [*UNSEEN[:20], None, *UNSEEN[20:], [], ["a", None]]
 IDS = [f"r{k}" for k in range(len(CELLS))]
 TABLE = pa.table({"id": IDS, "tokens": pa.array(CELLS, pa.list_(pa.string()))})
@@ -37,7 +37,7 @@ STRUCT = "STRUCT(labels VARCHAR[], status VARCHAR, error VARCHAR)"
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of references in two styles, in a file."""
     known = references.references("acm", "ieee")[::4]
-    X, y = [list(one.tokens) for one in known], [list(one.labels) for one in known]
+    X, y = [list(item.tokens) for item in known], [list(item.labels) for item in known]
     model = bridle.CRF(features=["word[0]", "suffix2[0]", "label[-1]"], scheme="IO", iterations=10).fit(X, y)
     file = tmp_path_factory.mktemp("model") / "references.bridle"
     model.save(file)
@@ -51,22 +51,22 @@ def tag(path: Path) -> Tag:
 
 @pytest.fixture(scope="module")
 def expected(path: Path) -> dict[str, list[str] | None]:
-    """What the model predicts one by one; None where a row is bad."""
+    """Predict row by row; None where a row is bad."""
     model = bridle.load(path)
     decoder = model.decoder(RULES, on_infeasible="relax")
     good = {k: cell for k, cell in enumerate(CELLS) if cell is not None and None not in cell}
-    found = dict(zip(good, model.decode(list(good.values()), decoder, threads=1), strict=True))
-    return {name: list(found[k].labels) if k in found else None for k, name in enumerate(IDS)}
+    result = dict(zip(good, model.decode(list(good.values()), decoder, threads=1), strict=True))
+    return {name: list(result[k].labels) if k in result else None for k, name in enumerate(IDS)}
 
 
 def agrees(rows: Iterable[dict[str, Any]], expected: dict[str, list[str] | None]) -> bool:
     """Every id once, with its labels; a bad row has a status and a message instead."""
-    found = {row["id"]: row for row in rows}
-    labels = {name: None if row["labels"] is None else list(row["labels"]) for name, row in found.items()}
-    bad = [name for name, row in found.items() if row["status"] == "error"]
-    told = [name for name, row in found.items() if isinstance(row["error"], str) and row["error"]]
+    result = {row["id"]: row for row in rows}
+    labels = {name: None if row["labels"] is None else list(row["labels"]) for name, row in result.items()}
+    bad = [name for name, row in result.items() if row["status"] == "error"]
+    output = [name for name, row in result.items() if isinstance(row["error"], str) and row["error"]]
     assert labels == expected
-    assert sorted(bad) == sorted(told) == sorted(name for name, one in expected.items() if one is None)
+    assert sorted(bad) == sorted(output) == sorted(name for name, item in expected.items() if item is None)
     return True
 
 
@@ -195,8 +195,8 @@ def test_polars_columns(tag: Tag, expected: dict[str, Any]) -> None:
     lazy = pl.from_arrow(TABLE).lazy()  # type: ignore[union-attr]
     kind = tag(pl.Series([], dtype=pl.List(pl.String))).dtype
     for column in (pl.col("tokens"), pl.struct("id", "tokens")):
-        found = lazy.select("id", column.map_batches(tag, return_dtype=kind).alias("found")).unnest("found")
-        assert agrees(found.collect().to_dicts(), expected)
+        result = lazy.select("id", column.map_batches(tag, return_dtype=kind).alias("found")).unnest("found")
+        assert agrees(result.collect().to_dicts(), expected)
 
 
 # ---- DuckDB ---------------------------------------------------------------------------------------------------------
@@ -216,8 +216,8 @@ def test_duckdb(tag: Tag, expected: dict[str, Any], tmp_path: Path) -> None:
         assert agrees(shortened(rows.to_arrow_table()), expected)
         relation = con.sql(f"FROM '{tmp_path}/in.parquet' WHERE id LIKE '%.8'")
         assert agrees(shortened(tag(relation)), expected)
-    found = pq.read_table(tmp_path / "out.parquet").to_pylist()
-    assert agrees(found, {f"{name}.{k}": labels for k in range(30) for name, labels in expected.items()})
+    records = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert agrees(records, {f"{name}.{k}": labels for k in range(30) for name, labels in expected.items()})
 
 
 def shortened(table: pa.Table) -> list[dict[str, Any]]:
@@ -250,7 +250,7 @@ def test_dask(tag: Tag, expected: dict[str, Any], tmp_path: Path, scheduler: str
 
 @OF_DASK
 def test_dask_over_lists_of_pandas(tag: Tag, expected: dict[str, Any]) -> None:
-    """Dask makes text of lists unless told otherwise, and that is no list of tokens."""
+    """Dask makes text of lists unless told otherwise, which is not a list of tokens."""
     dask = installed("dask")
     from dask import dataframe as dd
 
@@ -287,7 +287,7 @@ def test_datasets_in_two_processes(tag: Tag, expected: dict[str, Any], dataset: 
 
 
 def test_datasets_keep_their_features(tag: Tag) -> None:
-    """What a column means is kept with it, and columns are not decoded: this picture would be an error."""
+    """The meaning of a column is kept with it, and columns are not decoded: this picture would be an error."""
     kinds = {
         "tokens": [datasets.Value("string")],
         "kind": datasets.ClassLabel(names=["A", "B"]),

@@ -56,11 +56,11 @@ FETCHED = {f"{package}-{version}": count for package, (version, count) in tool()
 
 def models_of(package: str) -> list[Path]:
     folder = os.environ.get("BRIDLE_CRFSUITE_MODELS")
-    told = "run `python tools/crfsuite_models.py DIR`, and set BRIDLE_CRFSUITE_MODELS to DIR"
-    assert folder, f"the CRFsuite models are missing: {told}"
-    found = sorted((Path(folder) / package).glob("*"))
-    assert len(found) == FETCHED[package], f"{package}: {len(found)} models in {folder}: {told}"
-    return found
+    output = "run `python tools/crfsuite_models.py DIR`, and set BRIDLE_CRFSUITE_MODELS to DIR"
+    assert folder, f"the CRFsuite models are missing: {output}"
+    result = sorted((Path(folder) / package).glob("*"))
+    assert len(result) == FETCHED[package], f"{package}: {len(result)} models in {folder}: {output}"
+    return result
 
 
 def sequences(path: Path, count: int) -> Iterator[list[Any]]:
@@ -109,8 +109,8 @@ def compare(path: Path, xs: list[Any]) -> None:
             label, t = rng.choice(ours.labels()), rng.randrange(len(x))
             assert ours.marginal(label, t) == pytest.approx(peer.marginal(label, t), rel=1e-9, abs=1e-9)
     model = load(path)
-    for x, found in zip(xs, model.decode(xs, model.decoder(), threads=1), strict=True):
-        assert found.score == pytest.approx(
+    for x, thread in zip(xs, model.decode(xs, model.decoder(), threads=1), strict=True):
+        assert thread.score == pytest.approx(
             model.lattice(x).score(model.labels_.ids(ours.tag(x))), rel=1e-9
         )  # perhaps another of the best
 
@@ -181,8 +181,8 @@ def test_info_of_a_model_that_python_crfsuite_cannot_tell() -> None:
     peer.open(str(INSTALLED[0]))
     with pytest.raises((AttributeError, AssertionError)):
         peer.info()
-    found = Tagger(INSTALLED[0]).info()
-    assert any("\n" in name for name in found.attributes) and len(found.attributes) == 1270
+    result = Tagger(INSTALLED[0]).info()
+    assert any("\n" in name for name in result.attributes) and len(result.attributes) == 1270
 
 
 @pytest.fixture(scope="module")

@@ -45,8 +45,8 @@ def made() -> Dataset:
     return Dataset.from_dict(ROWS, features=Features(KINDS))
 
 
-def shown(found: Any) -> list[Any]:
-    return [(example.id, dict(example.columns), example.labels) for example in found]
+def shown(result: Any) -> list[Any]:
+    return [(example.id, dict(example.columns), example.labels) for example in result]
 
 
 def test_files_of_datasets_are_read(tmp_path: Path) -> None:
@@ -64,11 +64,11 @@ def test_files_of_datasets_are_read(tmp_path: Path) -> None:
 def test_other_kinds_of_lists(tmp_path: Path, name: str) -> None:
     kind = datasets.Sequence if name == "sequence" else datasets.LargeList
     kinds = Features({"tokens": kind(Value("string")), "ner_tags": kind(ClassLabel(names=NAMES))})
-    one = Dataset.from_dict({"tokens": [["Ann"]], "ner_tags": [[1]]}, features=kinds)
-    one.to_parquet(tmp_path / "x.parquet")
-    one.save_to_disk(tmp_path / "x")
-    for found in (read(tmp_path / "x.parquet"), read(tmp_path / "x"), examples(one)):
-        assert [x.labels for x in found] == [["B-PER"]]
+    item = Dataset.from_dict({"tokens": [["Ann"]], "ner_tags": [[1]]}, features=kinds)
+    item.to_parquet(tmp_path / "x.parquet")
+    item.save_to_disk(tmp_path / "x")
+    for sentence in (read(tmp_path / "x.parquet"), read(tmp_path / "x"), examples(item)):
+        assert [x.labels for x in sentence] == [["B-PER"]]
 
 
 def test_selected_rows_are_read_in_their_order(tmp_path: Path) -> None:

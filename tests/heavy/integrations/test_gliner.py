@@ -45,8 +45,8 @@ def tiny(kind: str = "span") -> Any:
     )  # fmt: skip
     config.class_token_index = fast.convert_tokens_to_ids("<<ENT>>")
     torch.manual_seed(1)
-    made = {"span": UniEncoderSpanGLiNER, "token": UniEncoderTokenGLiNER}[kind]
-    model = made(config, tokenizer=fast, backbone_from_pretrained=False)
+    built = {"span": UniEncoderSpanGLiNER, "token": UniEncoderTokenGLiNER}[kind]
+    model = built(config, tokenizer=fast, backbone_from_pretrained=False)
     with torch.no_grad():
         layer = model.model.prompt_rep_layer if kind == "span" else model.model.scorer
         for parameter in layer.parameters():  # far apart, so that scores differ
@@ -59,18 +59,18 @@ def model() -> Any:
     return tiny()
 
 
-def overlaps(found: list[dict[str, Any]]) -> bool:
-    return any(a["end"] > b["start"] for a, b in pairwise(found))
+def overlaps(result: list[dict[str, Any]]) -> bool:
+    return any(a["end"] > b["start"] for a, b in pairwise(result))
 
 
 def test_without_rules_and_overlaps_it_is_gliners_own_answer(model: Any) -> None:
-    """Where GLiNER's candidates do not overlap there is nothing to choose."""
+    """There is nothing to choose if GLiNER's candidates do not overlap."""
     own = model.inference(TEXTS, LABELS, flat_ner=False, multi_label=True, threshold=0.0)
-    scores = sorted((entity["score"] for found in own for entity in found), reverse=True)
+    scores = sorted((entity["score"] for result in own for entity in result), reverse=True)
     agreed = 0
     for threshold in scores[1:25]:
         everything = model.inference(TEXTS, LABELS, flat_ner=False, multi_label=True, threshold=threshold)
-        if any(overlaps(found) for found in everything):
+        if any(overlaps(result) for result in everything):
             continue
         wanted = model.inference(TEXTS, LABELS, threshold=threshold)
         assert predict(model, TEXTS, LABELS, threshold=threshold) == wanted
@@ -89,8 +89,8 @@ def test_never_worse_than_greedy_search(model: Any) -> None:
                 strict=True,
             ):
                 gain = [
-                    sum(np.log(e["score"] / (1 - e["score"])) - np.log(threshold / (1 - threshold)) for e in found)
-                    for found in (ours, greedy)
+                    sum(np.log(e["score"] / (1 - e["score"])) - np.log(threshold / (1 - threshold)) for e in result)
+                    for result in (ours, greedy)
                 ]
                 assert gain[0] >= gain[1] - 1e-5
                 better += gain[0] > gain[1] + 1e-5
@@ -101,8 +101,8 @@ def test_a_rule_brings_back_what_the_threshold_dropped(model: Any) -> None:
     threshold = 1 - 1e-6
     plain = model.predict_entities(TEXTS[0], LABELS, threshold=threshold)
     assert not any(entity["label"] == "date" for entity in plain)
-    found = predict(model, TEXTS[0], LABELS, ["exactly 1 segment of date"], threshold=threshold, floor=1e-9)
-    dates = [entity for entity in found if entity["label"] == "date"]
+    entities = predict(model, TEXTS[0], LABELS, ["exactly 1 segment of date"], threshold=threshold, floor=1e-9)
+    dates = [entity for entity in entities if entity["label"] == "date"]
     assert len(dates) == 1 and set(dates[0]) == {"start", "end", "text", "label", "score"}
     assert dates[0]["text"] == TEXTS[0][dates[0]["start"] : dates[0]["end"]]
     rules = ["label at 7, 9 is date", "exactly 1 segment of date", "present date"]  # words 7 to 9 are one date
@@ -116,17 +116,17 @@ def test_a_rule_brings_back_what_the_threshold_dropped(model: Any) -> None:
 def test_batches_and_what_comes_with_the_texts(model: Any) -> None:
     rules = ["fix person at given who"]
     given = [{"who": 3}, {"who": []}, {"who": 0}, {"who": -1}]
-    found = predict(model, TEXTS, LABELS, rules, floor=1e-9, given=given, batch_size=3)
-    assert found[1] == []
-    assert any(e["label"] == "person" and "Babbage" in e["text"] for e in found[0])
-    assert any(e["label"] == "person" and "London" in e["text"] for e in found[3])
+    entities = predict(model, TEXTS, LABELS, rules, floor=1e-9, given=given, batch_size=3)
+    assert entities[1] == []
+    assert any(e["label"] == "person" and "Babbage" in e["text"] for e in entities[0])
+    assert any(e["label"] == "person" and "London" in e["text"] for e in entities[3])
     alone = predict(model, TEXTS, LABELS, rules, floor=1e-9, given=given, batch_size=1)
-    assert [[(e["start"], e["label"]) for e in some] for some in found] == [
+    assert [[(e["start"], e["label"]) for e in some] for some in entities] == [
         [(e["start"], e["label"]) for e in some] for some in alone
     ]
     own_labels = [["person"], ["person"], ["person", "date"], ["date", "place", "person"]]
     apart = predict(model, TEXTS, own_labels, ["at least 1 token of person"], floor=1e-9)
-    assert [sorted({e["label"] for e in found} - set(own_labels[b])) for b, found in enumerate(apart)] == [[]] * 4
+    assert [sorted({e["label"] for e in result} - set(own_labels[b])) for b, result in enumerate(apart)] == [[]] * 4
 
 
 def test_errors_name_the_text_and_the_way_out(model: Any) -> None:

@@ -1,4 +1,4 @@
-"""What all integrations have in common: they import, their examples run, and `import bridle` needs none of them."""
+"""Properties of all integrations: they import, their examples run, and `import bridle` needs none of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import bridle.integrations
 
-NAMES = [found.name for found in pkgutil.walk_packages(bridle.integrations.__path__, "bridle.integrations.")]
+NAMES = [node.name for node in pkgutil.walk_packages(bridle.integrations.__path__, "bridle.integrations.")]
 ELSEWHERE = ("bridle.integrations.ray", "bridle.integrations.spark")  # by tests/heavy/distributed
 
 

@@ -54,7 +54,7 @@ def test_overlaps_are_resolved(analyzer: Any) -> None:
         ("ZIP", "60201"),
         ("ACCOUNT", "12345678"),
     ]
-    assert all(any(result is one for one in results) for result in chosen)  # the very objects
+    assert all(any(result is outcome for outcome in results) for result in chosen)  # the very objects
     assert resolve([], TEXT) == resolve(iter(()), TEXT) == []
     lazily = resolve(iter(results), TEXT)
     assert len(lazily) == len(chosen) and all(a is b for a, b in zip(lazily, chosen, strict=True))

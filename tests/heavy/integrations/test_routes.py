@@ -19,8 +19,8 @@ from routes import CASES, NONE, Result, Row, Setting, failed, failure_of, lists_
 
 
 def pandas_frame(setting: Setting, rows: Sequence[Row]) -> list[Result]:
-    found = tag_of(setting)(pd.DataFrame(lists_of(setting.case, rows))).to_dict("records")
-    return of_columns([{str(name): _plain(value) for name, value in row.items()} for row in found])
+    records = tag_of(setting)(pd.DataFrame(lists_of(setting.case, rows))).to_dict("records")
+    return of_columns([{str(name): _plain(value) for name, value in row.items()} for row in records])
 
 
 def _plain(value: Any) -> Any:
@@ -46,15 +46,15 @@ def spacy_docs(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     tagger: Any = nlp.add_pipe("bridle_tagger", config=config)
     tagger.model = setting.model
     docs = [Doc(nlp.vocab, words=row.tokens, user_data={"row": k}) for k, row in enumerate(rows)]
-    found: dict[int, Result] = {}
+    result: dict[int, Result] = {}
 
     def note(name: str, component: Any, some: list[Doc], error: Exception) -> None:
-        found.update({doc.user_data["row"]: failure_of(error) for doc in some})
+        result.update({doc.user_data["row"]: failure_of(error) for doc in some})
 
     nlp.set_error_handler(note)
     for doc in nlp.pipe(docs, batch_size=300):
-        found[doc.user_data["row"]] = _of_doc(doc)
-    return [found[k] for k in range(len(rows))]
+        result[doc.user_data["row"]] = _of_doc(doc)
+    return [result[k] for k in range(len(rows))]
 
 
 def _of_doc(doc: Doc) -> Result:

@@ -46,7 +46,7 @@ frames = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 
 @pytest.fixture(scope="module")
 def plain() -> bridle.CRF:
-    """The same from lists."""
+    """Check an estimator that takes lists."""
     return bridle.CRF(**MODEL.get_params()).fit(SEQUENCES, LABELS)
 
 
@@ -209,9 +209,9 @@ def test_scorers_decode_under_rules(plain: bridle.CRF) -> None:
     judge = scorer("segment_f1", rules=ONCE)
     assert judge(plain, frame, frame["label"]) == segment_f1(LABELS, plain.predict(SEQUENCES, ONCE))
     scoring = {"with": scorer("sequence_accuracy", rules=ONCE), "without": scorer("sequence_accuracy")}
-    found = cross_validate(MODEL, SEQUENCES, LABELS, scoring=scoring, cv=2)
+    result = cross_validate(MODEL, SEQUENCES, LABELS, scoring=scoring, cv=2)
     guessed = [bridle.CRF(**MODEL.get_params()).fit(SEQUENCES[20:], LABELS[20:]).predict(SEQUENCES[:20], ONCE)]
-    assert found["test_with"][0] == np.mean([a == b for a, b in zip(guessed[0], LABELS[:20], strict=True)])
+    assert result["test_with"][0] == np.mean([a == b for a, b in zip(guessed[0], LABELS[:20], strict=True)])
 
 
 @frames

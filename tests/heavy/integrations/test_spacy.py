@@ -80,7 +80,7 @@ def test_other_processes(nlp: spacy.Language, texts: list[str]) -> None:
 
 
 def test_components_pickle(nlp: spacy.Language, texts: list[str]) -> None:
-    """Where processes are spawned, components are pickled."""
+    """Components are pickled if processes are spawned."""
     for name in ("bridle_tagger", "bridle_spans"):
         nlp.add_pipe("sentencizer", name=f"before_{name}")  # the pipeline may hold others
         again = pickle.loads(pickle.dumps(nlp.get_pipe(name)))
@@ -188,8 +188,8 @@ def test_files_can_be_exchanged_when_a_pipeline_is_loaded(
     def loaded(**settings: str) -> Any:
         again = spacy.load(tmp_path / "pipeline", config={"components": {"bridle_tagger": settings}})
         list(again.pipe(texts[:1]))
-        found = again.get_pipe("bridle_tagger")
-        return found.rules, "B" in found.labels
+        pipe = again.get_pipe("bridle_tagger")
+        return pipe.rules, "B" in pipe.labels
 
     assert loaded() == (RULES, False)
     assert loaded(rules=str(tmp_path / "b.rules")) == (["forbid TITLE"], False)
@@ -204,9 +204,9 @@ def test_the_config_is_json(nlp: spacy.Language) -> None:
 
 
 def test_analysis(nlp: spacy.Language) -> None:
-    found: dict[str, Any] = nlp.analyze_pipes()
-    assert "doc.ents" in found["summary"]["bridle_spans"]["assigns"] and not any(found["problems"].values())
-    assert found["summary"]["bridle_tagger"]["retokenizes"] is False
+    result: dict[str, Any] = nlp.analyze_pipes()
+    assert "doc.ents" in result["summary"]["bridle_spans"]["assigns"] and not any(result["problems"].values())
+    assert result["summary"]["bridle_tagger"]["retokenizes"] is False
 
 
 def test_pictures_and_stores(nlp: spacy.Language, texts: list[str]) -> None:

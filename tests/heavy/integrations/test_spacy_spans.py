@@ -60,7 +60,7 @@ def test_the_best_spans_are_those_of_select() -> None:
         assert found(doc.ents) == [span[:3] for span in best.spans]
         record = doc._.bridle["bridle_spans"]
         assert record["score"] == pytest.approx(best.score) and record["optimal"] and record["status"] == "optimal"
-        assert [one["times"] for one in record["violated"]] == [times for _, times in best.violated]
+        assert [entry["times"] for entry in record["violated"]] == [times for _, times in best.violated]
 
 
 def test_greedy_search_would_lose() -> None:
@@ -266,8 +266,8 @@ SQUARE = "New York Times Square Bank"
 def ruler(**config: Any) -> spacy.Language:
     nlp = spacy.blank("en")
     filtered = {"@misc": "bridle.ents_filter.v1", **config}
-    made = nlp.add_pipe("span_ruler", config={"annotate_ents": True, "ents_filter": filtered})
-    made.add_patterns([{"label": label, "pattern": pattern} for label, pattern in PATTERNS])
+    pipe = nlp.add_pipe("span_ruler", config={"annotate_ents": True, "ents_filter": filtered})
+    pipe.add_patterns([{"label": label, "pattern": pattern} for label, pattern in PATTERNS])
     return nlp
 
 

@@ -1,4 +1,4 @@
-"""bridle_tagger: labels become tags, entities or spans, whatever the scores come from; what is missing is told."""
+"""bridle_tagger: labels become tags, entities or spans, whatever the scores come from; missing parts are errors."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_a_batch_that_fails_is_not_tried_again(statistical: spacy.Language, monk
 def test_errors_of_a_batch_do_not_number_its_sequences(parts_of_speech: Model) -> None:
     """The error handler gets the document; a number in the batch would mean nothing to it."""
     nlp, errors = with_tagger(parts_of_speech, rules=["fix N at 2", *CLASH]), list[bridle.BridleError]()
-    nlp.set_error_handler(lambda *found: errors.append(found[-1]))
+    nlp.set_error_handler(lambda *result: errors.append(result[-1]))
     assert not list(nlp.pipe(["a dog", "the cat sleeps", "the cat"]))
     assert [(type(error).__name__, error.sequence) for error in errors] == [
         ("RuleError", None),
@@ -457,11 +457,11 @@ def test_memory_zones(parts_of_speech: Model) -> None:
 def test_evaluate(names: Model, parts_of_speech: Model) -> None:
     nlp = with_tagger(names, sets="ents")
     gold = {"entities": [(0, 11, "PER"), (17, 23, "LOC")]}
-    found = nlp.evaluate([Example.from_dict(nlp.make_doc(TEXT), gold)])
-    assert found["ents_p"] == pytest.approx(2 / 3) and found["ents_r"] == 1
+    result = nlp.evaluate([Example.from_dict(nlp.make_doc(TEXT), gold)])
+    assert result["ents_p"] == pytest.approx(2 / 3) and result["ents_r"] == 1
     nlp = with_tagger(parts_of_speech)
-    found = nlp.evaluate([Example.from_dict(nlp.make_doc("the cat"), {"tags": ["D", "V"]})])
-    assert found["tag_acc"] == 0.5
+    result = nlp.evaluate([Example.from_dict(nlp.make_doc("the cat"), {"tags": ["D", "V"]})])
+    assert result["tag_acc"] == 0.5
     nlp = with_tagger(names, sets="spans")
     example = Example.from_dict(nlp.make_doc(TEXT), {"spans": {"bridle": [(0, 11, "PER")]}})
     assert nlp.evaluate([example])["spans_bridle_r"] == 1
@@ -481,8 +481,8 @@ def test_lists_that_rules_name_are_saved_with_the_pipeline(names: Model, tmp_pat
     nlp.to_disk(tmp_path / "pipeline")
     (tmp_path / "my.rules").unlink()
     (tmp_path / "cities.txt").unlink()
-    for one in (nlp, spacy.load(tmp_path / "pipeline")):
-        assert next((ent.text, ent.label_) for ent in one("Ada met London .").ents) == ("Ada", "LOC")
+    for item in (nlp, spacy.load(tmp_path / "pipeline")):
+        assert next((ent.text, ent.label_) for ent in item("Ada met London .").ents) == ("Ada", "LOC")
 
 
 def test_a_column_that_spacy_does_not_pass_is_named(names: Model) -> None:

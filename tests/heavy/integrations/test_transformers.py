@@ -16,13 +16,13 @@ import pytest
 import torch
 import transformers
 from onnx import TensorProto, helper
-from tiny_models import INVOICE, VOCABULARY, bert, byte_level, invoice, trained, word_piece
 from transformers import TokenClassificationPipeline
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
 import bridle
 from bridle import rules as r
 from bridle.integrations.transformers import ConstrainedPipeline, Explained, batch, labels_of, pipeline
+from tests.heavy.integrations.tiny_models import INVOICE, VOCABULARY, bert, byte_level, invoice, trained, word_piece
 
 STRATEGIES = ["none", "simple", "first", "average", "max"]
 NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -39,12 +39,12 @@ def texts(seed: int, letters: str = "abcdef01é€.,İ", most: int = 12) -> list
     def word() -> str:
         return "".join(rng.choices(letters, k=rng.randint(1, 5)))
 
-    made = [" ".join(word() for _ in range(rng.randint(0, most))) for _ in range(60)]
-    return [*made, "", "   ", "[SEP] ab [CLS]", "\u200b", "total total", "😀 a😀b", "x" * 40]
+    built = [" ".join(word() for _ in range(rng.randint(0, most))) for _ in range(60)]
+    return [*built, "", "   ", "[SEP] ab [CLS]", "\u200b", "total total", "😀 a😀b", "x" * 40]
 
 
 def agree(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
-    """The same entities: keys, types and values, scores up to rounding."""
+    """Compare entities: keys, types and values, scores up to rounding."""
     assert [list(entity) for entity in ours] == [list(entity) for entity in theirs]
     for own, other in zip(ours, theirs, strict=True):
         assert type(own["score"]) is type(other["score"])
@@ -68,11 +68,11 @@ def test_without_rules_nothing_changes(strategy: str, make: Any, size: int) -> N
     model, tokenizer, some = bert(NAMES), make(), texts(seed=1)
     stock = TokenClassificationPipeline(model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
     ours = pipeline(model, tokenizer, aggregation_strategy=strategy)
-    found = ours(some, batch_size=size)
-    for own, other in zip(found, stock(some, batch_size=size), strict=True):
+    entities = ours(some, batch_size=size)
+    for own, other in zip(entities, stock(some, batch_size=size), strict=True):
         agree(own, other)
-    assert sum(map(len, found)) > 100
-    assert type(found[0]) is list
+    assert sum(map(len, entities)) > 100
+    assert type(entities[0]) is list
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -117,9 +117,9 @@ def test_words_that_are_given_stay_whole() -> None:
     """The stock pipeline cuts "12.50" into three words, though it was given as one."""
     pipe = pipeline(bert(NAMES), word_piece(), ignore_labels=[], rules=["same label over given words"])
     words = ["total", "12.50", "a-b-c", "€"]
-    [found] = pipe([words], is_split_into_words=True, explain=True, given={"words": [(0, 4)]})
-    assert len(found.explanation.best.ids) == 4
-    assert [(entity["start"], entity["end"]) for entity in found][-1][1] == len(" ".join(words))
+    [entities] = pipe([words], is_split_into_words=True, explain=True, given={"words": [(0, 4)]})
+    assert len(entities.explanation.best.ids) == 4
+    assert [(entity["start"], entity["end"]) for entity in entities][-1][1] == len(" ".join(words))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -129,10 +129,10 @@ def test_words_without_tokens(strategy: str, options: dict[str, Any]) -> None:
     stock = TokenClassificationPipeline(model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
     ours = pipeline(model, tokenizer, aggregation_strategy=strategy, **options)
     some = [["", "tax", "due"], ["tax", "\u200b", "due", "", ""], ["", "\u200b"], [""], [], ["total", "ab"]]
-    found = ours(some, is_split_into_words=True)
-    for own, other in zip(found, stock(some, is_split_into_words=True), strict=True):
+    entities = ours(some, is_split_into_words=True)
+    for own, other in zip(entities, stock(some, is_split_into_words=True), strict=True):
         agree(own, other)
-    assert found[0] and found[1] and found[2:5] == [[], [], []]
+    assert entities[0] and entities[1] and entities[2:5] == [[], [], []]
 
 
 @pytest.mark.parametrize(
@@ -147,21 +147,21 @@ def test_positions_are_those_of_the_words_that_are_given(words: list[str]) -> No
         return {"here": [k for k, word in enumerate(words) if word]}
 
     for k, word in enumerate(words):
-        [found] = pipe([words], is_split_into_words=True, given={"here": [k]})
-        assert len(found.explanation.best) == len(words) and found.explanation.best.labels[k] == "I-LOC"
-        assert not word.isalpha() or any(e["entity_group"] == "LOC" and word in e["word"] for e in found)
-    [found] = pipe([words], is_split_into_words=True, given=all_words)
-    assert seen == [words] and [entity["entity_group"] for entity in found] == ["LOC"]
-    [found] = pipe([words], is_split_into_words=True, patterns={"here": "tax|due"})
-    assert found.explanation.given["here"] == [k for k, word in enumerate(words) if word in ("tax", "due")]
+        [entities] = pipe([words], is_split_into_words=True, given={"here": [k]})
+        assert len(entities.explanation.best) == len(words) and entities.explanation.best.labels[k] == "I-LOC"
+        assert not word.isalpha() or any(e["entity_group"] == "LOC" and word in e["word"] for e in entities)
+    [entities] = pipe([words], is_split_into_words=True, given=all_words)
+    assert seen == [words] and [entity["entity_group"] for entity in entities] == ["LOC"]
+    [entities] = pipe([words], is_split_into_words=True, patterns={"here": "tax|due"})
+    assert entities.explanation.given["here"] == [k for k, word in enumerate(words) if word in ("tax", "due")]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_words_that_are_cut_off_do_not_count(side: str) -> None:
     tokenizer, words = word_piece(6), ["", *"abcdefgh", ""]
     tokenizer.truncation_side = side
-    [found] = pipeline(bert(NAMES), tokenizer, explain=True)([words], is_split_into_words=True)
-    assert len(found.explanation.best) == 5  # four tokens, and the empty word beside them
+    [entities] = pipeline(bert(NAMES), tokenizer, explain=True)([words], is_split_into_words=True)
+    assert len(entities.explanation.best) == 5  # four tokens, and the empty word beside them
 
 
 def test_streams_and_single_texts() -> None:
@@ -215,8 +215,8 @@ def test_the_labels_are_the_best_that_obey(tagger: tuple[Any, Any]) -> None:
     grid = np.stack(np.meshgrid(*[range(5)] * 4, indexing="ij"), -1).reshape(-1, 4)
     fine = [y for y in grid if all(rule.holds(y, labels) for rule in rules)]
     best = max(fine, key=lambda y: logp[range(4), y].sum())
-    found = pipeline(*tagger, rules=rules, explain=True)(words, is_split_into_words=True)[0]
-    assert found.explanation.best.ids.tolist() == best.tolist()
+    entities = pipeline(*tagger, rules=rules, explain=True)(words, is_split_into_words=True)[0]
+    assert entities.explanation.best.ids.tolist() == best.tolist()
 
 
 def test_rules_of_one_call(tagger: tuple[Any, Any]) -> None:
@@ -237,8 +237,8 @@ def test_rules_of_one_call(tagger: tuple[Any, Any]) -> None:
 def test_patterns_over_the_text(tagger: tuple[Any, Any]) -> None:
     """Every word that has a part in a match, even of a pattern that goes over several."""
     pipe = pipeline(*tagger, rules=["fix TAX at given date"], patterns={"date": r"\d\d-\d\d"})
-    found = pipe("for 12-34 acme", explain=True).explanation.best
-    assert [name.endswith("TAX") for name in found.labels] == [False, True, True, True, False]
+    entities = pipe("for 12-34 acme", explain=True).explanation.best
+    assert [name.endswith("TAX") for name in entities.labels] == [False, True, True, True, False]
     for pattern, matched in (("-", [2]), ("2-3", [1, 2, 3]), ("r 1", [0, 1]), ("x", []), (r"2?", [1]), ("(?=2)", [])):
         given = pipe("for 12-34 acme", patterns={"date": pattern}, explain=True).explanation.given
         assert given == {"date": matched, "date_rest": matched[1:]}
@@ -279,8 +279,8 @@ def test_it_travels(tagger: tuple[Any, Any]) -> None:
     pipe = pipeline(*tagger, rules=ONCE, patterns={"digits": r"\d+"})
     same = pickle.loads(pickle.dumps(pipe))
     assert same(TWO) == pipe(TWO) and same(TWO, rules=[]) == pipe(TWO, rules=[])
-    found = pickle.loads(pickle.dumps(pipe(TWO, explain=True)))
-    assert found == pipe(TWO) and str(found.explanation) == str(pipe(TWO, explain=True).explanation)
+    result = pickle.loads(pickle.dumps(pipe(TWO, explain=True)))
+    assert result == pipe(TWO) and str(result.explanation) == str(pipe(TWO, explain=True).explanation)
 
 
 def test_explanations(tagger: tuple[Any, Any]) -> None:
@@ -310,11 +310,11 @@ def test_schemes_that_transformers_does_not_know(rules: list[str]) -> None:
     names = ["O", *(f"{tag}-{kind}" for kind in ("X", "Y") for tag in "BIES")]
     pipe = pipeline(bert(names), word_piece(), rules=rules, explain=True)
     for text in texts(seed=7, letters="abc"):
-        found = pipe(text)
-        if found.explanation is not None:
-            best = found.explanation.best
+        entities = pipe(text)
+        if entities.explanation is not None:
+            best = entities.explanation.best
             segments = best.label_set.segments(best.ids)
-            assert [entity["entity_group"] for entity in found] == [segment.type for segment in segments]
+            assert [entity["entity_group"] for entity in entities] == [segment.type for segment in segments]
 
 
 def test_scores_of_transitions() -> None:
@@ -354,7 +354,7 @@ def test_windows_change_nothing_where_they_agree(strategy: str, make: Any, windo
 
 @pytest.mark.parametrize("merge", ["nearest", "mean"])
 def test_windows_and_rules(merge: str) -> None:
-    """A rule speaks of the whole document: the one total is the surest of all windows."""
+    """A rule applies to the whole document: the one total is the surest of all windows."""
     pipe = pipeline(
         context_free(3),
         word_piece(10),
@@ -364,28 +364,28 @@ def test_windows_and_rules(merge: str) -> None:
         rules=["at most 1 token of TOTAL"],
     )
     text = " ".join(texts(seed=9, letters="abc"))
-    found = pipe(text, explain=True)
-    unary = found.explanation.lattice.unary
-    assert found.explanation.best.labels.count("TOTAL") == 1
+    entities = pipe(text, explain=True)
+    unary = entities.explanation.lattice.unary
+    assert entities.explanation.best.labels.count("TOTAL") == 1
     gain = unary[:, 1] - unary[:, [0, 2]].max(axis=1)
-    assert found.explanation.best.labels.index("TOTAL") == gain.argmax()
+    assert entities.explanation.best.labels.index("TOTAL") == gain.argmax()
 
 
 def test_tokens_get_the_scores_of_the_window_with_most_context() -> None:
     model, tokenizer = bert(NAMES), word_piece(12)  # ten tokens and two special ones
     pipe = pipeline(model, tokenizer, stride=4, aggregation_strategy="none", ignore_labels=[])
     text = " ".join("abcdefghijklmnop")  # 16 tokens: windows 0-9 and 6-15
-    found, scores = pipe(text), {}
+    entities, scores = pipe(text), {}
     for low, high, own in ((0, 10, range(8)), (6, 16, range(8, 16))):
         with torch.no_grad():
             logits = model(**tokenizer(" ".join(text.split()[low:high]), return_tensors="pt")).logits[0, 1:-1]
         scores |= {t: torch.softmax(logits[t - low], -1).max().item() for t in own}
-    assert [entity["index"] for entity in found] == list(range(1, 17))
-    assert [entity["score"] for entity in found] == pytest.approx([scores[t] for t in range(16)], abs=1e-5)
+    assert [entity["index"] for entity in entities] == list(range(1, 17))
+    assert [entity["score"] for entity in entities] == pytest.approx([scores[t] for t in range(16)], abs=1e-5)
 
 
 def test_a_call_changes_the_windows() -> None:
-    """What it leaves out is as when the pipeline was made."""
+    """Settings that a call leaves out are those of the pipeline."""
     sizes, logits = set(), context_free(5)
 
     def model(input_ids: np.ndarray, **_: Any) -> np.ndarray:
@@ -393,7 +393,7 @@ def test_a_call_changes_the_windows() -> None:
         return logits(input_ids)
 
     pipe, text = pipeline(model, word_piece(), id2label=NAMES, stride=4, window=16), "total tax due " * 30
-    found = pipe(text)
+    entities = pipe(text)
     for options, size in (
         ({"stride": 6}, 16),
         ({"stride": np.int64(6)}, 16),
@@ -402,7 +402,7 @@ def test_a_call_changes_the_windows() -> None:
         ({}, 16),
     ):
         sizes.clear()
-        assert pipe(text, **options) == found
+        assert pipe(text, **options) == entities
         assert sizes == {size}
     with pytest.raises(bridle.EngineError, match="window=9 needs stride"):
         pipeline(model, word_piece(), id2label=NAMES)(text, window=9)
@@ -411,9 +411,9 @@ def test_a_call_changes_the_windows() -> None:
 def test_words_that_are_given_are_for_one_call() -> None:
     pipe = pipeline(context_free(5), word_piece(), id2label=NAMES, stride=4)
     text = "total tax due " * 30
-    found = pipe(text)
-    assert pipe(text.split(), is_split_into_words=True) == [found]
-    assert pipe(text) == found
+    entities = pipe(text)
+    assert pipe(text.split(), is_split_into_words=True) == [entities]
+    assert pipe(text) == entities
 
 
 def test_texts_that_are_too_long_are_cut_off_without_a_stride() -> None:
@@ -437,15 +437,15 @@ def test_a_loop_of_ones_own(tagger: tuple[Any, Any], pool: str) -> None:
     word_ids = [encoded.word_ids(k) for k in range(len(words))]
     packed, back = batch(logits, encoded["attention_mask"], word_ids, pool=pool)
     decoder = bridle.Decoder(labels_of(model), [*ONCE, "well formed"])
-    found = decoder.decode_batch(packed)
+    decodings = decoder.decode_batch(packed)
     strategy = {"first": "first", "mean": "average", "max": "max"}[pool]
     pipe = pipeline(*tagger, rules=[*ONCE, "well formed"], aggregation_strategy=strategy, explain=True)
     for k, entities in enumerate(pipe(words, is_split_into_words=True)):
-        assert found[k].ids.tolist() == entities.explanation.best.ids.tolist()
+        assert decodings[k].ids.tolist() == entities.explanation.best.ids.tolist()
         assert back.words[k] == list(range(len(words[k])))
-        spread = back(found)[k]
+        spread = back(decodings)[k]
         assert [spread[t] for t, w in enumerate(word_ids[k]) if w is None] == [-100] * word_ids[k].count(None)
-        assert all(spread[t] == found[k].ids[w] for t, w in enumerate(word_ids[k]) if w is not None)
+        assert all(spread[t] == decodings[k].ids[w] for t, w in enumerate(word_ids[k]) if w is not None)
     for same in (logits.detach().numpy(), logits.detach().double()):
         other, _ = batch(same, encoded["attention_mask"].numpy(), word_ids, pool=pool)
         np.testing.assert_allclose(other.unary, packed.unary, atol=1e-6)
@@ -475,8 +475,10 @@ def session(table: np.ndarray, kind: int = TensorProto.INT64, extra: str | None 
         ],
         [floats("table", table), floats("weights", weights)],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    return onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]), table @ weights
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return onnxruntime.InferenceSession(
+        network.SerializeToString(), providers=["CPUExecutionProvider"]
+    ), table @ weights
 
 
 @pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.INT32])
@@ -486,10 +488,10 @@ def test_onnx_sessions(kind: int) -> None:
     ours = pipeline(run, word_piece(), **options)
     same = pipeline(lambda input_ids, **_: logits[input_ids], word_piece(), **options)
     some = texts(seed=10)
-    found = ours(some, batch_size=4)
-    for own, other in zip(found, same(some), strict=True):
+    entities = ours(some, batch_size=4)
+    for own, other in zip(entities, same(some), strict=True):
         agree(own, other)
-    assert sum(map(len, found)) > 30 and "LogitsModel" in repr(ours)
+    assert sum(map(len, entities)) > 30 and "LogitsModel" in repr(ours)
     encoded = word_piece()(["ab", "cd ef"], padding=True, return_tensors="np")
     packed, _ = batch(
         run.run(

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import SPECIAL
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import OpenAIPrivacyFilterConfig, OpenAIPrivacyFilterForTokenClassification, PreTrainedTokenizerFast
 
 import bridle
 from bridle.integrations.logits.calibration import STEPS
 from bridle.integrations.transformers import labels_of, privacy_filter
+from tests.heavy.integrations.tiny_models import SPECIAL
 
 NAMES = [OpenAIPrivacyFilterConfig().id2label[k] for k in range(33)]
 ZERO = {f"transition_bias_{name}": 0.0 for name in STEPS}
@@ -25,9 +25,9 @@ ZERO = {f"transition_bias_{name}": 0.0 for name in STEPS}
 def tokenizer(length: int = 131_072) -> Any:
     """One token per byte, no special tokens in the text: like that of the model, but for its merges."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({word: k for k, word in enumerate([*SPECIAL, *alphabet])}, merges=[]))
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=length, pad_token="[PAD]")
+    tokenizer = Tokenizer(models.BPE({word: k for k, word in enumerate([*SPECIAL, *alphabet])}, merges=[]))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=length, pad_token="[PAD]")
 
 
 @pytest.fixture(scope="module")
@@ -86,29 +86,29 @@ def viterbi(logp: np.ndarray, names: list[str], biases: dict[str, float]) -> lis
 @pytest.mark.parametrize("seed", range(4))
 def test_it_decodes_as_published(network: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    told, text = calibration(rng), "".join(rng.choice(list("abc 0123@.é"), size=60))
-    found = privacy_filter(network, tokenizer(), calibration=told, explain=True)(text)
+    output, text = calibration(rng), "".join(rng.choice(list("abc 0123@.é"), size=60))
+    result = privacy_filter(network, tokenizer(), calibration=output, explain=True)(text)
     with torch.no_grad():
         logits = network(**tokenizer()(text, return_tensors="pt")).logits[0]
     expected = viterbi(
-        torch.log_softmax(logits.double(), -1).numpy(), NAMES, told["operating_points"]["default"]["biases"]
+        torch.log_softmax(logits.double(), -1).numpy(), NAMES, output["operating_points"]["default"]["biases"]
     )
-    assert found.explanation.best.labels == expected
+    assert result.explanation.best.labels == expected
     segments = bridle.Labels(NAMES, "BIOES").segments(expected)
-    assert [entity["entity_group"] for entity in found] == [segment.type for segment in segments]
+    assert [entity["entity_group"] for entity in result] == [segment.type for segment in segments]
 
 
 def test_the_outside_label_may_stand_anywhere() -> None:
     rng = np.random.default_rng(5)
     names = list(rng.permutation(NAMES))
-    told, table = calibration(rng), rng.normal(size=(264, 33)) * 2
+    output, table = calibration(rng), rng.normal(size=(264, 33)) * 2
     pipe = privacy_filter(
-        lambda input_ids, **_: table[input_ids], tokenizer(), id2label=names, calibration=told, explain=True
+        lambda input_ids, **_: table[input_ids], tokenizer(), id2label=names, calibration=output, explain=True
     )
     text = "call 555 0199 now"
     scores = table[tokenizer()(text)["input_ids"]]
     logp = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    biases = told["operating_points"]["default"]["biases"]
+    biases = output["operating_points"]["default"]["biases"]
     assert pipe(text).explanation.best.labels == viterbi(logp, names, biases)
 
 
@@ -166,10 +166,10 @@ def test_a_long_document_in_constant_memory() -> None:
     letters = rng.choice(list("abcdefghij 0123456789"), size=128_000)
     text = "x" + "".join(letters[1:-1]) + "x"
     pipe = privacy_filter(logits, tokenizer(), id2label=NAMES, ignore_labels=[], rules=["well formed"])
-    found = pipe(text)
+    entities = pipe(text)
     assert sizes == {(1, 4096)}
-    assert (found[0]["start"], found[-1]["end"]) == (0, len(text))
-    assert all(a["end"] == b["start"] for a, b in pairwise(found))
+    assert (entities[0]["start"], entities[-1]["end"]) == (0, len(text))
+    assert all(a["end"] == b["start"] for a, b in pairwise(entities))
 
 
 def test_labels_that_are_not_bioes() -> None:

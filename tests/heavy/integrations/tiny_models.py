@@ -21,18 +21,18 @@ VOCABULARY = [*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)
 
 def word_piece(length: int = 64) -> Any:
     """A tokenizer like that of BERT: unknown words fall into letters, "é" becomes "e", "€" is unknown."""
-    made = Tokenizer(models.WordPiece({word: k for k, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
-    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece()
-    return _fast(made, length)
+    tokenizer = Tokenizer(models.WordPiece({word: k for k, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return _fast(tokenizer, length)
 
 
 def byte_level(length: int = 64) -> Any:
     """A tokenizer like that of RoBERTa with one token per byte: those of one letter share its offset."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({word: k for k, word in enumerate([*SPECIAL, *alphabet])}, merges=[]))
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    return _fast(made, length)
+    tokenizer = Tokenizer(models.BPE({word: k for k, word in enumerate([*SPECIAL, *alphabet])}, merges=[]))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return _fast(tokenizer, length)
 
 
 def _fast(backend: Tokenizer, length: int) -> Any:
