@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerFast, TokenClassificationPipeline
 from transformers.pipelines.token_classification import AggregationStrategy
 
 from bridle.integrations.transformers import ConstrainedPipeline, pipeline, privacy_filter
-from bridle.integrations.transformers.onnx import LogitsModel
+from bridle.integrations.transformers.constrained_pipeline import LogitsModel
 from measure import best_of, told, where
 
 LABELS = ["O", *(f"{tag}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for tag in "BI")]

@@ -23,7 +23,8 @@ import bridle
 import bridle.learn
 from bridle.decoding import decoder
 from bridle.features.plain import pairs_of
-from bridle.integrations.crfsuite import Tagger, file, from_sklearn, from_weights, load
+from bridle.integrations.crfsuite import Tagger, from_sklearn, from_weights, load
+from bridle.integrations.crfsuite.model import parse_contents
 from crfsuite_writer import SMALL
 from crfsuite_writer import crfsuite_file as written
 
@@ -41,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_reads_what_is_written() -> None:
-    found = file.parse(SMALL)
+    found = parse_contents(SMALL)
     assert found.labels == ["O", "A", "B"]
     assert found.attributes == ["w=a", "w=b", "line\nbreak", "Straße", "\udcff\udcfe", "w:a", "in:deep:x"]
     attribute, label, weight = found.state
@@ -56,7 +57,7 @@ def test_reads_what_is_written() -> None:
 def test_a_cut_file_is_refused_wherever_it_is_cut() -> None:
     for size in range(len(SMALL)):
         with pytest.raises(bridle.ModelFileError):
-            file.parse(SMALL[:size])
+            parse_contents(SMALL[:size])
 
 
 def place_of(name: str) -> int:
@@ -72,7 +73,7 @@ FIRST_LABEL = place_of("labels") + 24 + 2048
 BACK_OF_LABELS = place_of("labels") + struct.unpack_from("<I", SMALL, place_of("labels") + 20)[0]
 DAMAGED = {
     "not a model of CRFsuite": b"BRIDLE" + SMALL[6:],
-    "longer than it says": SMALL + b"x",
+    "longer than its header says": SMALL + b"x",
     "is cut off": number(4, len(SMALL) + 1),
     "kind of CRFsuite model is not known": number(12, 101),
     "number of labels is impossible": number(20, 0),
@@ -100,13 +101,13 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("what", DAMAGED)
 def test_damage_is_told(what: str) -> None:
     with pytest.raises(bridle.ModelFileError, match=what):
-        file.parse(DAMAGED[what])
+        parse_contents(DAMAGED[what])
 
 
 @pytest.mark.parametrize("state", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_impossible_features_are_told(state: dict[tuple[int, int], float]) -> None:
     with pytest.raises(bridle.ModelFileError, match="a feature is impossible"):
-        file.parse(written([b"O", b"A"], [b"x"], state, {}))
+        parse_contents(written([b"O", b"A"], [b"x"], state, {}))
 
 
 def test_texts_that_overlap_are_refused() -> None:
@@ -116,12 +117,12 @@ def test_texts_that_overlap_are_refused() -> None:
     for k in range(1000):
         struct.pack_into("<I", table, place + 24 + 2048 + 59 * k + 4, 59 * (2000 - k) - 8)
     with pytest.raises(bridle.ModelFileError, match="table of attributes is damaged"):
-        file.parse(bytes(table))
+        parse_contents(bytes(table))
 
 
 def test_a_text_with_two_numbers_is_refused() -> None:
     with pytest.raises(bridle.ModelFileError, match="a text with two numbers"):
-        file.parse(written([b"O"], [b"x", b"x"], {}, {}))
+        parse_contents(written([b"O"], [b"x", b"x"], {}, {}))
 
 
 @pytest.mark.parametrize("label", [b"", b"\xff\xfe"])

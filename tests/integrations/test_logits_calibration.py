@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bridle
-from bridle.integrations.logits.calibration import STEPS, biases_of, check_complete, transitions
+from bridle.integrations.logits import STEPS, check_complete, read_biases, transition_scores
 
 SIX = {f"transition_bias_{name}": float(k) for k, name in enumerate(STEPS, start=1)}
 
@@ -23,8 +23,8 @@ def test_a_calibration_is_read(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(file_of(SIX)), encoding="utf-8")
     expected = {name: float(k) for k, name in enumerate(STEPS, start=1)}
-    assert biases_of(path) == biases_of(str(path)) == biases_of(file_of(SIX)) == expected
-    assert set(biases_of(None).values()) == {0.0}
+    assert read_biases(path) == read_biases(str(path)) == read_biases(file_of(SIX)) == expected
+    assert set(read_biases(None).values()) == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_labels_that_are_not_all_there(names: list[str], message: str) -> None:
 
 def test_transitions_have_the_biases_of_their_kind() -> None:
     labels = bridle.Labels(["E-x", "S-y", "O", "B-x", "I-x", "B-y", "E-y", "I-y", "S-x"], "BIOES")
-    pairwise, start, end = transitions(labels, biases_of(file_of(SIX)))
+    pairwise, start, end = transition_scores(labels, read_biases(file_of(SIX)))
     found = {(labels.names[i], labels.names[j]): pairwise[i, j] for i, j in np.argwhere(np.isfinite(pairwise)).tolist()}
     closed, opening = ["E-x", "S-x", "E-y", "S-y"], ["B-x", "S-x", "B-y", "S-y"]
     assert found == {
@@ -78,17 +78,17 @@ def test_transitions_have_the_biases_of_their_kind() -> None:
 )
 def test_bad_calibrations(content: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(bridle.ModelError, match=message):
-        biases_of(content)
+        read_biases(content)
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(bridle.ModelError, match=f"calibration.json: .*{message}"):
-        biases_of(path)
+        read_biases(path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(bridle.FileError, match="cannot read the calibration file"):
-        biases_of(tmp_path / "none.json")
+        read_biases(tmp_path / "none.json")
     for content in ("{", "[" * 10**6):
         (tmp_path / "bad.json").write_text(content, encoding="utf-8")
         with pytest.raises(bridle.ModelError, match="not JSON"):
-            biases_of(tmp_path / "bad.json")
+            read_biases(tmp_path / "bad.json")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import bridle
-from bridle.integrations.logits.id2label import labels_of
+from bridle.integrations.logits import labels_of
 
 BIO = {0: "O", 1: "B-PER", 2: "I-PER"}
 

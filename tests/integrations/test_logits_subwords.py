@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bridle
-from bridle.integrations.logits.subwords import batch, log_softmax, pooled, softmax
+from bridle.integrations.logits import batch, log_softmax, pool_words, softmax
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.integers(0, 99))
@@ -20,10 +20,10 @@ def test_words_by_their_plain_definitions(sizes: list[int], seed: int) -> None:
     first = np.cumsum([0, *sizes[:-1]])
     p = softmax(logits)
     words = [p[a : a + size] for a, size in zip(first, sizes, strict=True)]
-    np.testing.assert_allclose(softmax(pooled(logits, first, "first")), [word[0] for word in words])
-    np.testing.assert_allclose(softmax(pooled(logits, first, "mean")), [word.mean(axis=0) for word in words])
+    np.testing.assert_allclose(softmax(pool_words(logits, first, "first")), [word[0] for word in words])
+    np.testing.assert_allclose(softmax(pool_words(logits, first, "mean")), [word.mean(axis=0) for word in words])
     surest = [word[word.max(axis=1).argmax()] for word in words]
-    np.testing.assert_allclose(softmax(pooled(logits, first, "max")), surest)
+    np.testing.assert_allclose(softmax(pool_words(logits, first, "max")), surest)
 
 
 def test_small_probabilities_stay_possible() -> None:

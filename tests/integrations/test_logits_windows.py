@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bridle
-from bridle.integrations.logits.windows import Tokens, join
+from bridle.integrations.logits import Tokens, join_windows
 
 
 def cut(n: int, size: int, overlap: int) -> list[tuple[int, int]]:
@@ -38,7 +38,7 @@ def windows_of(n: int, size: int, overlap: int, rng: np.random.Generator) -> lis
 def test_every_token_has_the_scores_of_the_window_with_most_context(n: int, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
     parts = windows_of(n, size, overlap, np.random.default_rng(n))
-    made, places = join(parts, overlap), cut(n, size, overlap)
+    made, places = join_windows(parts, overlap), cut(n, size, overlap)
     assert made.ids.tolist() == list(range(n))
     assert made.index.tolist() == list(range(1, n + 1))
     assert made.offsets is not None and made.offsets[:, 0].tolist() == list(range(n))
@@ -56,7 +56,7 @@ def test_every_token_has_the_scores_of_the_window_with_most_context(n: int, size
 def test_the_mean_of_probabilities(n: int, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
     parts = windows_of(n, size, overlap, np.random.default_rng(n))
-    made, total, count = join(parts, overlap, "mean"), np.zeros((n, 3)), np.zeros(n)
+    made, total, count = join_windows(parts, overlap, "mean"), np.zeros((n, 3)), np.zeros(n)
     for part in parts:
         p = np.exp(part.logits)
         total[part.ids] += p / p.sum(axis=1, keepdims=True)
@@ -69,4 +69,4 @@ def test_windows_that_do_not_overlap_as_told() -> None:
     parts = windows_of(20, 8, 3, np.random.default_rng(0))
     for overlap in (2, 4, 8, -1):
         with pytest.raises(bridle.LatticeError, match="windows 0 and 1 of a document do not share"):
-            join(parts, overlap)
+            join_windows(parts, overlap)

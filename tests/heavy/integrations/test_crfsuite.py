@@ -24,7 +24,7 @@ import sklearn_crfsuite
 import usaddress
 
 import bridle
-from bridle.integrations.crfsuite import Tagger, file, from_sklearn, load
+from bridle.integrations.crfsuite import Tagger, from_sklearn, load
 
 TOOL = Path(__file__).parents[3] / "tools" / "crfsuite_models.py"
 INSTALLED = [
@@ -65,7 +65,7 @@ def models_of(package: str) -> list[Path]:
 
 def sequences(path: Path, count: int) -> Iterator[list[Any]]:
     """Sequences of the model's own attributes and others, as lists and as dicts with values; some are long."""
-    known = file.read(path).attributes
+    known = load(path).features_.names()
     rng = random.Random(path.name)
     for k in range(count):
         n = rng.choice([1, 2, 5, 9, 40]) if k else 300

@@ -12,7 +12,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 
 import bridle
-from bridle.integrations.spacy.scores import log_probabilities
+from bridle.integrations.spacy.tagger import log_probabilities
 
 SENTENCES = [
     ("Ada Lovelace met Charles Babbage in London .", "B-PER I-PER O B-PER I-PER O B-LOC O"),

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import OpenAIPrivacyFilterConfig, OpenAIPrivacyFilterForTokenClassification, PreTrainedTokenizerFast
 
 import bridle
-from bridle.integrations.logits.calibration import STEPS
+from bridle.integrations.logits import STEPS
 from bridle.integrations.transformers import labels_of, privacy_filter
 from tests.heavy.integrations.tiny_models import SPECIAL
 

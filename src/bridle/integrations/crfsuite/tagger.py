@@ -16,8 +16,14 @@ from bridle.decoding.marginals import log_probability
 from bridle.decoding.problem import Problem, not_a_dict
 from bridle.errors import FeatureError, LabelError, ModelError, ModelFileError, shown
 from bridle.features.plain import PlainFeatures, pairs_of
-from bridle.integrations.crfsuite import file
-from bridle.integrations.crfsuite.model import Info, info_of, kernel_of, load, model_of
+from bridle.integrations.crfsuite.model import (
+    Info,
+    build_kernel,
+    build_model,
+    collect_info,
+    load,
+    parse_contents,
+)
 from bridle.lattice import Lattice, Scores
 from bridle.models.crf import CRF
 from bridle.rules.base import Rule
@@ -40,8 +46,8 @@ class Tagger:
     rules : iterable of Rule or str, default ()
         Rules, or sentences that are read as rules.
     tokens : callable, optional
-        Makes the texts of the tokens out of the features of a sequence, for rules that refer to them, such as
-        ``fix ZipCode at tokens /\\d{5}/``: a list with a string per token.
+        Returns the texts of the tokens, given the features of a sequence, for rules that refer to them, such as
+        ``fix ZipCode at tokens /\\d{5}/``.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         What `tag` does with a sequence of which no labelling obeys the hard rules: raise `Infeasible`, break the fewest
         rules, or return no labels.
@@ -85,7 +91,7 @@ class Tagger:
         elif model is not None:
             self.open(model)
         else:
-            Decoder(["O"], **self._options)  # says now what is wrong with them
+            Decoder(["O"], **self._options)  # raises at once if an option is wrong
 
     # ---- models -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +138,7 @@ class Tagger:
             data = bytes(memoryview(value))
         except TypeError:
             raise ModelFileError("this is not the content of a file", got=shown(value), wanted="bytes") from None
-        self._use(model_of(file.parse(data), self._scheme))
+        self._use(build_model(parse_contents(data), self._scheme))
         return contextlib.closing(self)
 
     def close(self) -> None:
@@ -148,18 +154,15 @@ class Tagger:
                 cause="Its predict takes texts.",
             )
         decoder = model.decoder(self._rules, **self._options)
-        self._native = kernel_of(model)
-        # What the kernel decodes itself, without rules or with them; None: the decoder is asked.
-        kernel = decoder.kernel
+        self._native, kernel = build_kernel(model), decoder.kernel
         self._compiled = kernel.rules if decoder.rules and kernel is not None else None
-        self._alone = bool(decoder.rules) and self._compiled is None
+        self._needs_decoder = bool(decoder.rules) and self._compiled is None  # the kernel cannot apply the rules
         self._kernel, self._decoder, self._model = -1 if kernel is None else kernel.number, decoder, model
-        self._wants_texts = "tokens" in decoder.required_inputs
-        self._marginals: Scores | None = None  # of the current sequence, if somebody has asked
+        self._needs_texts = "tokens" in decoder.required_inputs
+        self._marginals: Scores | None = None  # of the current sequence, once computed
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_rules", "_tokens", "_scheme", "_options", "_model")
-        return {name: self.__dict__[name] for name in own}
+        return {name: self.__dict__[name] for name in ("_rules", "_tokens", "_scheme", "_options", "_model")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -227,17 +230,17 @@ class Tagger:
         """
         self._check_open()
         if xseq is None:
-            lattice, before = self._current()
-            return self._decoded(lattice, before if given is None else given)
-        xseq = _listed(xseq)
+            lattice, known = self._current()
+            return self._decode(lattice, known if given is None else given)
+        xseq = _as_list(xseq)
         given = self._with_texts(xseq, given)
         self._marginals = None
-        found = None if self._alone else self._native.tag(xseq, pairs_of, self._compiled, self._kernel, given)
-        if found is None:
-            return self._decoded(self._kept(xseq, given), given)
-        if isinstance(found, list):
-            return found
-        scores, status, bound, seconds = found
+        answer = None if self._needs_decoder else self._native.tag(xseq, pairs_of, self._compiled, self._kernel, given)
+        if answer is None:
+            return self._decode(self._keep(xseq, given), given)
+        if isinstance(answer, list):
+            return answer
+        scores, status, bound, seconds = answer
         return without_answer(self._decoder, self._lattice(scores), given, status, bound, seconds).labels
 
     def set(self, xseq: Any, given: Given | None = None) -> None:
@@ -256,11 +259,11 @@ class Tagger:
             If a token has no features.
         """
         self._check_open()
-        xseq = _listed(xseq)
+        xseq = _as_list(xseq)
         given = self._with_texts(xseq, given)
         self._marginals = None
         if not self._native.set(xseq, pairs_of, given):
-            self._kept(xseq, given)
+            self._keep(xseq, given)
 
     def probability(self, yseq: Sequence[str]) -> float:
         """Compute the probability of a labelling of the current sequence.
@@ -334,17 +337,16 @@ class Tagger:
         return float(table[at, self._id(y)])
 
     def info(self) -> Info:
-        """Return what the model consists of.
+        """Return labels, attributes and weights of the model.
 
         Returns
         -------
         Info
-            Labels, attributes and weights. Attributes with line breaks, on which `info` of python-crfsuite fails, are
-            told like others, and weights have all their digits.
+            Unlike with python-crfsuite, attributes may have line breaks, and weights have all their digits.
         """
-        return info_of(self._check_open())
+        return collect_info(self._check_open())
 
-    # ---- within -----------------------------------------------------------------------------------------------------
+    # ---- internals --------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> CRF:
         if self._model is None:
@@ -354,11 +356,11 @@ class Tagger:
     def _id(self, y: Any) -> int:
         try:
             return self._decoder.labels.id(y)
-        except LabelError as error:  # no rule: no types of segments
+        except LabelError as error:  # without the suggestion of segment types, which only rules can name
             raise LabelError(error.what, got=error.got, wanted=f"one of {shown(self.labels(), 200)}") from None
 
     def _current(self) -> tuple[Lattice, Given | None]:
-        """The scores of the sequence that was tagged or set last, and the values that came with it."""
+        """Return the scores and given values of the sequence that was tagged or set last."""
         self._check_open()
         scores, given = self._native.current()
         return self._lattice(scores), given
@@ -367,29 +369,29 @@ class Tagger:
         unary = np.frombuffer(scores).reshape(-1, len(self.model.labels_.names))
         return Lattice(unary, self.model.linear_.pairwise)
 
-    def _kept(self, xseq: Any, given: Given | None) -> Lattice:
-        """The scores of a sequence that the kernel does not read, which is the current one from now on."""
+    def _keep(self, xseq: Any, given: Given | None) -> Lattice:
+        """Score a sequence that the kernel cannot read, and make it the current one."""
         lattice = self.model.lattice(xseq)
         unary = np.asarray(lattice.unary, dtype=np.float64)
         self._native.keep(unary, given)
         return Lattice(unary, lattice.pairwise)
 
-    def _decoded(self, lattice: Lattice, given: Given | None) -> list[str]:
+    def _decode(self, lattice: Lattice, given: Given | None) -> list[str]:
         if self._decoder.rules:
             return self._decoder.decode(lattice, given).labels
         return self._native.best(np.asarray(lattice.unary, dtype=np.float64))
 
     def _with_texts(self, xseq: Any, given: Given | None) -> Given | None:
-        """Given values, with the texts of the tokens if rules refer to them."""
+        """Add the texts of the tokens to the given values if rules refer to them."""
         if given is not None and not isinstance(given, Mapping):
             raise not_a_dict(given, None)
-        if self._tokens is None or not self._wants_texts or (given is not None and "tokens" in given):
+        if self._tokens is None or not self._needs_texts or (given is not None and "tokens" in given):
             return given
         return {**(given or {}), "tokens": self._tokens(xseq)}
 
 
-def _listed(xseq: Any) -> Any:
-    """A sequence as a list or a tuple: what can be read only once is read once."""
+def _as_list(xseq: Any) -> Any:
+    """Return a sequence as a list or a tuple, reading iterators once."""
     if isinstance(xseq, (list, tuple)):
         return xseq
     if not isinstance(xseq, Iterable) and hasattr(xseq, "items"):  # an ItemSequence of python-crfsuite

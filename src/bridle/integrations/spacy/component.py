@@ -1,4 +1,4 @@
-"""What Bridle's spaCy components share: batches, error handling, rules, and what is saved with a pipeline."""
+"""Base class of the spaCy components: batches, error handling, rules, and serialization."""
 
 from __future__ import annotations
 
@@ -24,74 +24,74 @@ if TYPE_CHECKING:
 
 
 def part_of_spacy(module: str) -> Any:
-    """A module of spaCy."""
+    """Import a module of spaCy."""
     return needed(f"spacy.{module}", "spacy", "Bridle's spaCy components need spaCy")
 
 
 spacy_util = part_of_spacy("util")
 Pipe: Any = part_of_spacy("pipeline").Pipe
 Span: Any = part_of_spacy("tokens").Span
-RULES = "rules.rules"  # a file of a saved pipeline
-SOURCES = "sources.json"  # another: the paths that these files came from
-RECORD = "bridle"  # doc._.bridle: how the components came to their answers
+RULES = "rules.rules"  # file of a saved pipeline
+SOURCES = "sources.json"  # another one: the original paths of the saved files
+RECORD = "bridle"  # doc._.bridle: status, score and bound by component
 if not part_of_spacy("tokens").Doc.has_extension(RECORD):
     part_of_spacy("tokens").Doc.set_extension(RECORD, default=None)
 
 
 def settings_of(component: type) -> dict[str, Any]:
-    """The settings of a component with their defaults, as JSON has them: the keyword-only parameters of its class."""
+    """Return the defaults of the settings of a component, which are the keyword-only parameters of its class."""
     parameters = [part for part in signature(component).parameters.values() if part.kind is Parameter.KEYWORD_ONLY]
     return {part.name: [] if part.default == () else part.default for part in parameters}
 
 
 def check_word(name: str, value: object, words: Sequence[str]) -> None:
-    """Raise if a setting is not one of these words."""
+    """Raise `ModelError` if a setting is not one of these words."""
     if value not in words:
         wanted = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
         raise ModelError(f"the setting {name} has an unknown value", got=repr(value), wanted=wanted)
 
 
-def record_of(found: Decoding | Selection, less: float = 0.0) -> dict[str, Any]:
-    """How an answer was found, as JSON has it; less: what is not part of its score."""
-    if found.status in ("infeasible", "nothing_found"):
-        return {"status": found.status}
+def record_of(answer: Decoding | Selection, bonus: float = 0.0) -> dict[str, Any]:
+    """Return status, score and bound of an answer as JSON; `bonus` is subtracted from its score."""
+    if answer.status in ("infeasible", "nothing_found"):
+        return {"status": answer.status}
     return {
-        "status": found.status,
-        "score": found.score - less,
-        "penalty": found.penalty,
-        "bound": found.bound - less if math.isfinite(found.bound) else None,
-        "optimal": found.optimal,
-        "violated": [{"rule": str(rule), "times": times} for rule, times in found.violated],
+        "status": answer.status,
+        "score": answer.score - bonus,
+        "penalty": answer.penalty,
+        "bound": answer.bound - bonus if math.isfinite(answer.bound) else None,
+        "optimal": answer.optimal,
+        "violated": [{"rule": str(rule), "times": times} for rule, times in answer.violated],
     }
 
 
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    A subclass says how to annotate (`_annotate`), and what is saved besides rules (`_paths`, `_saved`, `_take`).
+    Subclasses define `_annotate`, and extend `_paths`, `_saved` and `_take` if they save more than rules.
     """
 
     def __init__(self, nlp: Any, name: str, rules: str | Sequence[str], sets: str, key: str) -> None:
-        """sets: what is written; key: of spans, if they are."""
+        """`sets` names the annotation that is written, `key` the key of spans."""
         self.nlp, self.name, self.sets, self._key = nlp, name, sets, key
         self._rules_file = rules if isinstance(rules, str) else None
-        self._rules_text: str | None = None  # of the file, once it has been read or came with the pipeline
+        self._rules_text: str | None = None  # of the file, once it has been read or loaded with the pipeline
         self._sentences = () if isinstance(rules, str) else as_rules(rules)
-        self._prepared: Any = None  # from the settings, when it is first needed
-        self._sources: dict[str, str | None] = {}  # of what is being loaded: `_paths` when it was saved
+        self._prepared: Any = None  # built from the settings when it is first needed
+        self._sources: dict[str, str | None] = {}  # `_paths` at the time of saving, while loading
 
     def _annotate(self, docs: Sequence[Doc]) -> list[Exception | None]:
-        """Annotate documents, all of them at once; for each of them, why it could not be done, or None.
+        """Annotate a batch; return the error of each document, or None.
 
-        What it raises is true of all documents, and must come before the first one is changed.
+        It may raise before the first document is changed, if the error concerns all of them.
         """
         raise NotImplementedError
 
     def __call__(self, doc: Doc) -> Doc:
         """Annotate one document, in place."""
-        [problem] = self._annotate([doc])
-        if problem is not None:
-            raise problem
+        [failure] = self._annotate([doc])
+        if failure is not None:
+            raise failure
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
@@ -103,21 +103,21 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         handle = self.get_error_handler()
         for docs in spacy_util.minibatch(stream, size=batch_size):
             try:
-                problems = self._annotate(docs)
+                failures = self._annotate(docs)
             except Exception as error:
-                problems = [error] * len(docs)
-            for doc, problem in zip(docs, problems, strict=True):
-                if problem is None:
+                failures = [error] * len(docs)
+            for doc, failure in zip(docs, failures, strict=True):
+                if failure is None:
                     yield doc
                 else:
-                    handle(self.name, self, [doc], problem)
+                    handle(self.name, self, [doc], failure)
 
     def _record(self, doc: Doc, record: Any) -> None:
-        """Keep how the answer was found: ``doc._.bridle["name of the component"]``."""
+        """Set ``doc._.bridle["name of the component"]``."""
         doc._.set(RECORD, {**(doc._.get(RECORD) or {}), self.name: record})
 
     def _other(self, name: str, what: str) -> Any:
-        """Another component of the pipeline, disabled or not."""
+        """Return another component of the pipeline, disabled or not."""
         if name not in self.nlp.component_names:
             got = ", ".join(self.nlp.component_names) or "an empty pipeline"
             cause = "It may come later in the pipeline, and may be disabled, but not excluded."
@@ -133,28 +133,28 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         scorer = part_of_spacy("scorer")
         match self.sets:
             case "ents":
-                found = scorer.get_ner_prf(examples, **options)
+                scores = scorer.get_ner_prf(examples, **options)
             case "spans":
-                found = part_of_spacy("pipeline.spancat").spancat_score(examples, spans_key=self._key, **options)
+                scores = part_of_spacy("pipeline.spancat").spancat_score(examples, spans_key=self._key, **options)
             case attribute:
-                found = scorer.Scorer.score_token_attr(examples, attribute, **options)
-        return dict(found)
+                scores = scorer.Scorer.score_token_attr(examples, attribute, **options)
+        return dict(scores)
 
     def _read_rules(self) -> tuple[Rule, ...]:
-        """The rules. A file is read when they are first asked for: a saved pipeline does not need it any more."""
+        """Return the rules. Their file is read when they are first needed: a saved pipeline contains its text."""
         if self._rules_file is None:
             return self._sentences
         if self._rules_text is not None:
             return tuple(line.rule for line in parse_lines(self._rules_text.split("\n"), self._rules_file))
-        found = read_files([self._rules_file])
-        rules = tuple(line.rule for line in found.check())
-        alone = tuple(without_files(rule) for rule in rules)  # what is saved names no other file
-        as_written = alone == rules and not found.includes
-        self._rules_text = "\n".join(found.texts[self._rules_file] if as_written else map(str, alone))
+        loaded = read_files([self._rules_file])
+        rules = tuple(line.rule for line in loaded.check())
+        portable = tuple(without_files(rule) for rule in rules)  # saved rules refer to no other file
+        unchanged = portable == rules and not loaded.includes
+        self._rules_text = "\n".join(loaded.texts[self._rules_file] if unchanged else map(str, portable))
         return rules
 
     def _saved(self) -> dict[str, bytes]:
-        """What belongs to the component besides its config, as files: name -> content."""
+        """Return the files that are saved besides the config: name -> content."""
         if self._rules_file is None:
             return {}  # the rules are in the config
         self._read_rules()
@@ -165,11 +165,11 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         return {SOURCES: json.dumps(self._paths()).encode(), **saved} if saved else {}
 
     def _paths(self) -> dict[str, str | None]:
-        """The paths in the settings, by the names of the files that are saved instead."""
+        """Return the paths in the settings, by the names of the saved files."""
         return {RULES: self._rules_file}
 
     def _restore(self, name: str, data: bytes) -> None:
-        """Take one of these files back, unless the settings name another one now."""
+        """Load a saved file, unless the settings name another path now."""
         if name == SOURCES:
             try:
                 self._sources = dict(json.loads(data))
@@ -188,12 +188,12 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
             raise FileError("not UTF-8", got=str(error), wanted="text in UTF-8", where=name) from None
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Serialize what belongs to the component besides its config; `exclude` may name "model" and "rules"."""
+        """Serialize the model and the rules; `exclude` may name "model" and "rules"."""
         getters = {name: partial(bytes, data) for name, data in self._saved_with_sources().items()}
         return bytes(spacy_util.to_bytes(getters, exclude))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
-        """Load what `to_bytes` returned. Raises `ModelError` if these are other bytes, or none."""
+        """Load the result of `to_bytes`. Raises `ModelError` if these are other bytes."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
             got, wanted = type(data).__name__, "what to_bytes returned"
             raise ModelError("a component is loaded from bytes", got=got, wanted=wanted)
@@ -207,19 +207,19 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write what belongs to the component besides its config to a folder, which is created if needed."""
+        """Write the model and the rules to a folder, which is created if needed."""
         saved = self._saved_with_sources()
         spacy_util.to_disk(path, {name: partial(_write, data) for name, data in saved.items()}, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
-        """Load what `to_disk` wrote to a folder."""
+        """Load the folder that `to_disk` wrote."""
         self._prepared, self._sources = None, {}
         spacy_util.from_disk(path, dict.fromkeys([SOURCES, *self._paths()], self._read), exclude)
         return self
 
     def _read(self, file: Path) -> None:
         if not file.exists():
-            return  # the config has the rules, or another component the scores
+            return  # the config contains the rules, or another component has the scores
         try:
             self._restore(file.name, file.read_bytes())
         except FileError as error:

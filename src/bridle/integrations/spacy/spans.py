@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 BEAM_WIDTH, BEAM_DENSITY = 16, 0.0001  # analyses, and how probable they must be beside the best one
-ENTITIES = ["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]  # all that tokens say of them
+ENTITIES = ["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]  # attributes of tokens that hold entities
 
 
 class Candidates(NamedTuple):
     """Spans to choose from."""
 
     spans: list[Any]
-    scores: list[float]  # as they came
+    scores: list[float]
 
 
 class BridleSpans(Component):
@@ -130,7 +130,7 @@ class BridleSpans(Component):
         return tuple(sorted(self._known_labels() or ()))
 
     def _known_labels(self) -> set[str] | None:
-        """The labels of what makes the candidates, if they are known."""
+        """Return the labels of the candidates, if they are known."""
         if self._labels is not None:
             return set(self._labels)
         if self._scores_from is not None:
@@ -150,19 +150,20 @@ class BridleSpans(Component):
 
     def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
         selector = self._ready()
-        found: Sequence[Candidates | None] = [None] * len(docs)
+        from_beams: Sequence[Candidates | None] = [None] * len(docs)
         if self._scores_from is not None:
-            found = beams(self._other(self._scores_from, "a named entity recognizer"), docs, self._width)
-        problems: list[Exception | None] = [None] * len(docs)
-        for number, (doc, candidates) in enumerate(zip(docs, found, strict=True)):
+            recognizer = self._other(self._scores_from, "a named entity recognizer")
+            from_beams = beam_candidates(recognizer, docs, self._width)
+        failures: list[Exception | None] = [None] * len(docs)
+        for number, (doc, candidates) in enumerate(zip(docs, from_beams, strict=True)):
             try:
                 self._select(selector, doc, candidates or self._candidates(doc))
             except Exception as error:
-                problems[number] = error
-        return problems
+                failures[number] = error
+        return failures
 
     def _candidates(self, doc: "Doc") -> Candidates:
-        """The spans of a document under the key."""
+        """Return the spans of a document under the key."""
         key = self.spans_key
         if key not in doc.spans:
             got, cause = ", ".join(map(repr, doc.spans)) or "no spans", "Is spans_key the key of that component?"
@@ -172,10 +173,7 @@ class BridleSpans(Component):
         if scores is None and (self._default is not None or not spans):
             scores = [self._default] * len(spans)
         if scores is None:
-            got, wanted = (
-                f"doc.spans[{key!r}].attrs without 'scores'",
-                "one score per span, or the setting default_score",
-            )
+            got, wanted = f"doc.spans[{key!r}].attrs without 'scores'", "one score per span, or default_score"
             raise ModelError(f"the spans {key!r} have no scores", got=got, wanted=wanted)
         if len(scores) != len(spans):
             what, got = f"the scores do not fit the spans {key!r}", f"{len(scores)} scores, {len(spans)} spans"
@@ -187,22 +185,22 @@ class BridleSpans(Component):
             what = f"the scores of the spans {key!r} are not numbers"
             raise ModelError(what, got=shown(scores), wanted="numbers") from None
 
-    def _select(self, selector: SpanSelector, doc: "Doc", found: Candidates) -> None:
-        rows = [(span.start, span.end, span.label_, score) for span, score in zip(*found, strict=True)]
+    def _select(self, selector: SpanSelector, doc: "Doc", candidates: Candidates) -> None:
+        rows = [(span.start, span.end, span.label_, score) for span, score in zip(*candidates, strict=True)]
         gains = candidates_of(rows, self._kind, self._threshold).gains
         kept = list(doc.ents) if self.existing == "keep" else []
         weight = 1 + float(np.abs(gains[np.isfinite(gains)]).sum())  # more than all candidates together
-        spans = [*found.spans, *kept]
-        selection = selected(selector, doc, spans, np.append(gains, np.full(len(kept), weight)))
-        again = sum(index >= len(rows) for index in selection.indices) * weight
-        self._record(doc, record_of(selection, again))
+        spans = [*candidates.spans, *kept]
+        selection = select_spans(selector, doc, spans, np.append(gains, np.full(len(kept), weight)))
+        bonus = sum(index >= len(rows) for index in selection.indices) * weight
+        self._record(doc, record_of(selection, bonus))
         if selection.status in ("infeasible", "nothing_found"):
             return
         chosen = [spans[index] for index in selection.indices]
         if self.sets == "ents":
             doc.ents = chosen
             return
-        scores = [*found.scores, *[1.0 if self._kind == "probability" else weight] * len(kept)]
+        scores = [*candidates.scores, *[1.0 if self._kind == "probability" else weight] * len(kept)]
         doc.spans[self.spans_key_out] = chosen
         doc.spans[self.spans_key_out].attrs["scores"] = np.array(scores, np.float32)[selection.indices]
 
@@ -252,21 +250,23 @@ class EntsFilter:
         if any(span.doc is not both[0].doc for span in both):
             got, wanted = f"{len(both)} spans", "those of one document"
             raise ModelError("spans are of different documents", got=got, wanted=wanted)
-        # What counts most comes first: tokens covered by the preferred spans, tokens covered, fewer spans, spans that
-        # were there. All parts of a sum are powers of two, so that it is exact and no part reaches the one before it.
+        # In order of importance: tokens covered by the preferred spans, tokens covered, fewer spans, existing spans.
+        # All terms are multiples of powers of two, so that sums are exact and no term outweighs one before it.
         lengths = np.array([float(span.end - span.start) for span in both])
-        part = 2.0 ** -len(both).bit_length()  # all spans together have less than one token of these
+        part = 2.0 ** -len(both).bit_length()  # of all spans together: less than one token
         gains = lengths - part
         if self.prefer == "longest":
             gains[: len(old)] += part**2
         else:
             first = slice(len(old)) if self.prefer == "existing" else slice(len(old), None)
             gains[first] += lengths[first] * 2.0 ** len(both[0].doc).bit_length()
-        return [both[index] for index in selected(self._selector, both[0].doc, both, gains).indices]
+        return [both[index] for index in select_spans(self._selector, both[0].doc, both, gains).indices]
 
 
-def selected(selector: SpanSelector, doc: "Doc", spans: Sequence[Span], gains: npt.NDArray[np.float64]) -> Selection:
-    """Choose among spans of a document; what each adds to the total is `gains`."""
+def select_spans(
+    selector: SpanSelector, doc: "Doc", spans: Sequence[Span], gains: npt.NDArray[np.float64]
+) -> Selection:
+    """Select spans of a document; `gains` has the score of each."""
     rows = [(span.start, span.end, span.label_, gain) for span, gain in zip(spans, gains.tolist(), strict=True)]
     at = doc.to_array(["IDX", "LENGTH"]).astype(np.int64).reshape(-1, 2)
     return selector.select(rows, text=doc.text, tokens=np.cumsum(at, axis=1))
@@ -309,36 +309,36 @@ def beam_spans(
     """
     check_width(beam_width)
     listed = list(docs)
-    for doc, found in zip(listed, beams(ner, listed, beam_width, beam_density), strict=True):
-        doc.spans[spans_key] = found.spans
-        doc.spans[spans_key].attrs["scores"] = np.array(found.scores, dtype=np.float32)
+    for doc, candidates in zip(listed, beam_candidates(ner, listed, beam_width, beam_density), strict=True):
+        doc.spans[spans_key] = candidates.spans
+        doc.spans[spans_key].attrs["scores"] = np.array(candidates.scores, dtype=np.float32)
     return listed
 
 
 def check_width(width: int) -> None:
-    """Raise if a beam cannot be that wide."""
+    """Raise `ModelError` if the width of a beam is not positive."""
     if width < 1:
         raise ModelError("the beam needs at least one analysis", got=f"beam_width={width}", wanted="1 or more")
 
 
-def beams(ner: Any, docs: Sequence["Doc"], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:
-    """The entities of all analyses in the beam; the probability of one is the share of analyses that have it."""
+def beam_candidates(ner: Any, docs: Sequence["Doc"], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:
+    """Return the entities of all analyses in the beam, each with the probability of the analyses that have it."""
     if not hasattr(ner, "beam_parse") or not hasattr(ner, "scored_ents"):
         got, wanted = type(ner).__name__, "a named entity recognizer of spaCy ('ner' or 'beam_ner')"
         cause = "Spans of other components: leave scores_from out and name their spans_key."
         raise ModelError("this component has no beam of entities", got=got, wanted=wanted, cause=cause)
     full = [doc for doc in docs if len(doc)]
-    own = [doc.to_array(ENTITIES) for doc in full]
-    for doc in full:  # the recognizer would leave entities as they are
+    entities = [doc.to_array(ENTITIES) for doc in full]
+    for doc in full:  # the recognizer would keep existing entities
         doc.set_ents([], default="missing")
     try:
         scored = iter(ner.scored_ents(ner.beam_parse(full, beam_width=width, beam_density=density)) if full else ())
     finally:
-        for doc, ents in zip(full, own, strict=True):
-            doc.from_array(ENTITIES, ents)
-    found = []
+        for doc, array in zip(full, entities, strict=True):
+            doc.from_array(ENTITIES, array)
+    candidates = []
     for doc in docs:
-        mine = sorted(next(scored).items()) if len(doc) else []
-        spans = [Span(doc, start, end, label=label) for (start, end, label), _ in mine]
-        found.append(Candidates(spans, [min(float(score), 1.0) for _, score in mine]))
-    return found
+        items = sorted(next(scored).items()) if len(doc) else []
+        spans = [Span(doc, start, end, label=label) for (start, end, label), _ in items]
+        candidates.append(Candidates(spans, [min(float(score), 1.0) for _, score in items]))
+    return candidates

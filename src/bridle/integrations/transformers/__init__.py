@@ -1,7 +1,7 @@
 """Hugging Face transformers: token classification under rules.
 
-`pipeline` is the pipeline of transformers with rules; `batch` is for people who have a loop of their own;
-`privacy_filter` is the decoder of openai/privacy-filter, with rules on top.
+`pipeline` is the pipeline of transformers with rules; `batch` packs logits for code with its own loop;
+`privacy_filter` is the decoder of openai/privacy-filter, which transformers does not have, with rules on top.
 """
 
 from __future__ import annotations
@@ -15,12 +15,24 @@ import numpy.typing as npt
 from bridle.decoding.decoder import OnInfeasible
 from bridle.errors import ModelError
 from bridle.extras import needed
-from bridle.integrations.logits.calibration import biases_of, check_complete, transitions
-from bridle.integrations.logits.id2label import AnyScheme, labels_of
-from bridle.integrations.logits.subwords import Back, batch
-from bridle.integrations.logits.windows import Merge
-from bridle.integrations.transformers.constrained_pipeline import NEEDS, ConstrainedPipeline, Explained, Score
-from bridle.integrations.transformers.onnx import LogitsModel, as_model
+from bridle.integrations.logits import (
+    AnyScheme,
+    Back,
+    Merge,
+    batch,
+    check_complete,
+    labels_of,
+    read_biases,
+    transition_scores,
+)
+from bridle.integrations.transformers.constrained_pipeline import (
+    NEEDS,
+    ConstrainedPipeline,
+    Explained,
+    LogitsModel,
+    Score,
+    as_model,
+)
 from bridle.rules.base import Rule
 
 __all__ = ["Back", "ConstrainedPipeline", "Explained", "batch", "labels_of", "pipeline", "privacy_filter"]
@@ -49,7 +61,7 @@ def pipeline(
     end: npt.ArrayLike | None = None,
     **options: Any,
 ) -> ConstrainedPipeline:
-    """Make a token classification pipeline of transformers whose labels obey rules.
+    """Create a token classification pipeline of transformers whose labels obey rules.
 
     It takes and returns what `transformers.TokenClassificationPipeline` does. Without rules it finds the same labels.
 
@@ -141,11 +153,11 @@ def pipeline(
     """
     if isinstance(tokenizer, (str, PathLike)):
         tokenizer = needed("transformers", "transformers", NEEDS).AutoTokenizer.from_pretrained(tokenizer)
-    made = as_model(_loaded(model))
-    if isinstance(made, LogitsModel):
+    model = as_model(_load(model))
+    if isinstance(model, LogitsModel):
         options.setdefault("device", "cpu")
     return ConstrainedPipeline(
-        model=made,
+        model=model,
         tokenizer=tokenizer,
         rules=rules,
         patterns=patterns,
@@ -178,7 +190,7 @@ def privacy_filter(
     id2label: Any = None,
     **options: Any,
 ) -> ConstrainedPipeline:
-    """Make a pipeline that finds private data with openai/privacy-filter, or a model fine-tuned from it.
+    """Create a pipeline that finds private data with openai/privacy-filter, or a model fine-tuned from it.
 
     Long texts go through the network in windows of constant size, one by one unless `batch_size` says otherwise. Only
     the logits of a window are kept: about 130 MB for a text of 128,000 tokens and 33 labels, while it is decoded. Where
@@ -244,12 +256,12 @@ def privacy_filter(
             wanted="its tokenizer",
             cause=f'Pass AutoTokenizer.from_pretrained("{CHECKPOINT}"), or the name of the model instead of the model.',
         )
-    found, point = _loaded(model), biases_of(calibration, operating_point)
-    labels = labels_of(found if id2label is None else id2label, "BIOES")
+    network, biases = _load(model), read_biases(calibration, operating_point)
+    labels = labels_of(network if id2label is None else id2label, "BIOES")
     check_complete(labels)
-    pairwise, start, end = transitions(labels, point)
+    pairwise, start, end = transition_scores(labels, biases)
     return pipeline(
-        found,
+        network,
         model if tokenizer is None else tokenizer,
         rules=rules,
         aggregation_strategy="simple",
@@ -265,8 +277,8 @@ def privacy_filter(
     )
 
 
-def _loaded(model: Any) -> Any:
-    """A model by its name or folder; other models as they are."""
+def _load(model: Any) -> Any:
+    """Load a model from its name or folder; return other models unchanged."""
     if isinstance(model, (str, PathLike)):
         return needed("transformers", "transformers", NEEDS).AutoModelForTokenClassification.from_pretrained(model)
     return model

@@ -1,7 +1,7 @@
 """The pipeline of transformers for token classification, with a decoder in its last step.
 
-Windows of a long text are put together (`windows`), sub-words become words (`subwords`), the document is decoded once,
-and the answer is written as transformers writes it (`entities`).
+Windows of a long text are joined, sub-words become words (`logits`), the document is decoded once, and the answer has
+the form of transformers (`entities`). ONNX Runtime sessions and functions can take the place of a model.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from operator import index
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,11 +20,21 @@ from bridle.decoding.result import raise_first
 from bridle.errors import Argument, EngineError, LabelError, LatticeError, ModelError, shown
 from bridle.explain import Explanation
 from bridle.extras import needed
-from bridle.integrations.logits.id2label import AnyScheme, labels_of
-from bridle.integrations.logits.subwords import Array, Pool, as_logits, log_softmax, pooled, softmax, without_scores
-from bridle.integrations.logits.windows import Merge, Tokens, join
-from bridle.integrations.transformers.entities import Document, Entity, Groups, of_groups, of_tokens
-from bridle.integrations.transformers.onnx import LogitsModel
+from bridle.integrations.logits import (
+    AnyScheme,
+    Array,
+    Merge,
+    Pool,
+    Tokens,
+    as_logits,
+    find_invalid_rows,
+    join_windows,
+    labels_of,
+    log_softmax,
+    pool_words,
+    softmax,
+)
+from bridle.integrations.transformers.entities import Document, Entity, Groups, group_entities, token_entities
 from bridle.lattice import Lattice
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule
@@ -33,7 +44,7 @@ from bridle.tagging import Block, tag
 from bridle.tagging.labelling import Want
 
 NEEDS = "token classification with transformers needs transformers and torch"
-needed("torch", "transformers", NEEDS)
+_torch = needed("torch", "transformers", NEEDS)
 _stock = needed("transformers.pipelines.token_classification", "transformers", NEEDS)
 _Pipeline: Any = _stock.TokenClassificationPipeline
 NONE = _stock.AggregationStrategy.NONE
@@ -42,7 +53,74 @@ Given = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]]
 Score = Literal["model", "marginal"]
 POOLS: dict[str, Pool] = {"first": "first", "average": "mean", "max": "max"}  # strategies that label whole words
 STRATEGIES = [strategy.value for strategy in _stock.AggregationStrategy]
-REST = "_rest"  # after the name of a pattern: its matches without their first words
+REST = "_rest"  # suffix of a pattern: its matches without their first words
+INTEGERS = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
+
+
+class LogitsModel:
+    """A function that computes logits on the CPU, with the interface that pipelines expect of a model."""
+
+    input_modalities = ("text",)
+
+    def __init__(self, logits: Callable[..., Any]) -> None:
+        self.logits, self.config = logits, SimpleNamespace(id2label=None)
+        self.device = _torch.device("cpu")
+
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        """Compute the logits of a batch of windows."""
+        logits = as_logits(self.logits(**{name: tensor.numpy() for name, tensor in inputs.items()}))
+        shape = tuple(inputs["input_ids"].shape)
+        if logits.ndim != 3 or logits.shape[:2] != shape:
+            raise LatticeError(
+                "the model gives logits of a wrong shape",
+                got=logits.shape,
+                wanted=f"({shape[0]}, {shape[1]}, labels), as input_ids are {shape}",
+                cause="A function must return logits of all tokens of all texts, special ones and padding included.",
+            )
+        return {"logits": _torch.from_numpy(np.array(logits))}
+
+    def can_generate(self) -> bool:
+        """Return False: the model does not generate text."""
+        return False
+
+
+def _session_logits(session: Any) -> Callable[..., Any]:
+    """Return a function of input_ids, attention_mask, ... that runs an ONNX Runtime session.
+
+    It passes the inputs of the graph in their types, and returns the output "logits", or else the first one.
+    """
+    types = {entry.name: INTEGERS.get(entry.type) for entry in session.get_inputs()}
+    outputs = [entry.name for entry in session.get_outputs()]
+    output = "logits" if "logits" in outputs else outputs[0]
+
+    def logits(**inputs: Any) -> Any:
+        missing = sorted(types.keys() - inputs.keys())
+        if missing:
+            raise ModelError(
+                "the ONNX graph has inputs that the tokenizer does not make",
+                got=", ".join(missing),
+                wanted=f"some of {', '.join(sorted(inputs))}",
+                cause="Export the model with the names that its tokenizer uses, such as input_ids.",
+            )
+        feeds = {name: inputs[name].astype(kind or inputs[name].dtype) for name, kind in types.items()}
+        return session.run([output], feeds)[0]
+
+    return logits
+
+
+def as_model(model: Any) -> Any:
+    """Wrap sessions and functions in a `LogitsModel`; return other models unchanged."""
+    if hasattr(model, "config"):
+        return model
+    if hasattr(model, "run") and hasattr(model, "get_inputs"):
+        return LogitsModel(_session_logits(model))
+    if callable(model):
+        return LogitsModel(model)
+    raise ModelError(
+        "not a model",
+        got=type(model).__name__,
+        wanted="a model of transformers, an onnxruntime.InferenceSession, or a function that gives logits",
+    )
 
 
 class Explained(list[Entity]):
@@ -61,10 +139,10 @@ class Explained(list[Entity]):
 
 
 class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
-    """A `transformers.TokenClassificationPipeline` whose labels obey rules; `pipeline` makes one.
+    """A `transformers.TokenClassificationPipeline` whose labels obey rules, as `pipeline` returns it.
 
-    It can also be made by transformers itself: ``transformers.pipeline("ner", ..., pipeline_class=ConstrainedPipeline,
-    rules=[...])``. Then everything that is not named there is as in transformers.
+    transformers can create one, too: ``transformers.pipeline("ner", ..., pipeline_class=ConstrainedPipeline,
+    rules=[...])``. All other options are then those of transformers.
 
     Parameters
     ----------
@@ -98,18 +176,18 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         if merge not in ("nearest", "mean"):
-            raise _unknown("merge", merge, "'nearest' or 'mean'")
+            raise _unknown_value("merge", merge, "'nearest' or 'mean'")
         tokenizer = options.get("tokenizer")
         if not hasattr(tokenizer, "is_fast"):
             raise ModelError("not a tokenizer", got=shown(tokenizer), wanted="tokenizer=..., that of the model")
         self.labels = labels_of(model if id2label is None else id2label, scheme)
-        self.decoder = self._named(
+        self.decoder = self._build_decoder(
             lambda: Decoder(self.labels, rules, on_infeasible=on_infeasible, time_limit=time_limit)
         )
         self._groups, self._merge = Groups.of(self.labels), merge
         self._transitions = (pairwise, start, end)
         self._has_transitions = any(part is not None for part in self._transitions)
-        self._lattice(np.zeros((1, len(self.labels))))  # transitions that do not fit fail here, not at the first text
+        self._lattice(np.zeros((1, len(self.labels))))  # raises at once if transitions do not fit
         self._decoders = RecentCache(16, 16)
         self._stride, self._window = options.get("stride"), options.get("window")
         super().__init__(model=model, **options)
@@ -121,28 +199,28 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         self.__dict__.update(state, _decoders=RecentCache(16, 16))
 
     def check_model_type(self, supported_models: Any) -> None:
-        """Any function that gives logits will do."""
+        """Accept any function that computes logits."""
         if not isinstance(self.model, LogitsModel):
             super().check_model_type(supported_models)
 
-    def _named(self, make: Callable[[], Decoder]) -> Decoder:
-        """Make a decoder; if rules name labels that a model without names does not have, say so."""
+    def _build_decoder(self, build: Callable[[], Decoder]) -> Decoder:
+        """Build a decoder; if a rule names an unknown label and the labels have no names, explain how to name them."""
         try:
-            return make()
+            return build()
         except LabelError as error:
             if all(name == f"LABEL_{y}" for y, name in enumerate(self.labels.names)):
                 error.cause = "The labels of this model have no names: pass id2label=[...], in the order of the logits."
             raise
 
     def _decoder(self, rules: Iterable[Rule | str] | None, on_infeasible: OnInfeasible | None) -> Decoder:
-        """The decoder for one call, made once for the same rules."""
-        wanted = self.decoder.rules if rules is None else as_rules(rules)
-        key = (wanted, on_infeasible)
-        found: Decoder | None = self._decoders.get(key)
-        if found is None:
-            found = self._named(lambda: self.decoder.with_rules(wanted, on_infeasible=on_infeasible))
-            self._decoders.keep(key, found, 1)
-        return found
+        """Return the decoder for the rules of one call, from the cache if possible."""
+        parsed = self.decoder.rules if rules is None else as_rules(rules)
+        key = (parsed, on_infeasible)
+        decoder: Decoder | None = self._decoders.get(key)
+        if decoder is None:
+            decoder = self._build_decoder(lambda: self.decoder.with_rules(parsed, on_infeasible=on_infeasible))
+            self._decoders.keep(key, decoder, 1)
+        return decoder
 
     def _sanitize_parameters(
         self,
@@ -160,25 +238,25 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         """Sort the options of a call, or of all calls, into those of the three steps."""
         strategy = getattr(aggregation_strategy, "value", aggregation_strategy)
         if strategy is not None and str(strategy).lower() not in STRATEGIES:
-            raise _unknown("aggregation_strategy", strategy, f"one of {', '.join(STRATEGIES)}")
+            raise _unknown_value("aggregation_strategy", strategy, f"one of {', '.join(STRATEGIES)}")
         if isinstance(strategy, str) and strategy.lower() in POOLS and not self.tokenizer.is_fast:
             raise _no_offsets(f'aggregation_strategy="{strategy}" makes words of sub-words')
         before, forward, after = super()._sanitize_parameters(aggregation_strategy=aggregation_strategy, **known)
         if rules is not None or on_infeasible is not None:
             after["decoder"] = self._decoder(rules, on_infeasible)
         if score is not None and score not in ("model", "marginal"):
-            raise _unknown("score", score, "'model' or 'marginal'")
+            raise _unknown_value("score", score, "'model' or 'marginal'")
         if stride is not None or window is not None:
-            stride = _whole(self._stride if stride is None else stride)
-            before["tokenizer_params"] = self._windows(stride, _whole(self._window if window is None else window))
+            stride = _as_int(self._stride if stride is None else stride)
+            before["tokenizer_params"] = self._windows(stride, _as_int(self._window if window is None else window))
         if patterns is not None:
-            after["patterns"] = _compiled(patterns)
+            after["patterns"] = _compile_patterns(patterns)
         chosen = {"given": given, "explain": explain, "score": score, "stride": stride}
         after.update({name: value for name, value in chosen.items() if value is not None})
         return before, forward, after
 
     def _windows(self, stride: Any, window: Any) -> dict[str, Any]:
-        """The options of the tokenizer for windows."""
+        """Return the options of the tokenizer for windows."""
         if not self.tokenizer.is_fast:
             raise _no_offsets("stride= cuts the text into windows")
         if stride is None:
@@ -195,18 +273,18 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 argument=Argument("window", window),
                 wanted=f"at most {most} tokens, tokenizer.model_max_length",
             )
-        room = longest - self.tokenizer.num_special_tokens_to_add()
-        if type(stride) is not int or not 0 <= stride < room:
+        usable = longest - self.tokenizer.num_special_tokens_to_add()
+        if type(stride) is not int or not 0 <= stride < usable:
             raise EngineError(
                 "bad {argument}",
                 argument=Argument("stride", stride),
-                wanted=f"tokens that two windows share, 0 .. {room - 1} for windows of {longest} tokens",
+                wanted=f"tokens that two windows share, 0 .. {usable - 1} for windows of {longest} tokens",
             )
-        told = {"return_overflowing_tokens": True, "padding": True, "stride": stride}
-        return told if window is None else {**told, "max_length": window}
+        options = {"return_overflowing_tokens": True, "padding": True, "stride": stride}
+        return options if window is None else {**options, "max_length": window}
 
     def preprocess(self, sentence: Any, offset_mapping: Any = None, **options: Any) -> Any:
-        """Make windows of tokens; transformers writes into these options, which all calls share."""
+        """Split a text into windows of tokens. The options are copied, because transformers changes them."""
         if "tokenizer_params" in options:
             options["tokenizer_params"] = dict(options["tokenizer_params"])
         return super().preprocess(sentence, offset_mapping, **options)
@@ -224,24 +302,25 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         score: Score = "model",
         stride: int = 0,
     ) -> list[Entity]:
-        """Label one text: from what the model said about its windows to entities."""
-        tokens = join([self._tokens(outputs) for outputs in all_outputs], stride, self._merge)
+        """Convert the outputs of the model for the windows of one text into entities."""
+        tokens = join_windows([self._tokens(outputs) for outputs in all_outputs], stride, self._merge)
         if not len(tokens.ids):
             return Explained() if explain else []
-        document = Document(all_outputs[0]["sentence"], tokens, self.tokenizer, _words_given(all_outputs[0]))
+        document = Document(all_outputs[0]["sentence"], tokens, self.tokenizer, _word_offsets(all_outputs[0]))
         pool, first, logits = POOLS.get(aggregation_strategy.value), None, tokens.logits
         if pool is not None:
             first = document.word_starts()
-            logits = pooled(logits, first, pool)
+            logits = pool_words(logits, first, pool)
         decoder, ignored = decoder or self.decoder, ["O"] if ignore_labels is None else list(ignore_labels)
         why: Explanation | None = None
         if decoder.rules or explain or score == "marginal" or self._has_transitions:
             values = self._given(decoder, given, patterns or {}, document, first)
             places = document.places(first)
             if places is not None:  # words without tokens can have any label, and are left out of entities
-                logits, known = np.zeros((len(document.kept), logits.shape[1]), logits.dtype), logits
-                logits[places] = known
-            ids, scores, why = _decoded(decoder, self._lattice(logits), values, explain, score)
+                padded = np.zeros((len(document.kept), logits.shape[1]), logits.dtype)
+                padded[places] = logits
+                logits = padded
+            ids, scores, why = _decode(decoder, self._lattice(logits), values, explain, score)
             if places is not None and len(ids):
                 ids, scores = ids[places], scores[places]
         else:
@@ -250,16 +329,16 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             return Explained() if explain else []
         scores = scores.astype(tokens.logits.dtype, copy=False)
         if aggregation_strategy == NONE:
-            found = of_tokens(document, self.labels, ids, scores, ignored)
+            entities = token_entities(document, self.labels, ids, scores, ignored)
         else:
-            found = of_groups(document, self._groups, ids, scores, ignored, first)
-        return Explained(found, why) if explain else found
+            entities = group_entities(document, self._groups, ids, scores, ignored, first)
+        return Explained(entities, why) if explain else entities
 
     def _lattice(self, logits: Array) -> Lattice:
         return Lattice(log_softmax(logits), *self._transitions)
 
     def _tokens(self, outputs: dict[str, Any]) -> Tokens:
-        """What the model said about the tokens of a window, without special ones and padding."""
+        """Return the tokens of a window with their logits, without special tokens and padding."""
         keep = np.flatnonzero(outputs["special_tokens_mask"][0].numpy() == 0)
         logits = as_logits(outputs["logits"][0])
         chosen = logits[keep]
@@ -270,7 +349,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
                 wanted=f"{len(self.labels)}, one for each of {', '.join(self.labels.names[:6])}...",
                 cause="Pass id2label with a name for each column of the logits.",
             )
-        if len(without_scores(chosen)):
+        if len(find_invalid_rows(chosen)):
             raise LatticeError(
                 "the logits of the model contain NaN or infinity",
                 got="NaN or infinity",
@@ -283,7 +362,7 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         if words is not None:
             padding = len(logits) - len(words) if self.tokenizer.padding_side == "left" else 0
             words = np.array([-1 if word is None else word for word in words], dtype=np.int64)[keep - padding]
-            offsets = offsets + _words_given(outputs)[words, :1]
+            offsets = offsets + _word_offsets(outputs)[words, :1]
         return Tokens(chosen, outputs["input_ids"][0].numpy()[keep], keep, offsets, words)
 
     def _given(
@@ -294,40 +373,40 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         document: Document,
         first: Array | None,
     ) -> Mapping[str, Any] | None:
-        """The values that the rules refer to: texts of words or tokens, where patterns match, what the caller gave."""
-        wanted = decoder.required_inputs & {"tokens", *patterns, *(name + REST for name in patterns)}
-        if not wanted and not callable(given):
+        """Return the values that rules refer to: texts of words, matches of patterns, values of the caller."""
+        used = decoder.required_inputs & {"tokens", *patterns, *(name + REST for name in patterns)}
+        if not used and not callable(given):
             return given
         if document.tokens.offsets is None:
             raise _no_offsets("a rule refers to the text")
-        values: dict[str, Any] = {"tokens": document.texts(first)} if "tokens" in wanted or callable(given) else {}
+        values: dict[str, Any] = {"tokens": document.texts(first)} if "tokens" in used or callable(given) else {}
         for name, pattern in patterns.items():
-            if not wanted.isdisjoint((name, name + REST)):
-                found = document.matches(pattern, first)
-                values[name] = sorted({t for match in found for t in match})
-                values[name + REST] = sorted({t for match in found for t in match[1:]})
+            if not used.isdisjoint((name, name + REST)):
+                matches = document.matches(pattern, first)
+                values[name] = sorted({t for match in matches for t in match})
+                values[name + REST] = sorted({t for match in matches for t in match[1:]})
         return {**values, **((given(values["tokens"]) if callable(given) else given) or {})}
 
 
-def _words_given(outputs: dict[str, Any]) -> Any:
-    """(k, 2): where the words that were given begin and end in the text; None for a text."""
-    found = outputs.get("word_to_chars_map")
-    return None if found is None else np.array(found, dtype=np.int64).reshape(-1, 2)
+def _word_offsets(outputs: dict[str, Any]) -> Any:
+    """Return start and end of the words that the caller passed, (k, 2); None for a text."""
+    offsets = outputs.get("word_to_chars_map")
+    return None if offsets is None else np.array(offsets, dtype=np.int64).reshape(-1, 2)
 
 
 def _most_probable(logits: Array) -> tuple[Array, Array]:
-    """The best label of each word alone, and its probability."""
+    """Return the most probable label of each word alone, and its probability."""
     probabilities = softmax(logits)
     ids = probabilities.argmax(axis=-1)
     return ids, probabilities[np.arange(len(ids)), ids]
 
 
-def _decoded(
+def _decode(
     decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None, explain: bool, score: Score
 ) -> tuple[Array, Array, Explanation | None]:
-    """The best labels under the rules, their probabilities, and the reasons; no labels if there is no answer.
+    """Return the best labels under the rules, their probabilities and the explanation; no labels without an answer.
 
-    Labels that break hard rules have no probability given that these hold: NaN.
+    The probability of labels that violate hard rules is NaN.
     """
     block = Block(1, scores=[lattice], given=None if given is None else [given])
     want: tuple[Want, ...] = ("probabilities",) if score == "marginal" else ()
@@ -340,8 +419,8 @@ def _decoded(
     return ids, outcomes.per_label(outcomes.probabilities), why
 
 
-def _compiled(patterns: Mapping[str, Any]) -> dict[str, Any]:
-    """Compiled regular expressions; those that are compiled already, by `re` or `re2`, stay as they are."""
+def _compile_patterns(patterns: Mapping[str, Any]) -> dict[str, Any]:
+    """Compile regular expressions; expressions compiled by `re` or `re2` stay unchanged."""
     if not isinstance(patterns, Mapping) or not all(isinstance(name, str) for name in patterns):
         raise EngineError("patterns are not named", got=shown(patterns), wanted=r'a mapping, as in {"digits": r"\d+"}')
     for name in patterns:
@@ -352,11 +431,11 @@ def _compiled(patterns: Mapping[str, Any]) -> dict[str, Any]:
                 wanted="another name",
                 cause=f"tokens are the texts of all words, NAME{REST} the matches of NAME without their first words.",
             )
-    return {name: _expression(pattern) for name, pattern in patterns.items()}
+    return {name: _compile(pattern) for name, pattern in patterns.items()}
 
 
-def _expression(pattern: Any) -> Any:
-    if isinstance(getattr(pattern, "pattern", None), bytes):  # compiled, but not for texts
+def _compile(pattern: Any) -> Any:
+    if isinstance(getattr(pattern, "pattern", None), bytes):  # compiled for bytes
         pattern = pattern.pattern
     if not hasattr(pattern, "finditer"):
         check_pattern(pattern, "re")
@@ -364,15 +443,15 @@ def _expression(pattern: Any) -> Any:
     return pattern
 
 
-def _whole(value: Any) -> Any:
-    """Integers of all types as int; other values stay as they are, and so does True."""
+def _as_int(value: Any) -> Any:
+    """Return integers of all types as int; other values, and booleans, unchanged."""
     try:
         return value if isinstance(value, bool) else index(value)
     except TypeError:
         return value
 
 
-def _unknown(name: str, value: object, wanted: str) -> EngineError:
+def _unknown_value(name: str, value: object, wanted: str) -> EngineError:
     return EngineError(f"unknown {name}", got=shown(value), wanted=wanted)
 
 
